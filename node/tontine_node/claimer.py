@@ -1,0 +1,266 @@
+"""(3) When and how many to claim, from the share and the free slots: sweep, sieve, and help for others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from bson.raw_bson import RawBSONDocument
+
+from tontine.clock import Clock
+from tontine.config import Timing
+from tontine.errors import StoreError
+from tontine.roster import Roster
+from tontine.store import claim
+from tontine.store.call import AsyncStore
+from tontine.store.settle import SUSPECT
+
+from .member import Heartbeat, Member
+from .supervisor import Supervisor
+from .sweep import Sweep
+from .table import Entry, Status, Table
+
+log = logging.getLogger(__name__)
+
+CLAIM_AT_ONCE = 500
+HELP_LOOKS_AT = 64
+
+
+class Claimer:
+    """The claim loop of one node."""
+
+    def __init__(
+        self,
+        node: str,
+        store: AsyncStore,
+        timing: Timing,
+        clock: Clock,
+        beat: Heartbeat,
+        member: Member,
+        table: Table,
+        supervisor: Supervisor,
+        watching: Callable[[], bool],
+    ) -> None:
+        self.node = node
+        self.tick = 0
+        self.is_open = False
+        self.is_idle = False
+        self.wake = asyncio.Event()
+        self.sweep: Sweep | None = None
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._beat = beat
+        self._member = member
+        self._table = table
+        self._supervisor = supervisor
+        self._watching = watching
+        self._looked_at = self._sieved_at = self._behind_at = self._helped_at = self._fair_at = float("-inf")
+        self._hurry = False
+        self._has_doubts = False
+
+    async def run(self) -> None:
+        """Claim for as long as there is room; otherwise sleep until something happens or it is time to look."""
+        while True:
+            self.wake.clear()
+            self.tick += 1
+            try:
+                found_work = await self._round() if self._may_claim() else False
+            except StoreError as error:
+                log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
+                found_work = False
+                await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
+            self.is_idle = not found_work
+            if not found_work:
+                await self._rest()
+
+    def hint(self, seq: int | None = None) -> None:
+        """A job was inserted: look now."""
+        if seq is not None and self.sweep is not None:
+            self.sweep.hint(seq)
+        self._hurry = True
+        self.wake.set()
+
+    def look_now(self) -> None:
+        """The roster changed: read it before anything else."""
+        self._looked_at = float("-inf")
+        self.wake.set()
+
+    def _may_claim(self) -> bool:
+        return self.is_open and self._beat.has_lease()
+
+    async def _rest(self) -> None:
+        every = 1.0 if self._watching() else 0.25
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
+                await self.wake.wait()
+
+    async def _round(self) -> bool:
+        """One round of the loop; whether another should follow at once."""
+        if self._has_doubts:
+            await self._resolve_pending()
+        hurry, self._hurry = self._hurry, False
+        await self._look_around(hurry)
+        room = min(self._supervisor.room(), CLAIM_AT_ONCE)
+        if self.sweep is None:
+            return False
+        claimed = await self._help_fairly()
+        if room <= 0:
+            return bool(claimed)
+        claimed += await self._sieve(room, hurry)
+        if claimed < room:
+            claimed += await self._sweep(self.sweep, room - claimed)
+        if not claimed and self.sweep.is_exhausted:
+            claimed = await self._help(self._supervisor.free_slots())
+        return bool(claimed) or not self.sweep.is_exhausted
+
+    async def _look_around(self, hurry: bool) -> None:
+        """Read roster and counter, when it is time to or the sweep has come to its end."""
+        now = self._clock.now()
+        exhausted = self.sweep is None or self.sweep.is_exhausted
+        every = 2.0 if self._watching() else 0.25
+        if now - self._looked_at < every and not (hurry and exhausted):
+            return
+        document, counter = await self._store.run(claim.overview())
+        self._looked_at = now
+        self._member.see(Roster.from_document(document))
+        share = self._member.roster.share_of(self.node)
+        if share is None:
+            self.sweep = None
+        elif self.sweep is None or self.sweep.share != share:
+            lowest = await self._store.run(claim.lowest_fresh(self.tasks, 0))
+            self.sweep = Sweep(share, counter + 1 if lowest is None else lowest, counter)
+            self._sieved_at = self._behind_at = float("-inf")
+        else:
+            self.sweep.counter = max(self.sweep.counter, counter)
+
+    @property
+    def tasks(self) -> list[str]:
+        return sorted(self._supervisor.tasks)
+
+    async def _sweep(self, sweep: Sweep, room: int) -> int:
+        """Look up the share's next seqs; when none of them is there, jump to the lowest that is."""
+        await self._sweep_behind(sweep)
+        planned = sweep.plan(room, self._clock.now())
+        if not planned:
+            return 0
+        found = await self._store.run(claim.find_fresh(planned, self.tasks))
+        taken = sorted(found, key=lambda job: job["seq"])[:room]
+        sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
+        if not found and not sweep.is_exhausted:
+            sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
+        return await self._claim(taken)
+
+    async def _sweep_behind(self, sweep: Sweep) -> None:
+        """Once a minute, look for anything in the share that the cursor has passed (F5 c)."""
+        if self._clock.now() - self._behind_at < 60:
+            return
+        self._behind_at = self._clock.now()
+        for seq in await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, 500)):
+            if seq not in self._table:
+                sweep.hint(seq)
+
+    async def _sieve(self, room: int, hurry: bool) -> int:
+        """Claim postponed jobs of the share whose time has come (F5 a)."""
+        now = self._clock.now()
+        if now - self._sieved_at < (0.2 if hurry else 0.9) or self.sweep is None:
+            return 0
+        self._sieved_at = now
+        due = await self._store.run(claim.find_due(self.sweep.share, self.tasks, room))
+        if len(due) == room:
+            self._sieved_at = float("-inf")
+        return await self._claim(due)
+
+    async def _help(self, free: int) -> int:
+        """Claim for slots that are free now what others have left lying for longer than H (F6)."""
+        now = self._clock.now()
+        if free <= 0 or now - self._helped_at < 1.0 or len(self._member.roster.members) == 0:
+            return 0
+        overdue = await self._store.run(claim.find_overdue(self.tasks, self._timing.help_after, HELP_LOOKS_AT))
+        claimed = await self._claim(self._spread(overdue)[: max(0, min(free, self._supervisor.free_slots()))])
+        self._helped_at = now if not claimed else float("-inf")
+        return claimed
+
+    async def _help_fairly(self) -> int:
+        """Now and then take the oldest job of anybody, even with an own backlog: a stuck member must not starve it."""
+        now = self._clock.now()
+        if now - self._fair_at < 10 * self._timing.help_after:
+            return 0
+        if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
+            return 0  # it would only wait here instead of there
+        self._fair_at = now
+        return await self._claim(await self._store.run(claim.find_overdue(self.tasks, self._timing.help_after, 1)))
+
+    def _spread(self, jobs: list[RawBSONDocument]) -> list[RawBSONDocument]:
+        """Start at a random member's share, so that helpers do not all reach for the same jobs."""
+        size = max(1, len(self._member.roster.members))
+        start = random.randrange(size)  # noqa: S311
+        return sorted(jobs, key=lambda job: (int(job["seq"]) - start) % size)
+
+    async def _claim(self, jobs: Sequence[RawBSONDocument]) -> int:
+        """Claim what was found, one update per attempt number, suspects alone (J1, P2)."""
+        free = [job for job in jobs if job["seq"] not in self._table]
+        batches: dict[int, list[RawBSONDocument]] = {}
+        for job in free:
+            if job["lost"] < SUSPECT:
+                batches.setdefault(int(job["attempt"]), []).append(job)
+        claimed = 0
+        for attempt, batch in batches.items():
+            claimed += await self._claim_batch(batch, attempt)
+        suspect = next((job for job in free if job["lost"] >= SUSPECT), None)
+        if suspect is not None and self._supervisor.free_slots() > 0 and not self._supervisor.has_suspect:
+            claimed += await self._claim_batch([suspect], int(suspect["attempt"]))
+        return claimed
+
+    async def _claim_batch(self, jobs: Sequence[RawBSONDocument], attempt: int) -> int:
+        if not self._may_claim():
+            return 0
+        now = self._clock.now()
+        entries = {job["seq"]: _entry(job, attempt + 1, now) for job in jobs}
+        for entry in entries.values():
+            self._table.enter(entry)
+        try:
+            ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
+        except StoreError:
+            self._has_doubts = True  # they stay pending until a read tells
+            return 0
+        self._keep(entries.values(), ours)
+        return len(ours)
+
+    def _keep(self, entries: Iterable[Entry], ours: set[int]) -> None:
+        held = []
+        for entry in entries:
+            if entry.seq in ours:
+                held.append(entry)
+            else:
+                self._table.drop(entry.seq)
+        self._supervisor.offer(held)
+
+    async def _resolve_pending(self) -> None:
+        """Ask the store about claims whose outcome stayed unknown (J1)."""
+        by_attempt: dict[int, list[Entry]] = {}
+        for entry in self._table.having(Status.PENDING):
+            by_attempt.setdefault(entry.attempt, []).append(entry)
+        for attempt, entries in by_attempt.items():
+            ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
+            self._keep(entries, ours)
+        self._has_doubts = False
+
+
+def _entry(job: RawBSONDocument, attempt: int, now: float) -> Entry:
+    timeout, max_attempts = job.get("timeout"), job.get("max_attempts")
+    return Entry(
+        seq=int(job["seq"]),
+        attempt=attempt,
+        task=job["task"],
+        raw=job.raw,
+        fails=int(job.get("fails") or 0),
+        lost=int(job.get("lost") or 0),
+        priority=int(job.get("priority") or 0),
+        timeout=float(timeout) if timeout else None,
+        max_attempts=int(max_attempts) if max_attempts else None,
+        since=now,
+    )

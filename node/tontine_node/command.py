@@ -1,0 +1,91 @@
+"""`tontine node`: flags -> one NodeConfig -> incarnations until one ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+
+from tontine.cli.options import store_options
+from tontine.clock import SystemClock
+from tontine.config import StoreConfig, Timing, seconds
+from tontine.store import schema
+from tontine.store.connect import check, open_async_store, open_store
+
+from .config import NodeConfig
+from .logs import set_up
+from .master import Node
+
+
+@click.command(name="node")
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
+@click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
+@click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
+@click.option("--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat.")
+@click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
+@click.option("--streams/--no-streams", default=True, help="Use change streams to start jobs sooner, or only poll.")
+@click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
+@click.option("--verbose", "-v", is_flag=True, help="Log details.")
+@store_options
+def node(
+    modules: tuple[str, ...],
+    name: str,
+    processes: int,
+    slots: int,
+    lease: str,
+    grace: str,
+    streams: bool,
+    as_json: bool,
+    verbose: bool,
+    store: StoreConfig,
+) -> None:
+    """Run one node in the foreground.
+
+    MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file (tasks.py). Start as many
+    nodes as you like, on as many machines: they share the queue evenly, and when one dies the others inherit its share.
+
+    Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second one
+    ends the running jobs as well and gives them back.
+    """
+    config = NodeConfig(
+        modules=modules,
+        name=name,
+        processes=processes,
+        slots=slots,
+        timing=Timing.of_lease(seconds(lease)),
+        grace=seconds(grace),
+        streams=streams,
+        store=store,
+    )
+    set_up(as_json=as_json, verbose=verbose)
+    asyncio.run(serve(config))
+
+
+async def serve(config: NodeConfig) -> None:
+    """Run incarnations of a node until one stops by itself."""
+    beat_store = await asyncio.to_thread(open_store, config.store)
+    store = open_async_store(config.store)
+    try:
+        await store.run(check())
+        await store.run(schema.ensure())
+        stops = 0
+        node: Node | None = None
+
+        def stop() -> None:
+            nonlocal stops
+            stops += 1
+            if node is not None:
+                node.ask_to_stop()
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        while not stops:
+            node = Node(config, store, beat_store, SystemClock())
+            if not await node.run():
+                return
+    finally:
+        await store.database.client.close()
+        beat_store.database.client.close()

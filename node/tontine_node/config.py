@@ -1,0 +1,36 @@
+"""What one node was told, as one record."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+
+from tontine.config import StoreConfig, Timing
+from tontine.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything that `tontine node` can be told."""
+
+    modules: tuple[str, ...]
+    name: str = ""
+    processes: int = 1
+    slots: int = 1
+    timing: Timing = field(default_factory=Timing)
+    grace: float = 30.0
+    streams: bool = True
+    store: StoreConfig = field(default_factory=StoreConfig)
+
+    def __post_init__(self) -> None:
+        if not self.modules:
+            raise ConfigError("name at least one module with tasks, like `tontine node shop.tasks`")
+        if not 1 <= self.processes <= 512:
+            raise ConfigError(f"--processes {self.processes} cannot work: choose 1 to 512")
+        if not 1 <= self.slots <= 1024:
+            raise ConfigError(f"--slots {self.slots} cannot work: choose 1 to 1024")
+        if self.grace < 0:
+            raise ConfigError("--grace cannot be negative")
+        if not self.name:
+            object.__setattr__(self, "name", f"{socket.gethostname().split('.')[0]}-{os.getpid()}")

@@ -1,0 +1,83 @@
+"""Reconcile and repair: the rules that put right what an outage or a death left behind, run again and again."""
+
+from __future__ import annotations
+
+import logging
+
+from tontine.clock import Clock
+from tontine.errors import StoreError
+from tontine.store import members, settle
+from tontine.store.call import AsyncStore
+
+from .member import Heartbeat, Member
+from .supervisor import Supervisor
+from .table import Table
+
+log = logging.getLogger(__name__)
+
+FORGET_DEAD_AFTER = 86400.0
+FORGET_EVERY = 600.0
+
+
+class Keeper:
+    """One node's part in keeping everybody's jobs where they belong."""
+
+    def __init__(
+        self,
+        node: str,
+        store: AsyncStore,
+        clock: Clock,
+        beat: Heartbeat,
+        member: Member,
+        table: Table,
+        supervisor: Supervisor,
+    ) -> None:
+        self.node = node
+        self._store = store
+        self._clock = clock
+        self._beat = beat
+        self._member = member
+        self._table = table
+        self._supervisor = supervisor
+        self._forgot_at = clock.now()
+
+    async def reconcile(self) -> None:
+        """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
+        held = await self._store.run(settle.find_held(self.node))
+        strays = {seq: attempt for seq, attempt in held.items() if not self._table.licensed(seq, attempt)}
+        # Most of these were settled since the read; the release finds only those that were not.
+        if strays and (released := await self._store.run(settle.release(self.node, strays))):
+            log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
+
+    async def repair(self) -> int:
+        """Give back the jobs of dead nodes (J7)."""
+        if not self._beat.has_lease():
+            return 0
+        unwilling = [name for name, facts in self._supervisor.tasks.items() if facts.on_lost == "fail"]
+        repaired = await self._store.run(settle.repair(unwilling))
+        for node, count in repaired.items():
+            if count:
+                log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})
+                await self._member.note("repair", node=node, jobs=count, by=self._member.name)
+        return sum(repaired.values())
+
+    async def look_for_cancelled(self) -> None:
+        """End the running jobs whose cancelling was asked for (J8)."""
+        asked = await self._store.run(settle.find_cancelled(self.node))
+        if asked:
+            self._supervisor.cancel(asked)
+
+    async def forget_old_dead(self) -> None:
+        """Remove records of nodes that died more than a day ago (D4)."""
+        if self._clock.now() - self._forgot_at > FORGET_EVERY:
+            self._forgot_at = self._clock.now()
+            await self._store.run(members.forget_old_dead(FORGET_DEAD_AFTER))
+
+    async def round(self) -> None:
+        """Every rule once; a store that is away is asked again in the next round."""
+        try:
+            await self.reconcile()
+            await self.repair()
+            await self.forget_old_dead()
+        except StoreError as error:
+            log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})

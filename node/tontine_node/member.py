@@ -1,0 +1,177 @@
+"""This node's place among the nodes: heartbeat, lease, roster, and burying those whose lease ran out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tontine.clock import Clock
+from tontine.config import Timing
+from tontine.errors import LeaseLost, StoreError
+from tontine.roster import Roster
+from tontine.states import Desired
+from tontine.store import events, members
+from tontine.store.call import AsyncStore, Store
+
+from .board import Board
+
+log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Beats in a thread of its own, over a connection of its own, so that nothing else can starve it.
+
+    `board.deadline` is the lease: it ends `L - margin` after the last acknowledged beat was sent (N4).
+    """
+
+    def __init__(
+        self,
+        node: str,
+        store: Store,
+        timing: Timing,
+        clock: Clock,
+        board: Board,
+        facts: Callable[[], Mapping[str, Any]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.node = node
+        self.desired = Desired.RUNNING
+        self.is_dead = False
+        self.disturbed_at = clock.now()
+        """When this node last could not trust its own watching (D1)."""
+        self.failed_since_renewal = False
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._board = board
+        self._facts = facts
+        self._changed = changed
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="heartbeat")
+
+    def start(self) -> None:
+        self._beat(self._clock.now())
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(self._timing.heartbeat_limit + 1)
+
+    def has_lease(self) -> bool:
+        return not self.is_dead and self._clock.now() < self._board.deadline
+
+    def _run(self) -> None:
+        last = self._clock.now()
+        while not self.is_dead and not self._stopping.wait(max(0.0, last + self._every - self._clock.now())):
+            sent = self._clock.now()
+            if sent - last > 2 * self._every + self._timing.heartbeat_limit:
+                self.disturbed_at = sent
+            self._beat(sent)
+            last = sent
+
+    @property
+    def _every(self) -> float:
+        return self._timing.heartbeat_every
+
+    def _beat(self, sent: float) -> None:
+        try:
+            desired, _ = self._store.run(
+                members.heartbeat(self.node, self._facts(), self._timing.lease_for, self._timing.heartbeat_limit)
+            )
+        except LeaseLost:
+            self.is_dead = True
+            self._changed()
+        except StoreError as error:
+            self.disturbed_at = self._clock.now()
+            self.failed_since_renewal = True
+            log.warning("heartbeat failed", extra={"event": "heartbeat-failed", "error": str(error)})
+        else:
+            self._board.deadline = sent + self._timing.valid_for
+            self.failed_since_renewal = False
+            if desired is not self.desired:
+                self.desired = desired
+                self._changed()
+
+
+class Member:
+    """Keeps this node's membership right, and removes the dead (M1, M2, D1, D2)."""
+
+    def __init__(self, node: str, name: str, store: AsyncStore, timing: Timing, clock: Clock, beat: Heartbeat) -> None:
+        self.node = node
+        self.name = name
+        self.roster = Roster()
+        self.is_wanted = False
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._beat = beat
+        self._watched: dict[str, tuple[int, float]] = {}
+
+    def see(self, roster: Roster) -> bool:
+        """Take notice of a roster; True when it is newer than the one known (G5)."""
+        if roster.epoch <= self.roster.epoch:
+            return False
+        self.roster = roster
+        return True
+
+    async def keep_place(self) -> None:
+        """Be in the roster exactly when wanted (M1), and keep at it until the store agrees."""
+        for _ in range(20):
+            self.see(await self._store.run(members.read_roster()))
+            new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
+            if new is self.roster or not self._beat.has_lease():
+                return
+            verb = "joined" if self.is_wanted else "left"
+            await self._replace(new, f"{self.name} {verb}")
+            await asyncio.sleep(0)
+
+    async def watch_others(self) -> list[str]:
+        """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
+        asked = self._clock.now()
+        beats = await self._store.run(members.beats())
+        answered = self._clock.now()
+        buried = []
+        for node, beat in beats.items():
+            if node == self.node:
+                continue
+            seen, since = self._watched.get(node, (None, 0.0))
+            if seen != beat or since < self._beat.disturbed_at:
+                self._watched[node] = (beat, max(answered, self._beat.disturbed_at))
+            elif asked - since >= self._timing.lease_for and self._beat.has_lease():
+                if await self._store.run(members.bury(node, beat)):
+                    buried.append(node)
+                    log.warning("buried a node", extra={"event": "buried", "node": node})
+                    await self.note("node", node=node, to="dead", why="lease expired", by=self.name)
+        self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
+        return buried
+
+    async def remove_dead(self) -> None:
+        """Take dead members out of the roster (M2)."""
+        self.see(await self._store.run(members.read_roster()))
+        others = [node for node in self.roster.members if node != self.node and node not in self._watched]
+        if not others or not self._beat.has_lease():
+            return
+        dead = await self._store.run(members.find_dead(others))
+        new = self.roster.without(dead)
+        if new is not self.roster:
+            await self._replace(new, f"inherited from {', '.join(sorted(dead))}")
+
+    async def _replace(self, new: Roster, why: str) -> None:
+        seen = self.roster
+        try:
+            won = await self._store.run(members.replace_roster(seen, new))
+        except StoreError:
+            won = False  # unknown: the next look at the roster tells
+        self.see(await self._store.run(members.read_roster()))
+        if won:
+            await self.note("roster", epoch=new.epoch, members=list(new.members), why=why)
+
+    async def note(self, kind: str, **facts: Any) -> None:
+        """Record an event; nothing depends on it, so nothing waits for a store that is away."""
+        try:
+            await self._store.run(events.record(kind, **facts))
+        except StoreError as error:
+            log.info("an event was not recorded", extra={"event": "event-lost", "error": str(error)})

@@ -1,0 +1,74 @@
+"""(2) When to number: rank 0 at once, any other member what has been lying for longer than H."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tontine.clock import Clock
+from tontine.config import Timing
+from tontine.errors import StoreError
+from tontine.share import Share
+from tontine.store import number
+from tontine.store.call import AsyncStore
+
+log = logging.getLogger(__name__)
+
+
+class Numberer:
+    """Gives seqs to jobs that any driver inserted without one."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        timing: Timing,
+        clock: Clock,
+        share: Callable[[], Share | None],
+        watching: Callable[[], bool],
+        numbered: Callable[[], None],
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._share = share
+        self._watching = watching
+        self._numbered = numbered
+        self._seen: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Number for ever."""
+        while True:
+            self.wake.clear()
+            share = self._share()
+            try:
+                more = share is not None and await self._round(share.rank == 0)
+            except StoreError as error:
+                log.warning("numbering failed", extra={"event": "number-failed", "error": str(error)})
+                more = False
+            if not more:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        every = (1.5 if self._watching() else 0.4) if not self._seen else self._timing.help_after
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
+                await self.wake.wait()
+
+    async def _round(self, at_once: bool) -> bool:
+        raw = await self._store.run(number.find_raw())
+        mine = raw if at_once else self._old_enough(raw)
+        if mine:
+            await self._store.run(number.give_numbers(mine))
+            self._numbered()
+        return len(mine) == number.RAW_AT_ONCE
+
+    def _old_enough(self, raw: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that this node has seen lying for longer than H: whoever should number them does not (F2)."""
+        now = self._clock.now()
+        self._seen = {(key := repr(job["_id"])): self._seen.get(key, now) for job in raw}
+        return [job for job in raw if now - self._seen[repr(job["_id"])] >= self._timing.help_after]

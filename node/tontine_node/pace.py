@@ -1,0 +1,32 @@
+"""How far ahead of its slots a node may claim and send: far for quick jobs, hardly at all for slow ones."""
+
+from __future__ import annotations
+
+AHEAD_FOR = 0.1
+"""Seconds of work to keep ready per slot: enough to hide a claim, too little to keep jobs from idle nodes."""
+CLAIM_AT_MOST = 1000
+SEND_AT_MOST = 250
+
+
+class Pace:
+    """A running estimate of how long a job keeps a slot."""
+
+    def __init__(self) -> None:
+        self._mean = 0.05
+
+    def ran(self, seconds: float, jobs: int = 1) -> None:
+        """Jobs ended that took `seconds` each on average. A frame of many counts more than a frame of one."""
+        weight = 1 - 0.8 ** min(jobs, 10)
+        self._mean += weight * (seconds - self._mean)
+
+    @property
+    def mean(self) -> float:
+        return self._mean
+
+    def ahead(self) -> int:
+        """Jobs to keep ready per slot, the running one included."""
+        return 1 + min(SEND_AT_MOST, int(AHEAD_FOR / max(self._mean, 1e-6)))
+
+    def claim_target(self, slots: int) -> int:
+        """Jobs to hold in the whole node."""
+        return max(slots, min(CLAIM_AT_MOST, 2 * slots * self.ahead() - slots))

@@ -1,0 +1,70 @@
+"""The local table: what this node has claimed, and how far each of it is. It is the only licence to run a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Status(Enum):
+    """Where an entry is on its way through the node."""
+
+    PENDING = auto()  # the claim was sent, its outcome is not known
+    HELD = auto()  # ours, not started
+    SENT = auto()  # given to a worker, perhaps started: the board knows
+    RESULT = auto()  # ended, not settled yet
+    KILLED = auto()  # its worker was ended by a fence; given back once that is certain
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job of this node, at one attempt."""
+
+    seq: int
+    attempt: int
+    task: str
+    raw: bytes
+    fails: int
+    lost: int
+    priority: int
+    timeout: float | None
+    max_attempts: int | None
+    since: float
+    status: Status = Status.PENDING
+
+
+class Table:
+    """Entries by seq."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, seq: object) -> bool:
+        return seq in self._entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def get(self, seq: int) -> Entry | None:
+        return self._entries.get(seq)
+
+    def enter(self, entry: Entry) -> None:
+        self._entries[entry.seq] = entry
+
+    def drop(self, seq: int) -> None:
+        self._entries.pop(seq, None)
+
+    def having(self, status: Status) -> list[Entry]:
+        return [entry for entry in self._entries.values() if entry.status is status]
+
+    def licensed(self, seq: int, attempt: int) -> bool:
+        """Whether (job, attempt) is in the table at this moment, pending included (J6)."""
+        entry = self._entries.get(seq)
+        return entry is not None and entry.attempt == attempt
+
+    def clear(self) -> None:
+        self._entries.clear()

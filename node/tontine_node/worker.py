@@ -1,0 +1,290 @@
+"""(4) Run: a child process with S slots for sync and async tasks. It has no database connection.
+
+Threads: one reads orders, S run them, one writes reports (many to a frame), one watches the lease and the master. Async
+tasks share one event loop, in the main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import ctypes
+import importlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from tontine import backoff, current
+from tontine.clock import SystemClock
+from tontine.errors import ConfigError, Reject, Retry, UnknownTask
+from tontine.module import Library, Task, load
+
+from . import pipe
+from .board import Board
+
+RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
+WATCH_EVERY = 0.2
+
+_CODEC: CodecOptions[Any] = CodecOptions(
+    tz_aware=True,
+    uuid_representation=4,
+    unicode_decode_error_handler="replace",
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self, index: int, connection: socket.socket, board: Board, library: Library) -> None:
+        self.index = index
+        self.connection = connection
+        self.board = board
+        self.library = library
+        self.clock = SystemClock()
+        self.inbox: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        self.outbox: queue.SimpleQueue[tuple[str, Any, bytes]] = queue.SimpleQueue()
+        self.loop = asyncio.new_event_loop()
+        self.current: dict[int, tuple[current.CurrentJob, asyncio.Task[Any] | None]] = {}
+        self.expired: dict[int, float] = {}
+        self.progressed: dict[int, tuple[float, str]] = {}
+
+    def run(self) -> None:
+        """Serve until the master closes the connection or the lease runs out."""
+        threads = [self.read_orders, self.write_reports, self.watch_lease]
+        for target in threads:
+            threading.Thread(target=target, daemon=True).start()
+        for slot in range(self.board.slots):
+            threading.Thread(target=self.serve_slot, args=(slot,), daemon=True, name=f"slot-{slot}").start()
+        self.outbox.put(("hello", self.describe(), b""))
+        self.loop.run_forever()
+
+    def describe(self) -> dict[str, Any]:
+        tasks = {
+            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts]
+            for module in self.library.modules
+            for task in module.tasks.values()
+        }
+        return {"modules": self.library.describe(), "tasks": tasks}
+
+    def read_orders(self) -> None:
+        while frame := pipe.read(self.connection):
+            head, body = frame
+            if "run" in head:
+                for (seq, _), raw in zip(head["run"], pipe.cut(body, (size for _, size in head["run"])), strict=True):
+                    self.inbox.put((seq, raw))
+            if "recall" in head:
+                self.give_back()
+            for seq in head.get("cancel", ()):
+                self.cancel(seq)
+            for seq, limit in head.get("expire", ()):
+                self.expire(seq, limit)
+        os._exit(0)  # the master is gone: nobody may learn what this worker would do next (N6)
+
+    def give_back(self) -> None:
+        """Return the orders that no slot has begun."""
+        returned = []
+        while True:
+            try:
+                returned.append(self.inbox.get_nowait()[0])
+            except queue.Empty:
+                break
+        self.outbox.put(("returned", returned, b""))
+
+    def cancel(self, seq: int) -> None:
+        """Tell a running job that it is to end; an async one is cancelled as well."""
+        job, running = self.current.get(seq, (None, None))
+        if job is not None:
+            job.mark_cancelled()
+        if running is not None:
+            self.loop.call_soon_threadsafe(running.cancel)
+
+    def expire(self, seq: int, limit: float) -> None:
+        """End an async job that ran longer than its time limit."""
+        _, running = self.current.get(seq, (None, None))
+        if running is not None:
+            self.expired[seq] = limit
+            self.loop.call_soon_threadsafe(running.cancel)
+
+    def write_reports(self) -> None:
+        while True:
+            reports = [self.outbox.get()]
+            while len(reports) < 1000:
+                try:
+                    reports.append(self.outbox.get_nowait())
+                except queue.Empty:
+                    break
+            head: pipe.Head = {}
+            bodies: list[bytes] = []
+            for name, what, body in reports:
+                head.setdefault(name, []).append(what)
+                if body:
+                    bodies.append(body)
+            try:
+                self.connection.sendall(pipe.pack(head, bodies))
+            except OSError:
+                os._exit(0)
+
+    def watch_lease(self) -> None:
+        """End this process when the lease runs out or the master is gone (N6)."""
+        parent = os.getppid()
+        while True:
+            time.sleep(WATCH_EVERY)
+            if os.getppid() != parent or self.clock.now() > self.board.deadline:
+                os._exit(0)
+            self.say_progress()
+
+    def say_progress(self) -> None:
+        """Send on the newest progress of each job."""
+        while self.progressed:
+            seq, (value, note) = self.progressed.popitem()
+            self.outbox.put(("progress", [seq, value, note], b""))
+
+    def serve_slot(self, slot: int) -> None:
+        while True:
+            seq, raw = self.inbox.get()
+            # A thawed worker may find orders of a life that is over: the lease is checked right before each start (J2).
+            begun = self.clock.now()
+            if begun > self.board.deadline:
+                os._exit(0)
+            self.board.started(self.index, slot, seq, begun)
+            try:
+                name, what, body = self.attempt(seq, raw)
+            finally:
+                self.current.pop(seq, None)
+                self.progressed.pop(seq, None)
+                self.expired.pop(seq, None)
+            self.board.ended(self.index, slot)
+            ran = self.clock.now() - begun
+            if name == "done":
+                body = _with_time(what, ran)
+                if len(body) > RESULT_LIMIT:
+                    size = f"{len(body) / 1024 / 1024:.1f} MB"
+                    name, what, body = _ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
+                else:
+                    what = [seq, ran, len(body)]
+            if name == "ended":
+                what = [seq, ran, *what]
+            self.outbox.put((name, what, body))
+
+    def attempt(self, seq: int, raw: bytes) -> tuple[str, Any, bytes]:
+        """Run one job; ("done", the result's BSON) or ("ended", [kind, type, message, traceback, delay])."""
+        try:
+            document = bson.decode(raw, _CODEC)
+            task = self.library.find(document["task"])
+            args = document.get("args") or {}
+            if reason := task.misfit(args):
+                return _ended("refused", "InvalidArguments", reason)
+        except UnknownTask as error:
+            return _ended("refused", "UnknownTask", str(error))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a document, it fails that job only (P3)
+            return _ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
+        try:
+            result = self.call(task, document, args)
+        except Exception as error:  # noqa: BLE001 - a task may raise anything, and it fails that job only
+            return self.judge(task, document, error)
+        except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt of a task, not of this process
+            return self.judge(task, document, error)
+        try:
+            return "done", bson.encode({"r": result}, codec_options=_CODEC), b""
+        except Exception as error:  # noqa: BLE001 - bson raises errors of many types
+            kind = type(result).__name__
+            return _ended("refused", "UnstorableResult", f"the result ({kind}) cannot be stored as BSON: {error}")
+
+    def call(self, task: Task, document: dict[str, Any], args: dict[str, Any]) -> Any:
+        seq = int(document["seq"])
+        job = current.CurrentJob(document["_id"], seq, task.name, int(document["attempt"]) + 1, self.note_progress)
+        context = contextvars.copy_context()
+        context.run(current.enter, job)
+        if not task.is_async:
+            self.current[seq] = (job, None)
+            return context.run(task.function, **args)
+
+        async def shell() -> Any:
+            self.current[seq] = (job, asyncio.current_task())
+            return await task.function(**args)
+
+        return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+
+    def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
+        self.progressed[job.seq] = (value, note)
+
+    def judge(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
+        """What an exception means for the job."""
+        fails = int(document.get("fails") or 0) + 1
+        limit = int(document.get("max_attempts") or task.max_attempts)
+        text = "".join(traceback.format_exception(error))
+        described = (type(error).__name__, str(error) or type(error).__name__, text)
+        if isinstance(error, concurrent.futures.CancelledError):
+            seq = int(document["seq"])
+            if seq in self.expired:
+                described = ("TimeoutError", f"it ran longer than its time limit of {self.expired[seq]:g} s", "")
+            elif self.current[seq][0].cancelled:
+                return _ended("cancelled", *described)
+        if isinstance(error, Reject) or fails >= limit:
+            return _ended("failed", *described)
+        if isinstance(error, Retry) and error.in_ is not None:
+            return _ended("retry", *described, delay=max(0.0, error.in_))
+        return _ended("retry", *described, delay=backoff.delay_before(fails, task.backoff))
+
+
+def _ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> tuple[str, Any, bytes]:
+    return "ended", [kind, _printable(type), _printable(message), _printable(trace), delay], b""
+
+
+def _printable(text: str) -> str:
+    # Lone surrogates fit neither JSON nor BSON, and an error text may hold anything.
+    return text[-20_000:].encode("utf-8", "backslashreplace").decode()
+
+
+def _with_time(encoded: bytes, ran: float) -> bytes:
+    """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
+    size = len(encoded) + 12
+    return size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when its master ends, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`python -m tontine_node.worker INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT MODULE...`"""
+    index, connection_fd, board_fd, processes, slots, parent = map(int, arguments[:6])
+    _end_with_parent()
+    if os.getppid() != parent:
+        os._exit(0)
+    # Ctrl-C reaches the whole foreground group; only the master decides when a worker ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    connection = socket.socket(fileno=connection_fd)
+    board = Board(board_fd, slots, processes * slots)
+    try:
+        library = load(arguments[6:])
+    except ConfigError as error:
+        connection.sendall(pipe.pack({"broken": [str(error)]}))
+        return
+    except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{os.path.relpath(where.filename)}:{where.lineno}"
+        text = f"{', '.join(arguments[6:])} cannot be imported: {type(error).__name__}: {error} ({place})"
+        connection.sendall(pipe.pack({"broken": [text]}))
+        return
+    Worker(index, connection, board, library).run()
+
+
+if __name__ == "__main__":
+    importlib.invalidate_caches()
+    main(sys.argv[1:])

@@ -1,0 +1,94 @@
+"""The `tontine` command. Each command is a file beside this one; `node` and `observe` are found by entry point."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from importlib.metadata import entry_points
+from typing import NoReturn
+
+import click
+
+from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode
+
+_COMMANDS = {
+    "submit": "submit",
+    "jobs": "jobs",
+    "job": "jobs",
+    "nodes": "nodes",
+    "pause": "nodes",
+    "resume": "nodes",
+    "stop": "nodes",
+    "retry": "jobs",
+    "cancel": "jobs",
+    "init": "init",
+    "db": "db",
+    "demo": "demo",
+}
+
+
+class _Commands(click.Group):
+    """Loads a command only when it is used, so that `tontine` starts quickly."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in _COMMANDS:
+            found = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name]}"), name)
+        else:
+            points = entry_points(group="tontine.commands", name=name)
+            found = next(iter(points)).load() if points else None
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+            hint = f": did you mean `tontine {near[0]}`?" if near else ": `tontine --help` lists them"
+            raise click.UsageError(f"there is no command {args[0]!r}{hint}") from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="tontine")
+def tontine() -> None:
+    """Identical nodes share one job queue in MongoDB: no leader, no broker, and survivors inherit.
+
+    \b
+    First steps:
+      tontine demo                            see it work, with nothing else set up
+      tontine node shop.tasks                 run a node with your tasks
+      tontine submit shop.resize '{"image": "a.png"}' --wait
+      tontine observe                         watch the nodes and the queue
+
+    Shell completion: `eval "$(_TONTINE_COMPLETE=bash_source tontine)"` (or zsh_source, fish_source).
+    """
+
+
+def main() -> NoReturn:
+    """Run the command; errors are one line on stderr: 2 for a user's, 1 for a failure, 130 for Ctrl-C."""
+    try:
+        code = tontine.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = f" (see `{context.command_path} --help`)" if context is not None else ""
+        _end(f"{error.format_message().rstrip('.')}{where}", 2)
+    except (ConfigError, UnknownJob, UnknownNode) as error:
+        _end(str(error), 2)
+    except TontineError as error:
+        _end(str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    click.echo(f"tontine: {' '.join(message.split())}", err=True)
+    sys.exit(code)

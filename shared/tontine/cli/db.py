@@ -1,0 +1,79 @@
+"""`tontine db`: the embedded MongoDB, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from .. import config
+
+if TYPE_CHECKING:
+    from ..embedded import Running
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+
+
+@click.group(name="db")
+def db() -> None:
+    """The embedded MongoDB, which commands use and start when no --uri is given.
+
+    It is a real mongod on 127.0.0.1 that outlives the command that started it. Its data is kept under
+    TONTINE_HOME (default: the user data directory). The mongod is TONTINE_MONGOD, else the one on PATH, else
+    that of the extra tontine[embedded].
+    """
+
+
+@db.command()
+@_as_json
+def start(as_json: bool) -> None:
+    """Start it, unless it runs already."""
+    from .. import embedded
+
+    _show(embedded.start(), as_json=as_json)
+
+
+@db.command()
+def stop() -> None:
+    """Stop it cleanly; its data stays."""
+    from .. import embedded
+
+    stopped = embedded.stop()
+    click.echo(f"The embedded MongoDB in {config.home()} {'has stopped' if stopped else 'was not running'}.")
+
+
+@db.command()
+@_as_json
+def status(as_json: bool) -> None:
+    """Show whether and where it runs; exit code 1 if it does not."""
+    from .. import embedded
+
+    running = embedded.status()
+    if running:
+        _show(running, as_json=as_json)
+        return
+    if as_json:
+        click.echo(orjson.dumps({"running": False, "home": str(config.home())}))
+    else:
+        click.echo(f"The embedded MongoDB in {config.home()} does not run: `tontine db start` starts it.")
+    raise click.exceptions.Exit(1)
+
+
+@db.command()
+def uri() -> None:
+    """Print its URI, for scripts; start it if needed."""
+    from .. import embedded
+
+    click.echo(embedded.ensure())
+
+
+def _show(running: Running, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps({"running": True, **asdict(running)}, default=str))
+        return
+    click.echo(f"The embedded MongoDB runs at {running.uri}")
+    click.echo(f"  home     {running.home}")
+    click.echo(f"  log      {running.log}")
+    click.echo(f"  mongod   {running.mongod} (version {running.version}, pid {running.pid})")

@@ -1,0 +1,110 @@
+"""Every exception Tontine raises. The text of each says what happened, to what, and what to do now."""
+
+from __future__ import annotations
+
+
+class TontineError(Exception):
+    """The base of all errors of Tontine; a command shows its text in one line."""
+
+
+class ConfigError(TontineError):
+    """A setting, argument or environment that cannot work: a user error (exit code 2)."""
+
+
+class MissingExtra(ConfigError):
+    """A feature whose optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the {extra!r} extra: pip install 'tontine[{extra}]'")
+        self.feature = feature
+        self.extra = extra
+
+
+class EmbeddedError(ConfigError):
+    """The embedded MongoDB cannot be found, started, reached or stopped."""
+
+
+class StoreError(TontineError):
+    """MongoDB answered a call with an error."""
+
+
+class StoreUnavailable(StoreError):
+    """MongoDB did not answer in time. A write that ends like this may have landed, or may land later."""
+
+
+class NotPermitted(StoreError):
+    """The database user lacks a right that the call needs."""
+
+
+class DuplicateKey(StoreError):
+    """A unique index refused a document; `key` is the index's key pattern."""
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class BulkRefused(StoreError):
+    """Some statements of a bulk were refused; `refused` maps a statement's place to its key pattern, if it has one."""
+
+    def __init__(self, message: str, refused: dict[int, tuple[str, ...]]) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class TooLarge(StoreError):
+    """A document would grow beyond the 16 MB that MongoDB stores in one."""
+
+
+class ClaimLost(TontineError):
+    """A job this node held is no longer its own: what it did for that attempt is refused."""
+
+    def __init__(self, seq: int, attempt: int) -> None:
+        super().__init__(f"job {seq}: attempt {attempt} is no longer this node's")
+        self.seq = seq
+        self.attempt = attempt
+
+
+class LeaseLost(TontineError):
+    """This node was declared dead: it must end all work and start again under a new id."""
+
+
+class UnknownTask(TontineError):
+    """No module of this process has a task of that name."""
+
+
+class UnknownJob(TontineError):
+    """There is no such job."""
+
+
+class UnknownNode(TontineError):
+    """There is no live node of that name or id."""
+
+
+class JobNotFinished(TontineError):
+    """A job did not reach a final state in the time given."""
+
+
+class SubmitInterrupted(TontineError):
+    """A batch stopped in the middle: `inserted` jobs are in the queue for certain, `unknown` may be."""
+
+    def __init__(self, message: str, inserted: int, unknown: int) -> None:
+        super().__init__(message)
+        self.inserted = inserted
+        self.unknown = unknown
+
+
+class NoCurrentJob(TontineError):
+    """`current_job()` was called outside a running task."""
+
+
+class Retry(Exception):  # noqa: N818 - raised by tasks as a request, not as an error
+    """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's backoff)."""
+
+    def __init__(self, reason: str = "", *, in_: float | None = None) -> None:
+        super().__init__(reason or "another attempt was asked for")
+        self.in_ = in_
+
+
+class Reject(Exception):  # noqa: N818
+    """Raised in a task: fails the job for good, whatever attempts are left."""

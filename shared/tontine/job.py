@@ -1,0 +1,173 @@
+"""Job <-> document; what cannot be a job, and why. Pure: nothing here speaks to MongoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from .states import FINAL, JobState
+
+ERRORS_KEPT = 10
+TEXT_KEPT = 20_000
+INT64 = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job says it is."""
+
+    value: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    """How an attempt failed."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+    @classmethod
+    def from_document(cls, document: Any) -> JobError | None:
+        if not isinstance(document, Mapping):
+            return None
+        return cls(
+            str(document.get("type", "")), str(document.get("message", "")), str(document.get("traceback", ""))
+        )
+
+    def to_document(self) -> dict[str, str]:
+        return {
+            "type": self.type[:TEXT_KEPT],
+            "message": self.message[:TEXT_KEPT],
+            "traceback": self.traceback[-TEXT_KEPT:],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One document of `jobs`, as it was when it was read."""
+
+    id: Any
+    seq: int | None = None
+    task: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    state: JobState = JobState.QUEUED
+    run_at: datetime | None = None
+    priority: int = 0
+    key: str | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    attempt: int = 0
+    fails: int = 0
+    lost: int = 0
+    cancel: bool = False
+    node: str | None = None
+    progress: Progress | None = None
+    result: Any = None
+    error: JobError | None = None
+    errors: tuple[JobError, ...] = ()
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    existed: bool = False
+    """True when a submit with a key found this unfinished job instead of adding one."""
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, existed: bool = False) -> Job:
+        """The record of a document; tolerant, because any driver may have written it."""
+        progress = document.get("progress")
+        args = document.get("args")
+        errors = document.get("errors")
+        return cls(
+            id=document["_id"],
+            seq=document.get("seq"),
+            task=str(document.get("task", "")),
+            args=args if isinstance(args, Mapping) else {},
+            state=_state(document.get("state")),
+            run_at=document.get("run_at"),
+            priority=document.get("priority") or 0,
+            key=document.get("key"),
+            max_attempts=document.get("max_attempts"),
+            timeout=document.get("timeout"),
+            attempt=document.get("attempt") or 0,
+            fails=document.get("fails") or 0,
+            lost=document.get("lost") or 0,
+            cancel=bool(document.get("cancel")),
+            node=document.get("node"),
+            progress=Progress(float(progress.get("value") or 0), str(progress.get("note") or ""))
+            if isinstance(progress, Mapping)
+            else None,
+            result=document.get("result"),
+            error=JobError.from_document(document.get("error")),
+            errors=tuple(filter(None, map(JobError.from_document, errors))) if isinstance(errors, list) else (),
+            created_at=document.get("created_at"),
+            started_at=document.get("started_at"),
+            finished_at=document.get("finished_at"),
+            existed=existed,
+        )
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+def _state(text: object) -> JobState:
+    try:
+        return JobState(str(text)) if text is not None else JobState.QUEUED
+    except ValueError:
+        return JobState.FAILED
+
+
+def problem(document: Mapping[str, Any]) -> str | None:
+    """Why a document cannot be a job; None when it can."""
+    task = document.get("task")
+    if "task" not in document:
+        return "it has no `task`: name the task to run, like \"shop.resize\""
+    if not isinstance(task, str) or not task:
+        return f"`task` must be a text like \"shop.resize\", not {_kind(task)}"
+    if not isinstance(document.get("args", {}), Mapping):
+        return f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
+    if document.get("state") not in (None, JobState.QUEUED):
+        return f"`state` must be absent or \"queued\" on a new job, not {_short(document['state'])}"
+    run_at = document.get("run_at")
+    if run_at is not None and not isinstance(run_at, datetime):
+        return f"`run_at` must be a date, not {_kind(run_at)}"
+    return _number_problem(document) or _key_problem(document.get("key"))
+
+
+def _number_problem(document: Mapping[str, Any]) -> str | None:
+    for name, least in (("priority", None), ("max_attempts", 1)):
+        value = document.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            return f"`{name}` must be a whole number, not {_kind(value)}"
+        if value is not None and least is not None and value < least:
+            return f"`{name}` must be at least {least}, not {value}"
+    timeout = document.get("timeout")
+    if timeout is not None and (not isinstance(timeout, int | float) or isinstance(timeout, bool) or timeout <= 0):
+        return f"`timeout` must be a number of seconds above zero, not {_short(timeout)}"
+    return None
+
+
+def _key_problem(key: object) -> str | None:
+    if key is not None and (not isinstance(key, str) or not key):
+        return f"`key` must be a text, not {_kind(key)}"
+    return None
+
+
+def _kind(value: object) -> str:
+    return {"NoneType": "null", "str": "an empty text", "list": "an array", "dict": "an object"}.get(
+        type(value).__name__, f"{type(value).__name__} {_short(value)}"
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def utc(moment: datetime) -> datetime:
+    """The instant in UTC; a naive one is taken as local time, as `datetime` itself does."""
+    return moment.astimezone(UTC)

@@ -1,0 +1,160 @@
+"""Modules and tasks: how a user's function gets a name, and how a name finds its function."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+from .backoff import STANDARD
+from .config import seconds
+from .errors import ConfigError, UnknownTask
+
+OnLost = Literal["retry", "fail"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One function of a module and how its jobs are treated."""
+
+    name: str
+    function: Callable[..., Any]
+    max_attempts: int = 1
+    timeout: float | None = None
+    on_lost: OnLost = "retry"
+    backoff: Callable[[Any], float] = STANDARD
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    def misfit(self, args: Mapping[str, Any]) -> str | None:
+        """Why these arguments do not fit the function's signature; None when they do."""
+        signature = inspect.signature(self.function)
+        try:
+            signature.bind(**args)
+        except TypeError as error:
+            return f"arguments do not fit {self.name}{signature}: {error}"
+        return None
+
+
+@dataclass(slots=True)
+class Module:
+    """A named set of tasks, with a version and authors; nodes announce the modules they have."""
+
+    name: str
+    version: str = "0"
+    authors: Sequence[str] = ()
+    tasks: dict[str, Task] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.name or not all(part.isidentifier() for part in self.name.split(".")):
+            raise ConfigError(f"{self.name!r} cannot name a module: use letters, digits and _ (dots between parts)")
+
+    @overload
+    def task(self, function: Function, /) -> Function: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        max_attempts: int = 1,
+        timeout: float | str | None = None,
+        on_lost: OnLost = "retry",
+        backoff: Callable[[Any], float] = STANDARD,
+    ) -> Callable[[Function], Function]: ...
+
+    def task(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        name: str | None = None,
+        max_attempts: int = 1,
+        timeout: float | str | None = None,
+        on_lost: OnLost = "retry",
+        backoff: Callable[[Any], float] = STANDARD,
+    ) -> Any:
+        """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4, ...)`.
+
+        The function itself stays callable as it was. `max_attempts` counts attempts that raise (default 1: running
+        code twice is its author's decision); `on_lost` says what becomes of a job whose worker died while it ran;
+        `backoff` is any of tenacity's wait strategies.
+        """
+        if max_attempts < 1:
+            raise ConfigError(f"max_attempts={max_attempts} cannot work: a job needs at least one attempt")
+        if on_lost not in ("retry", "fail"):
+            raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
+        limit = None if timeout is None else seconds(timeout)
+        if limit is not None and limit <= 0:
+            raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero, or none")
+
+        def add(function: Function) -> Function:
+            full = f"{self.name}.{name or function.__name__}"
+            if full in self.tasks:
+                raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
+            self.tasks[full] = Task(full, function, max_attempts, limit, on_lost, backoff)
+            return function
+
+        return add if function is None else add(function)
+
+    def describe(self) -> dict[str, Any]:
+        """The module as the node's record shows it."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "authors": list(self.authors),
+            "tasks": sorted(self.tasks),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """All tasks of some modules, by name."""
+
+    modules: tuple[Module, ...]
+
+    def find(self, name: str) -> Task:
+        for module in self.modules:
+            if name in module.tasks:
+                return module.tasks[name]
+        raise UnknownTask(f"no module here has a task named {name!r}")
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [module.describe() for module in self.modules]
+
+
+def load(names: Sequence[str]) -> Library:
+    """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a .py file."""
+    found: dict[str, Module] = {}
+    for name in names:
+        for module in _modules_in(name):
+            if found.setdefault(module.name, module) is not module:
+                raise ConfigError(f"two different modules are named {module.name!r}: rename one of them")
+    return Library(tuple(found.values()))
+
+
+def _modules_in(name: str) -> list[Module]:
+    path, _, attribute = name.partition(":")
+    if path.endswith(".py"):
+        file = Path(path)
+        if not file.is_file():
+            raise ConfigError(f"there is no file {path}")
+        sys.path.insert(0, str(file.resolve().parent))
+        path = file.stem
+    imported = importlib.import_module(path)
+    if attribute:
+        module = getattr(imported, attribute, None)
+        if not isinstance(module, Module):
+            raise ConfigError(f"{name!r}: {attribute} is not a tontine.Module in {path}")
+        return [module]
+    modules = [value for value in vars(imported).values() if isinstance(value, Module)]
+    if not modules:
+        raise ConfigError(f"{path} has no tontine.Module: write `{path.split('.')[-1]} = Module(...)` in it")
+    return modules

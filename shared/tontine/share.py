@@ -1,0 +1,39 @@
+"""Shares: which member should claim which seq. They only avoid contention; the claim itself decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Every seq with `seq % size == rank`, for as long as the roster stays at `epoch`."""
+
+    epoch: int
+    rank: int
+    size: int
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Share:
+        return cls(int(document["epoch"]), int(document["rank"]), int(document["size"]))
+
+    def to_document(self) -> dict[str, int]:
+        return {"epoch": self.epoch, "rank": self.rank, "size": self.size}
+
+    def owns(self, seq: int) -> bool:
+        return seq % self.size == self.rank
+
+    def first_from(self, seq: int) -> int:
+        """The lowest seq of this share that is not below `seq`."""
+        return seq + (self.rank - seq) % self.size
+
+    def seqs(self, start: int, end: int, count: int) -> range:
+        """Up to `count` seqs of this share from `start`, none above `end`."""
+        first = self.first_from(start)
+        return range(first, min(end + 1, first + count * self.size), self.size)
+
+    def query(self) -> dict[str, list[int]]:
+        """The share as a MongoDB condition on `seq`."""
+        return {"$mod": [self.size, self.rank]}

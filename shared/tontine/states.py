@@ -1,0 +1,62 @@
+"""Both state machines as tables. Code, queries, the diagram in docs/states.md and the tests all read these."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+
+class NodeState(StrEnum):
+    """Where a node is in its life."""
+
+    INITIALIZING = "initializing"
+    WAITING = "waiting"
+    WORKING = "working"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    QUEUED = "queued"
+    WORKING = "working"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Desired(StrEnum):
+    """What the operator asked of a node."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+NODE_MOVES: dict[NodeState, frozenset[NodeState]] = {  # DEAD has no way out: a process that comes back is a new node
+    NodeState.INITIALIZING: frozenset({NodeState.WAITING, NodeState.DEAD}),
+    NodeState.WAITING: frozenset({NodeState.WORKING, NodeState.PAUSED, NodeState.DEAD}),
+    NodeState.WORKING: frozenset({NodeState.WAITING, NodeState.PAUSED, NodeState.DEAD}),
+    NodeState.PAUSED: frozenset({NodeState.WAITING, NodeState.DEAD}),
+    NodeState.DEAD: frozenset(),
+}
+
+JOB_MOVES: dict[JobState, frozenset[JobState]] = {  # out of a final state only by an operator's retry
+    JobState.QUEUED: frozenset({JobState.WORKING, JobState.FAILED, JobState.CANCELLED}),
+    JobState.WORKING: frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED}),
+    JobState.DONE: frozenset({JobState.QUEUED}),
+    JobState.FAILED: frozenset({JobState.QUEUED}),
+    JobState.CANCELLED: frozenset({JobState.QUEUED}),
+}
+
+LIVE = frozenset(NodeState) - {NodeState.DEAD}
+FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+OPEN = frozenset(JobState) - FINAL
+
+State = TypeVar("State", NodeState, JobState)
+
+
+def sources(moves: dict[State, frozenset[State]], target: State) -> list[str]:
+    """The states that may move to `target`, as a store filter wants them."""
+    return sorted(state.value for state, targets in moves.items() if target in targets)

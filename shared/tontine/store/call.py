@@ -1,0 +1,231 @@
+"""One call to MongoDB as data, and the two ways to make it.
+
+A store operation is a generator: it yields a `Call`, gets its answer (or its error) back, and returns a result. It knows
+nothing of sync or async; `Store` and `AsyncStore` drive it, give each call its deadline, repeat what is safe to repeat, and
+translate pymongo's errors, once. A test can drive an operation step by step and stop it between any two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pymongo
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+from pymongo import ReadPreference, WriteConcern, errors
+from pymongo.read_concern import ReadConcern
+from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from ..errors import (
+    BulkRefused,
+    ConfigError,
+    DuplicateKey,
+    NotPermitted,
+    StoreError,
+    StoreUnavailable,
+    TontineError,
+    TooLarge,
+)
+
+T = TypeVar("T")
+
+CALL_LIMIT = 10.0
+
+MAJORITY = WriteConcern(w="majority", j=True)
+COMMITTED = ReadConcern("majority")
+
+# Documents come from any driver: what cannot be decoded must not end a node (protocol P3).
+_LENIENT: dict[str, Any] = {
+    "tz_aware": True,
+    "uuid_representation": 4,
+    "unicode_decode_error_handler": "replace",
+    "datetime_conversion": DatetimeConversion.DATETIME_AUTO,
+}
+DECODED: CodecOptions[Any] = CodecOptions(**_LENIENT)
+RAW: CodecOptions[Any] = CodecOptions(document_class=RawBSONDocument, **_LENIENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: a method of a collection (or `command` of the database), with a deadline of its own.
+
+    `repeats` says that making it again after an unknown outcome does no harm.
+    """
+
+    collection: str
+    method: str
+    args: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    repeats: bool = False
+    raw: bool = False
+    within: float = CALL_LIMIT
+
+
+Steps = Generator[Call, Any, T]
+
+
+def find(collection: str, filter: Mapping[str, Any], *, raw: bool = False, **options: Any) -> Call:
+    """A read whose answer is a list of documents."""
+    return Call(collection, "find", (filter,), options, repeats=True, raw=raw)
+
+
+def find_one(collection: str, filter: Mapping[str, Any], **options: Any) -> Call:
+    return Call(collection, "find_one", (filter,), options, repeats=True)
+
+
+def command(document: Mapping[str, Any], *, within: float = CALL_LIMIT) -> Call:
+    return Call("", "command", (document,), repeats=True, within=within)
+
+
+class _Driver:
+    """What both stores share: the collections with the protocol's concerns (G1)."""
+
+    def __init__(self, database: Any) -> None:
+        self.database = database
+        self._collections: dict[tuple[str, bool], Any] = {}
+
+    def _method(self, call: Call) -> Callable[..., Any]:
+        if not call.collection:
+            return getattr(self.database, call.method)  # type: ignore[no-any-return]
+        key = (call.collection, call.raw)
+        if key not in self._collections:
+            self._collections[key] = self.database.get_collection(
+                call.collection,
+                codec_options=RAW if call.raw else DECODED,
+                read_preference=ReadPreference.PRIMARY,
+                write_concern=MAJORITY,
+                read_concern=COMMITTED,
+            )
+        return getattr(self._collections[key], call.method)  # type: ignore[no-any-return]
+
+
+class Store(_Driver):
+    """Runs store operations over a PyMongo database."""
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive an operation to its result."""
+        resume, value = steps.send, None
+        try:
+            while True:
+                call = resume(value)  # type: ignore[arg-type]
+                try:
+                    resume, value = steps.send, self._answer(call)
+                except TontineError as error:
+                    resume, value = steps.throw, error  # type: ignore[assignment]
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _answer(self, call: Call) -> Any:
+        try:
+            return self._once(call)
+        except StoreUnavailable:
+            if not call.repeats:
+                raise
+            return Retrying(**_AGAIN)(self._once, call)
+
+    def _once(self, call: Call) -> Any:
+        try:
+            with pymongo.timeout(call.within):
+                answer = self._method(call)(*call.args, **call.options)
+                return list(answer) if call.method == "find" else answer
+        except _REFUSALS as error:
+            raise translated(error) from error
+
+
+class AsyncStore(_Driver):
+    """Runs store operations over a PyMongo async or a Motor database."""
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Drive an operation to its result."""
+        resume, value = steps.send, None
+        try:
+            while True:
+                call = resume(value)  # type: ignore[arg-type]
+                try:
+                    resume, value = steps.send, await self._answer(call)
+                except TontineError as error:
+                    resume, value = steps.throw, error  # type: ignore[assignment]
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def _answer(self, call: Call) -> Any:
+        try:
+            return await self._once(call)
+        except StoreUnavailable:
+            if not call.repeats:
+                raise
+            return await AsyncRetrying(**_AGAIN)(self._once, call)
+
+    async def _once(self, call: Call) -> Any:
+        try:
+            with pymongo.timeout(call.within):
+                answer = self._method(call)(*call.args, **call.options)
+                work: Awaitable[Any] = answer.to_list(None) if call.method == "find" else answer
+                return await work
+        except _REFUSALS as error:
+            raise translated(error) from error
+
+
+_AGAIN: dict[str, Any] = {
+    "retry": retry_if_exception_type(StoreUnavailable),
+    "wait": wait_exponential_jitter(initial=0.05, max=1),
+    "stop": stop_after_attempt(3),
+    "reraise": True,
+}
+
+_REFUSALS = (errors.PyMongoError, BSONError, OverflowError)
+_FORBIDDEN = {13, 18, 8000, 33}
+_TOO_LARGE = {10334, 17419, 17420, 17280}
+_UNSETTLED = {50, 64, 79, 91, 100, 133, 189, 202, 262, 10107, 11600, 11602, 13435, 13436}
+
+
+def translated(error: Exception) -> TontineError:
+    """pymongo's errors in Tontine's words. Anything that leaves the outcome open is `StoreUnavailable` (G2)."""
+    if isinstance(error, errors.BulkWriteError):
+        return _translated_bulk(error)
+    if isinstance(error, errors.DuplicateKeyError):
+        return DuplicateKey(str(error), tuple((error.details or {}).get("keyPattern", ())))
+    if isinstance(error, errors.DocumentTooLarge):
+        return TooLarge(_line(error))
+    if isinstance(error, errors.ConfigurationError | errors.InvalidURI | errors.InvalidName):
+        return ConfigError(_line(error))
+    if isinstance(error, errors.OperationFailure):
+        return _translated_failure(error)
+    if isinstance(error, errors.ConnectionFailure | errors.ExecutionTimeout) or getattr(error, "timeout", False):
+        return StoreUnavailable(f"MongoDB did not answer in time: {_line(error)}")
+    if isinstance(error, BSONError | OverflowError | errors.InvalidOperation):
+        return ConfigError(f"MongoDB cannot store this: {_line(error)}")
+    return StoreError(_line(error))
+
+
+def _translated_failure(error: errors.OperationFailure) -> TontineError:
+    if error.code in _FORBIDDEN:
+        return NotPermitted(f"MongoDB refused it: {_line(error)}")
+    if error.code in _TOO_LARGE:
+        return TooLarge(_line(error))
+    if error.code in _UNSETTLED or error.timeout or error.has_error_label("RetryableWriteError"):
+        return StoreUnavailable(f"MongoDB could not finish it: {_line(error)}")
+    return StoreError(f"MongoDB answered: {_line(error)} (code {error.code})")
+
+
+def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
+    details = error.details or {}
+    refused: dict[int, tuple[str, ...]] = {}
+    for one in details.get("writeErrors", ()):
+        if one.get("code") in _UNSETTLED:
+            return StoreUnavailable(f"MongoDB could not finish it: {one.get('errmsg', '')}")
+        if one.get("code") in _TOO_LARGE:
+            return TooLarge(str(one.get("errmsg", "")))
+        refused[int(one["index"])] = tuple(one.get("keyPattern", ()))
+    if details.get("writeConcernErrors") or not refused:
+        return StoreUnavailable(f"MongoDB could not confirm a write: {_line(error)}")
+    return BulkRefused(str(details["writeErrors"][0].get("errmsg", "")), refused)
+
+
+def _line(error: Exception) -> str:
+    # pymongo appends the whole topology, which helps nobody at a prompt.
+    text = str(error).split(", full error:")[0].split(", Timeout:")[0].split(", Topology Description:")[0]
+    return " ".join(text.split())[:400]

@@ -1,0 +1,174 @@
+"""(3) Claim: make jobs this node's, or lose the race quietly. The update's filter decides, never a read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+
+from ..errors import StoreUnavailable
+from ..share import Share
+from ..states import JobState
+from .call import Call, Steps, find, find_one
+from .schema import CLUSTER, COUNTER, JOBS, ROSTER
+
+QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
+
+# MongoDB merges at most 200 sorted index ranges; more tasks than this are asked for in parts.
+_TASKS_AT_ONCE = 100
+
+_FIELDS = {
+    name: 1
+    for name in ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at")
+}
+
+
+def overview() -> Steps[tuple[dict[str, Any] | None, int]]:
+    """The roster's document and the last number given, in one read."""
+    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})
+    by_id = {document["_id"]: document for document in documents}
+    return by_id.get(ROSTER), int(by_id.get(COUNTER, {}).get("seq", 0))
+
+
+def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[list[RawBSONDocument]]:
+    """Which of these seqs are queued, never postponed, and of a task this node has (F4)."""
+    found: list[RawBSONDocument] = yield find(
+        JOBS,
+        {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "task": {"$in": list(tasks)}},
+        projection=_FIELDS,
+        hint="seq",
+        raw=True,
+    )
+    return found
+
+
+def lowest_fresh(tasks: Sequence[str], start: int) -> Steps[int | None]:
+    """The lowest queued seq from `start` on that was never postponed; skips any number of holes in one step."""
+    lowest: list[int] = []
+    for some in _parts(tasks):
+        job = yield find_one(
+            JOBS,
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "seq": {"$gte": start}},
+            projection={"_id": 0, "seq": 1},
+            sort=[("seq", 1)],
+            hint="fresh",
+        )
+        if job is not None:
+            lowest.append(int(job["seq"]))
+    return min(lowest, default=None)
+
+
+def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Steps[list[int]]:
+    """Queued seqs of the share below `end`: what the cursor passed while it was not there yet (F5 c)."""
+    seqs: list[int] = []
+    for some in _parts(tasks):
+        jobs = yield find(
+            JOBS,
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "seq": {"$lt": end, **share.query()}},
+            projection={"_id": 0, "seq": 1},
+            sort=[("seq", 1)],
+            limit=limit,
+            hint="fresh",
+        )
+        seqs += [int(job["seq"]) for job in jobs]
+    return sorted(seqs)[:limit]
+
+
+def find_due(share: Share, tasks: Sequence[str], limit: int) -> Steps[list[RawBSONDocument]]:
+    """Postponed jobs of the share whose time has come (F5 a)."""
+    found: list[RawBSONDocument] = yield find(
+        JOBS,
+        {
+            "state": QUEUED,
+            "run_at": {"$type": "date"},
+            "$expr": {"$lte": ["$run_at", "$$NOW"]},
+            "seq": share.query(),
+            "task": {"$in": list(tasks)},
+        },
+        projection=_FIELDS,
+        sort=[("run_at", 1)],
+        limit=limit,
+        hint="due",
+        raw=True,
+    )
+    return found
+
+
+def find_overdue(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSONDocument]]:
+    """The oldest queued jobs of any share that have been due for more than `age` seconds (F6)."""
+    late = {"$subtract": ["$$NOW", round(age * 1000)]}
+    found: list[RawBSONDocument] = yield find(
+        JOBS,
+        {
+            "state": QUEUED,
+            "run_at": {"$type": "date"},
+            "$expr": {"$lt": ["$run_at", late]},
+            "task": {"$in": list(tasks)},
+        },
+        projection=_FIELDS,
+        sort=[("run_at", 1)],
+        limit=limit,
+        hint="due",
+        raw=True,
+    )
+    for some in _parts(tasks):
+        fresh: list[RawBSONDocument] = yield find(
+            JOBS,
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None},
+            projection={**_FIELDS, "late": {"$lt": ["$created_at", late]}},
+            sort=[("seq", 1)],
+            limit=limit,
+            hint="fresh",
+            raw=True,
+        )
+        found += [job for job in fresh if job["late"]]
+    return found
+
+
+def next_due() -> Steps[float | None]:
+    """Seconds until the next postponed job is due (negative: it is due); None when there is none."""
+    job = yield find_one(
+        JOBS,
+        {"state": QUEUED, "run_at": {"$type": "date"}},
+        projection={"_id": 0, "wait": {"$subtract": ["$run_at", "$$NOW"]}},
+        sort=[("run_at", 1)],
+        hint="due",
+    )
+    return None if job is None else float(job["wait"]) / 1000
+
+
+def claim(node: str, seqs: Sequence[int], attempt: int) -> Steps[set[int]]:
+    """Claim queued jobs that were claimed `attempt` times before; the seqs that are this node's now (J1).
+
+    An unknown outcome is read back; if that fails too, `StoreUnavailable` leaves them pending.
+    """
+    try:
+        result = yield Call(
+            JOBS,
+            "update_many",
+            (
+                {"seq": {"$in": list(seqs)}, "state": QUEUED, "attempt": attempt},
+                {"$set": {"state": WORKING, "node": node, "attempt": attempt + 1}},
+            ),
+        )
+        if result.modified_count == len(seqs):
+            return set(seqs)
+    except StoreUnavailable:
+        pass
+    return (yield from held(node, seqs, attempt + 1))
+
+
+def held(node: str, seqs: Sequence[int], attempt: int) -> Steps[set[int]]:
+    """Which of these jobs are this node's, at this attempt."""
+    found = yield find(
+        JOBS,
+        {"seq": {"$in": list(seqs)}, "state": WORKING, "node": node, "attempt": attempt},
+        projection={"_id": 0, "seq": 1},
+        hint="seq",
+    )
+    return {int(job["seq"]) for job in found}
+
+
+def _parts(tasks: Sequence[str]) -> Iterator[list[str]]:
+    return (list(tasks[start : start + _TASKS_AT_ONCE]) for start in range(0, len(tasks), _TASKS_AT_ONCE))

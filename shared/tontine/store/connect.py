@@ -1,0 +1,70 @@
+"""Opening the database: from a URI or the embedded MongoDB, and checking that it can carry a queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.errors import PyMongoError
+
+from ..config import StoreConfig
+from ..errors import ConfigError
+from .call import AsyncStore, Steps, Store, command, translated
+
+_OPTIONS: dict[str, Any] = {
+    "appname": "tontine",
+    "tz_aware": True,
+    "connectTimeoutMS": 5000,
+    "serverSelectionTimeoutMS": 5000,
+    "retryReads": True,
+    "retryWrites": True,
+}
+
+
+def resolve(config: StoreConfig) -> str:
+    """The URI to use; without one, the embedded MongoDB is started if needed."""
+    if config.uri:
+        return config.uri
+    from .. import embedded
+
+    return embedded.ensure()
+
+
+def open_store(config: StoreConfig) -> Store:
+    """A store over a new PyMongo client."""
+    return Store(_client(MongoClient, config)[config.database])
+
+
+def open_async_store(config: StoreConfig) -> AsyncStore:
+    """A store over a new PyMongo async client."""
+    return AsyncStore(_client(AsyncMongoClient, config)[config.database])
+
+
+def _client(kind: Any, config: StoreConfig) -> Any:
+    uri = resolve(config)
+    try:
+        return kind(uri, **_OPTIONS)
+    except (PyMongoError, ValueError) as error:
+        raise ConfigError(f"{shown(uri)} is not a usable MongoDB URI: {error}") from error
+
+
+def shown(uri: str) -> str:
+    """The URI without its password."""
+    scheme, mark, rest = uri.partition("://")
+    credentials, at, hosts = rest.rpartition("@")
+    if not at:
+        return uri
+    return f"{scheme}{mark}{credentials.partition(':')[0]}:***@{hosts}"
+
+
+def check() -> Steps[dict[str, Any]]:
+    """Refuse a server that cannot carry the protocol: it must be a replica set (or sharded) and not too old."""
+    hello: dict[str, Any] = yield command({"hello": 1}, within=6)
+    if not hello.get("setName") and hello.get("msg") != "isdbgrid":
+        raise ConfigError(
+            "this MongoDB is no replica set, and majority writes and change streams need one: "
+            "start mongod with --replSet and run rs.initiate(), or use `tontine db start`"
+        )
+    if hello.get("maxWireVersion", 0) < 17:  # MongoDB 6.0: the first with $in in partial indexes
+        raise ConfigError("this MongoDB is older than 6.0, the oldest version that Tontine runs on")
+    return hello

@@ -1,0 +1,78 @@
+"""What operators and producers ask for: pause, resume and stop nodes; cancel and retry jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import StoreUnavailable, UnknownJob, UnknownNode
+from ..job import Job
+from ..states import FINAL, Desired, JobState, NodeState
+from .call import Call, Steps, find, find_one
+from .schema import JOBS, NODES
+
+_ALIVE = {"$ne": NodeState.DEAD.value}
+
+
+def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
+    """Ask one live node, by name or id (or all: None), to run, pause or stop; the names of those asked."""
+    filter: dict[str, Any] = {"state": _ALIVE}
+    if node is not None:
+        filter["$or"] = [{"_id": node}, {"name": node}]
+    found = yield find(NODES, filter, projection={"name": 1})
+    if node is not None and not found:
+        raise UnknownNode(f"there is no live node named {node!r}: `tontine nodes` lists them")
+    ids = [one["_id"] for one in found]
+    # A node that was asked to stop stays so: resuming it would leave the operator with a half-stopped one.
+    filter = {"_id": {"$in": ids}, "state": _ALIVE, "desired": {"$ne": Desired.STOPPED.value}}
+    yield Call(NODES, "update_many", (filter, {"$set": {"desired": desired.value}}), repeats=True)
+    return sorted(str(one.get("name", one["_id"])) for one in found)
+
+
+def read_job(seq: int) -> Steps[Job]:
+    """One job by its seq."""
+    document = yield find_one(JOBS, {"seq": seq}, hint="seq")
+    if document is None:
+        raise UnknownJob(f"there is no job {seq}")
+    return Job.from_document(document)
+
+
+def cancel(seq: int) -> Steps[Job]:
+    """Cancel a queued job at once, or ask the holder of a running one to end it (J8)."""
+    asked = {"$eq": ["$state", JobState.QUEUED.value]}
+    update = {
+        "state": {"$cond": [asked, JobState.CANCELLED.value, "$state"]},
+        "finished_at": {"$cond": [asked, "$$NOW", "$$REMOVE"]},
+        "cancel": True,
+    }
+    open_states = [JobState.QUEUED.value, JobState.WORKING.value]
+    yield Call(
+        JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True
+    )
+    return (yield from read_job(seq))
+
+
+def retry(seq: int) -> Steps[tuple[Job, bool]]:
+    """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt is never reset."""
+    job = yield from read_job(seq)
+    if job.state not in FINAL:
+        return job, False
+    update = [
+        {
+            "$set": {
+                "state": JobState.QUEUED.value,
+                "node": None,
+                "run_at": "$$NOW",
+                "lost": 0,
+                "fails": 0,
+            }
+        },
+        {"$unset": ["cancel", "finished_at", "started_at", "progress", "result", "error"]},
+    ]
+    seen = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
+    try:
+        yield Call(JOBS, "update_one", (seen, update))
+    except StoreUnavailable:
+        again = yield from read_job(seq)
+        if again.state is not JobState.QUEUED and again.attempt == job.attempt:
+            raise
+    return (yield from read_job(seq)), True

@@ -1,0 +1,133 @@
+"""(1) The statements that add jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from bson import ObjectId
+
+from ..errors import BulkRefused, ConfigError, StoreUnavailable, SubmitInterrupted, TontineError
+from ..job import Job, problem, utc
+from ..states import OPEN, JobState
+from .call import Call, Steps, find_one
+from .number import Block, take
+from .schema import JOBS
+
+CHUNK = 2000
+_OPEN = sorted(state.value for state in OPEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What `submit` was asked for, beside the arguments."""
+
+    task: str
+    delay: float | None = None
+    run_at: datetime | None = None
+    priority: int = 0
+    key: str | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+
+    def document(self, args: Mapping[str, Any] | None, at: datetime) -> dict[str, Any]:
+        """The job's document but for `_id` and `seq`, in server time `at`."""
+        document: dict[str, Any] = {
+            "task": self.task,
+            "args": {} if args is None else args,
+            "state": JobState.QUEUED.value,
+            "attempt": 0,
+            "fails": 0,
+            "lost": 0,
+            "created_at": at,
+        }
+        if self.delay is not None:
+            document["run_at"] = at + timedelta(seconds=self.delay)
+        elif self.run_at is not None:
+            document["run_at"] = utc(self.run_at)
+        if self.priority:
+            document["priority"] = self.priority
+        for name in ("key", "max_attempts", "timeout"):
+            if (value := getattr(self, name)) is not None:
+                document[name] = value
+        return document
+
+    def check(self) -> None:
+        """Refuse what a node would refuse later."""
+        if self.delay is not None and self.run_at is not None:
+            raise ConfigError("give `delay` or `run_at`, not both")
+        if self.delay is not None and self.delay < 0:
+            raise ConfigError(f"a delay of {self.delay:g} s lies in the past")
+
+
+def submit(wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
+    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
+    jobs = yield from submit_many(wish, [args])
+    return jobs[0]
+
+
+def submit_many(
+    wish: Wish,
+    many: Iterable[Mapping[str, Any] | None],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Steps[list[Job]]:
+    """Add one job per arguments, a chunk at a time; `progress` hears how many are in."""
+    wish.check()
+    jobs: list[Job] = []
+    arguments = iter(many)
+    while chunk := list(islice(arguments, CHUNK)):
+        try:
+            block = yield from take(len(chunk))
+            jobs += yield from _add(wish, chunk, block)
+        except TontineError as error:
+            if not jobs and not isinstance(error, StoreUnavailable):
+                raise
+            unknown = len(chunk) if isinstance(error, StoreUnavailable) else 0
+            raise SubmitInterrupted(
+                f"{len(jobs)} jobs were inserted, {unknown} more may have been: {error}", len(jobs), unknown
+            ) from error
+        if progress:
+            progress(len(jobs))
+    return jobs
+
+
+def _add(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> Steps[list[Job]]:
+    documents = [
+        {"_id": ObjectId(), "seq": seq, **wish.document(args, block.at)} for seq, args in zip(block, chunk, strict=True)
+    ]
+    for document in documents:
+        if reason := problem(document):
+            raise ConfigError(f"this cannot be a job: {reason}")
+    refused = yield from _insert(documents)
+    jobs = []
+    for place, document in enumerate(documents):
+        existing = (yield from _holder_of(wish, document)) if place in refused else None
+        jobs.append(existing or Job.from_document(document))
+    return jobs
+
+
+def _insert(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
+    """Insert, and again after an unknown outcome: an `_id` that is there already is ours (F1)."""
+    try:
+        yield Call(JOBS, "insert_many", (documents,), {"ordered": False}, repeats=True, within=30)
+    except BulkRefused as refusal:
+        refused = {place: key for place, key in refusal.refused.items() if key != ("_id",)}
+        if any(key != ("key",) for key in refused.values()):
+            raise
+        return refused
+    return {}
+
+
+def _holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
+    for _ in range(5):
+        holder = yield find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}})
+        if holder is not None:
+            return Job.from_document(holder, existed=holder["_id"] != document["_id"])
+        refused = yield from _insert([document])  # it ended in between
+        if not refused:
+            return Job.from_document(document)
+    raise ConfigError(f"key {wish.key!r} is taken and freed too quickly to add a job")

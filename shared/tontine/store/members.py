@@ -1,0 +1,145 @@
+"""Members: register, heartbeat, move, leave, bury, and the roster. A dead record never becomes anything else (S6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo import ReturnDocument
+
+from ..errors import DuplicateKey, LeaseLost
+from ..roster import Roster
+from ..states import NODE_MOVES, Desired, NodeState, sources
+from .call import Call, Steps, find, find_one
+from .schema import CLUSTER, NODES, ROSTER
+
+_ALIVE = {"$ne": NodeState.DEAD.value}
+
+
+def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[None]:
+    """Insert a node's record (N1). `DuplicateKey` on `_id`: take another id; on `name`: the name is in use."""
+    values = {
+        **{name: {"$literal": value} for name, value in record.items()},
+        "state": NodeState.INITIALIZING.value,
+        "desired": Desired.RUNNING.value,
+        "beat": 0,
+        "tick": 0,
+        "running": 0,
+        "started_at": "$$NOW",
+        "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
+    }
+    # Matches nothing that exists, so it inserts or is refused; an update can store the server's time, an insert cannot.
+    yield Call(NODES, "update_one", ({"_id": node, "beat": None}, [{"$set": values}]), {"upsert": True})
+
+
+def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[tuple[Desired, int]]:
+    """Beat once (N3): what the operator wants, and the beat. `LeaseLost` when the record is dead or gone."""
+    update = {
+        **{name: {"$literal": value} for name, value in values.items()},
+        "beat": {"$add": ["$beat", 1]},
+        "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
+    }
+    record = yield Call(
+        NODES,
+        "find_one_and_update",
+        ({"_id": node, "state": _ALIVE}, [{"$set": update}]),
+        {"projection": {"desired": 1, "beat": 1}, "return_document": ReturnDocument.AFTER},
+        within=within,
+    )
+    if record is None:
+        raise LeaseLost(f"node {node} was declared dead")
+    return Desired(record["desired"]), int(record["beat"])
+
+
+def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
+    """Move a node's own state along the table; False when the table or its death forbids it."""
+    update: dict[str, Any] = {"state": target.value} | {name: {"$literal": value} for name, value in values.items()}
+    if target is NodeState.DEAD:
+        update |= {"died_at": "$$NOW", "share": "$$REMOVE", "running": 0}
+    filter = {"_id": node, "state": {"$in": sources(NODE_MOVES, target)}}
+    answer = yield Call(NODES, "update_one", (filter, [{"$set": update}]), repeats=True)
+    return bool(answer.modified_count)
+
+
+def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
+    """Write facts about oneself (N2: never onto a dead record). None removes a field."""
+    kept = {name: value for name, value in values.items() if value is not None}
+    update: dict[str, Any] = {}
+    if kept:
+        update["$set"] = kept
+    if len(kept) < len(values):
+        update["$unset"] = dict.fromkeys(values.keys() - kept.keys(), "")
+    yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE}, update), repeats=True)
+
+
+def beats() -> Steps[dict[str, int]]:
+    """The beat of every node that is not dead (D1)."""
+    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1})
+    return {node["_id"]: int(node.get("beat", 0)) for node in found}
+
+
+def presume_dead(node: str) -> Steps[NodeState]:
+    """The state of a node that seemed to have no record: dead only once a record says so (D3)."""
+    dead = {"state": NodeState.DEAD.value, "death": "its record was gone", "beat": 0}
+    try:
+        yield Call(NODES, "update_one", ({"_id": node}, {"$setOnInsert": dead}), {"upsert": True}, repeats=True)
+    except DuplicateKey:
+        pass
+    found = yield find_one(NODES, {"_id": node}, projection={"state": 1})
+    return NodeState(found["state"]) if found else NodeState.WAITING
+
+
+def find_dead(nodes: list[str]) -> Steps[set[str]]:
+    """Which of these members are dead. They registered before they joined, so one without a record lost it."""
+    found = yield find(NODES, {"_id": {"$in": nodes}}, projection={"state": 1})
+    states = {node["_id"]: node["state"] for node in found}
+    for node in nodes:
+        if node not in states:
+            states[node] = yield from presume_dead(node)
+    return {node for node, state in states.items() if state == NodeState.DEAD}
+
+
+def namesake(name: str) -> Steps[dict[str, Any] | None]:
+    """The live node of that name."""
+    found: dict[str, Any] | None = yield find_one(NODES, {"name": name, "state": _ALIVE})
+    return found
+
+
+def bury(node: str, beat: int) -> Steps[bool]:
+    """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten since."""
+    update = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired", "share": "$$REMOVE"}
+    answer = yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE, "beat": beat}, [{"$set": update}]))
+    return bool(answer.modified_count)
+
+
+def forget_old_dead(age: float) -> Steps[None]:
+    """Remove the records of nodes that died long ago (D4)."""
+    old = {"$lt": ["$died_at", {"$subtract": ["$$NOW", round(age * 1000)]}]}
+    filter = {"state": NodeState.DEAD.value, "died_at": {"$type": "date"}, "$expr": old}
+    yield Call(NODES, "delete_many", (filter,), repeats=True)
+
+
+def read_roster() -> Steps[Roster]:
+    """The roster as the majority has it; made, empty, when there is none."""
+    document = yield find_one(CLUSTER, {"_id": ROSTER})
+    if document is None:
+        first = {"$setOnInsert": {"epoch": 0, "members": []}}
+        try:
+            yield Call(CLUSTER, "update_one", ({"_id": ROSTER}, first), {"upsert": True}, repeats=True)
+        except DuplicateKey:
+            pass
+        document = yield find_one(CLUSTER, {"_id": ROSTER})
+    return Roster.from_document(document)
+
+
+def replace_roster(seen: Roster, new: Roster) -> Steps[bool]:
+    """Put the next roster in the place of the one seen (M3); False when somebody was quicker."""
+    answer = yield Call(
+        CLUSTER,
+        "update_one",
+        (
+            {"_id": ROSTER, "epoch": seen.epoch},
+            {"$set": {"epoch": new.epoch, "members": list(new.members)}},
+        ),
+    )
+    return bool(answer.modified_count)

@@ -1,0 +1,110 @@
+"""(2) Numbers: producers take blocks of them, nodes give them to jobs that arrived without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bson import Int64
+from pymongo import ReturnDocument, UpdateOne
+
+from ..errors import BulkRefused, DuplicateKey
+from ..job import JobError, problem
+from ..states import JobState
+from .call import Call, Steps, find
+from .schema import CLUSTER, COUNTER, JOBS
+
+RAW_AT_ONCE = 500
+
+# All that `problem` looks at; of arguments only whether they are an object, because they may be large.
+_JUDGED: dict[str, Any] = {
+    **dict.fromkeys(("task", "state", "run_at", "priority", "key", "max_attempts", "timeout"), 1),
+    "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Numbers that nobody else has, and the server's time when they were taken."""
+
+    first: int
+    count: int
+    at: datetime
+
+    def __iter__(self) -> Any:
+        return (Int64(seq) for seq in range(self.first, self.first + self.count))
+
+
+def take(count: int) -> Steps[Block]:
+    """A block of new numbers (F1). Taking one twice after an unknown outcome only leaves a hole."""
+    statement = Call(
+        CLUSTER,
+        "find_one_and_update",
+        (
+            {"_id": COUNTER},
+            [{"$set": {"seq": {"$toLong": {"$add": [{"$ifNull": ["$seq", 0]}, count]}}, "at": "$$NOW"}}],
+        ),
+        {"upsert": True, "return_document": ReturnDocument.AFTER},
+        repeats=True,
+    )
+    try:
+        counter = yield statement
+    except DuplicateKey:  # two first producers at once: the document is there now
+        counter = yield statement
+    return Block(int(counter["seq"]) - count + 1, count, counter["at"])
+
+
+def find_raw(limit: int = RAW_AT_ONCE) -> Steps[list[dict[str, Any]]]:
+    """Jobs without a number, in the order of their arrival."""
+    found: list[dict[str, Any]] = yield find(
+        JOBS, {"seq": None}, projection=_JUDGED, sort=[("seq", 1)], limit=limit, hint="raw"
+    )
+    return found
+
+
+def give_numbers(documents: list[dict[str, Any]]) -> Steps[int]:
+    """Number raw jobs and fill in what claims rely on (F2); what cannot be a job becomes failed, with the reason."""
+    if not documents:
+        return 0
+    block = yield from take(len(documents))
+    numbered = list(zip(block, documents, strict=True))
+    updates = [_numbering(seq, document, problem(document)) for seq, document in numbered]
+    try:
+        result = yield _bulk(updates)
+        return int(result.modified_count)
+    except BulkRefused as refusal:
+        # Two raw jobs with one key, or a key that an unfinished job has: the later one cannot be.
+        taken = [numbered[place] for place, key in refusal.refused.items() if "key" in key]
+        if taken:
+            yield _bulk([_numbering(seq, document, _taken(document)) for seq, document in taken])
+        return len(documents) - len(refusal.refused) + len(taken)
+
+
+def _bulk(updates: Iterable[UpdateOne]) -> Call:
+    return Call(JOBS, "bulk_write", (list(updates),), {"ordered": False}, repeats=True)
+
+
+def _taken(document: Mapping[str, Any]) -> str:
+    return f"an unfinished job has its key {document.get('key')!r} already"
+
+
+def _numbering(seq: Int64, document: Mapping[str, Any], reason: str | None) -> UpdateOne:
+    values: dict[str, Any] = {
+        "seq": seq,
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        "created_at": "$$NOW",
+        "state": JobState.QUEUED.value,
+    }
+    if reason is not None:
+        error = JobError("InvalidJob", f"this document cannot be a job: {reason}").to_document()
+        values |= {"state": JobState.FAILED.value, "error": {"$literal": error}, "finished_at": "$$NOW"}
+    elif document.get("args") is None:
+        values["args"] = {"$literal": {}}
+    update: list[dict[str, Any]] = [{"$set": values}]
+    if "run_at" in document and document["run_at"] is None:
+        update.append({"$unset": "run_at"})
+    return UpdateOne({"_id": document["_id"], "seq": None}, update)

@@ -1,0 +1,135 @@
+"""Collections, validators and indexes. `init` is safe to repeat, and by many nodes at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.son import SON
+
+from ..errors import NotPermitted, StoreError
+from ..states import OPEN, Desired, JobState, NodeState
+from .call import Call, Steps, command
+
+JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
+ROSTER, COUNTER = "roster", "counter"
+
+EVENTS_KEPT = 7 * 86400
+
+_NUMBER = {"$type": "number"}
+
+# A job may arrive in any shape, and the numberer judges it; once it has a seq, claims rely on these fields.
+JOBS_VALIDATOR: dict[str, Any] = {
+    "$or": [
+        {"seq": None},
+        {
+            "seq": {"$type": ["long", "int"]},
+            "state": {"$in": [state.value for state in JobState]},
+            "attempt": _NUMBER,
+            "fails": _NUMBER,
+            "lost": _NUMBER,
+        },
+    ]
+}
+NODES_VALIDATOR: dict[str, Any] = {
+    "state": {"$in": [state.value for state in NodeState]},
+    "$or": [{"desired": {"$exists": False}}, {"desired": {"$in": [desired.value for desired in Desired]}}],
+}
+
+# Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and `held`, nothing else.
+INDEXES: dict[str, list[dict[str, Any]]] = {
+    JOBS: [
+        {
+            "name": "seq",
+            "key": SON([("seq", 1)]),
+            "unique": True,
+            "partialFilterExpression": {"seq": {"$exists": True}},
+        },
+        {
+            "name": "fresh",
+            "key": SON([("task", 1), ("seq", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None},
+        },
+        {
+            "name": "due",
+            "key": SON([("run_at", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": {"$exists": True}},
+        },
+        {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
+        # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
+        {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": {"seq": None}},
+        {
+            "name": "key",
+            "key": SON([("key", 1)]),
+            "unique": True,
+            "partialFilterExpression": {
+                "key": {"$exists": True},
+                "state": {"$in": sorted(state.value for state in OPEN)},
+            },
+        },
+    ],
+    NODES: [
+        {
+            "name": "name",
+            "key": SON([("name", 1)]),
+            "unique": True,
+            "partialFilterExpression": {
+                "name": {"$exists": True},
+                "state": {"$in": sorted(state.value for state in NodeState if state is not NodeState.DEAD)},
+            },
+        },
+    ],
+    CLUSTER: [],
+    EVENTS: [{"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": EVENTS_KEPT}],
+}
+
+_VALIDATORS = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}
+
+
+def init() -> Steps[None]:
+    """Make the collections, validators and indexes that are missing."""
+    for name, indexes in INDEXES.items():
+        yield from _create(name)
+        if indexes:
+            yield command(SON([("createIndexes", name), ("indexes", indexes)]), within=120)
+
+
+def _create(name: str) -> Steps[None]:
+    validator = _VALIDATORS.get(name, {})
+    existing = yield command(SON([("listCollections", 1), ("filter", {"name": name})]))
+    found = existing["cursor"]["firstBatch"]
+    if not found:
+        try:
+            yield Call("", "command", (SON([("create", name), ("validator", validator)]),))
+        except StoreError as error:
+            if "already exists" not in str(error):
+                raise
+    elif (found[0].get("options", {}).get("validator") or {}) != validator:
+        yield command(SON([("collMod", name), ("validator", validator)]))
+
+
+def ensure() -> Steps[None]:
+    """`init`, as far as this user may: without the right to, what is needed must be there already."""
+    try:
+        yield from init()
+    except NotPermitted as refusal:
+        missing = yield from missing_indexes()
+        if missing:
+            raise NotPermitted(
+                f"this database user may not create {', '.join(missing)}: run `tontine init` once as a user who may"
+            ) from refusal
+
+
+def missing_indexes() -> Steps[list[str]]:
+    """What `init` would have to create, as collection.index."""
+    missing: list[str] = []
+    for name, indexes in INDEXES.items():
+        try:
+            answer = yield command(SON([("listIndexes", name)]))
+        except NotPermitted:
+            raise
+        except StoreError:
+            missing += [f"{name}.{index['name']}" for index in indexes]
+            continue
+        there = {index["name"] for index in answer["cursor"]["firstBatch"]}
+        missing += [f"{name}.{index['name']}" for index in indexes if index["name"] not in there]
+    return missing

@@ -1,0 +1,245 @@
+"""(5) Settle: the one write that ends an attempt. Also what gives a job back: release, and repair after a death.
+
+Every filter names the job, `working`, the node and the attempt, so a late writer changes nothing (S1, S2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pymongo import UpdateOne
+
+from ..job import ERRORS_KEPT, JobError
+from ..states import FINAL, JobState, NodeState
+from .call import Call, Steps, find
+from .members import presume_dead
+from .schema import JOBS, NODES
+
+SUSPECT, LIMIT = 2, 4
+"""Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
+
+_WORKING, _QUEUED = JobState.WORKING.value, JobState.QUEUED.value
+_FAILED, _CANCELLED = JobState.FAILED.value, JobState.CANCELLED.value
+_FINAL = sorted(state.value for state in FINAL)
+
+Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost"]
+"""`refused` is a failure that the task had no part in, and `released` gives a job back: neither counts as an attempt
+that failed. `lost` is an attempt that ended with its worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended, as it will be written."""
+
+    kind: Kind
+    seq: int
+    attempt: int
+    ran: float | None = None
+    """Seconds from its start to its end; None when it never started."""
+    result: Any = None
+    """For `done`: the document {"r": result, "ms": milliseconds run}, encoded by the worker."""
+    error: JobError | None = None
+    delay: float = 0.0
+    clean: bool = False
+    """For `done`: no earlier attempt left an error, so many of these can be settled by one update."""
+    final: bool = False
+    """For `lost`: the task does not want to be run again after that."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """Which seqs' outcomes were accepted, and which were refused because the job is no longer this node's."""
+
+    accepted: set[int] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
+
+
+def settle_done(node: str, attempt: int, results: Mapping[int, Any]) -> Steps[Settled]:
+    """Settle many jobs of one attempt number as done in one update that looks each result up by its place (J3)."""
+    seqs = list(results)
+    mine = {"$arrayElemAt": [{"$literal": list(results.values())}, {"$indexOfArray": [{"$literal": seqs}, "$seq"]}]}
+    done = {
+        "state": JobState.DONE.value,
+        "result": "$$mine.r",
+        "finished_at": "$$NOW",
+        "started_at": {"$subtract": ["$$NOW", "$$mine.ms"]},
+    }
+    update = [{"$replaceWith": {"$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}}}]
+    answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), update), repeats=True)
+    if answer.modified_count == len(seqs):
+        return Settled(accepted=set(seqs))
+    return (yield from verify(node, dict.fromkeys(seqs, attempt)))
+
+
+def settle_each(node: str, outcomes: Sequence[Outcome]) -> Steps[Settled]:
+    """Settle attempts that ended differently, in one unordered bulk."""
+    updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one)) for one in outcomes]
+    answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
+    if answer.modified_count == len(outcomes):
+        return Settled(accepted={one.seq for one in outcomes})
+    return (yield from verify(node, {one.seq: one.attempt for one in outcomes}))
+
+
+def verify(node: str, attempts: Mapping[int, int]) -> Steps[Settled]:
+    """What became of settlements that matched fewer jobs than were sent: accepted before, or dropped (J3)."""
+    found = yield find(
+        JOBS,
+        {"seq": {"$in": list(attempts)}},
+        projection={"_id": 0, "seq": 1, "state": 1, "node": 1, "attempt": 1},
+        hint="seq",
+    )
+    now = {int(job["seq"]): job for job in found}
+    settled = Settled()
+    for seq, attempt in attempts.items():
+        job = now.get(seq)
+        own = job is not None and job.get("attempt") == attempt and job.get("node") in (node, None)
+        if own and job["state"] == _WORKING and job.get("node") == node:
+            continue  # still ours and still open: to be sent again
+        (settled.accepted if own else settled.dropped).add(seq)
+    return settled
+
+
+def release(node: str, attempts: Mapping[int, int]) -> Steps[int]:
+    """Give jobs back unsettled, at no cost to them (J5); how many were still this node's."""
+    released = 0
+    by_attempt: dict[int, list[int]] = {}
+    for seq, attempt in attempts.items():
+        by_attempt.setdefault(attempt, []).append(seq)
+    for attempt, seqs in by_attempt.items():
+        answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), [_requeue()]), repeats=True)
+        released += answer.modified_count
+    return released
+
+
+def find_held(node: str) -> Steps[dict[int, int]]:
+    """What the store says this node holds, as seq -> attempt (J6)."""
+    found = yield find(
+        JOBS, {"state": _WORKING, "node": node}, projection={"_id": 0, "seq": 1, "attempt": 1}, hint="held"
+    )
+    return {int(job["seq"]): int(job["attempt"]) for job in found}
+
+
+def find_cancelled(node: str) -> Steps[set[int]]:
+    """The jobs this node holds whose cancelling was asked for (J8)."""
+    found = yield find(
+        JOBS, {"state": _WORKING, "node": node, "cancel": True}, projection={"_id": 0, "seq": 1}, hint="held"
+    )
+    return {int(job["seq"]) for job in found}
+
+
+def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, Any] | None]]) -> Steps[None]:
+    """Show when jobs (seq, attempt, seconds ago, progress) started and how far they are, while they run."""
+    updates = []
+    for seq, attempt, ago, progress in marks:
+        values: dict[str, Any] = {"started_at": {"$subtract": ["$$NOW", round(ago * 1000)]}}
+        if progress is not None:
+            values["progress"] = {"$literal": dict(progress)}
+        updates.append(UpdateOne(_mine(node, attempt, seq), [{"$set": values}]))
+    yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
+
+
+def repair(fail_tasks: Sequence[str]) -> Steps[dict[str, int]]:
+    """Give back or fail the jobs of dead nodes (J7): how many, by node. Any node may, at any time."""
+    holders: list[str] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
+    holders = [holder for holder in holders if holder is not None]
+    if not holders:
+        return {}
+    # The holders were read first: a node born after that cannot be taken for a missing one.
+    known = yield find(NODES, {"_id": {"$in": holders}}, projection={"state": 1})
+    states = {node["_id"]: node["state"] for node in known}
+    repaired: dict[str, int] = {}
+    for holder in holders:
+        if holder not in states:
+            states[holder] = yield from presume_dead(holder)
+        if states[holder] == NodeState.DEAD:
+            unwilling = {"$in": ["$task", {"$literal": list(fail_tasks)}]}
+            update = _losing(unwilling, {"$literal": f"node {holder} died"})
+            answer = yield Call(
+                JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"}
+            )
+            repaired[holder] = answer.modified_count
+    return repaired
+
+
+def _mine(node: str, attempt: int, seq: Any) -> dict[str, Any]:
+    return {"seq": seq, "state": _WORKING, "node": node, "attempt": attempt}
+
+
+_ASKED_TO_CANCEL = {"$eq": ["$cancel", True]}
+_ERRORS_SO_FAR = {
+    "$slice": [
+        {
+            "$concatArrays": [
+                {"$cond": [{"$isArray": "$errors"}, "$errors", []]},
+                {"$cond": [{"$eq": [{"$type": "$error"}, "object"]}, ["$error"], []]},
+            ]
+        },
+        -ERRORS_KEPT,
+    ]
+}
+
+
+def _requeue(delay: float = 0.0, **more: Any) -> dict[str, Any]:
+    later = {"$add": ["$$NOW", round(delay * 1000)]} if delay else "$$NOW"
+    values = {
+        "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, _QUEUED]},
+        "finished_at": {"$cond": [_ASKED_TO_CANCEL, "$$NOW", "$$REMOVE"]},
+        "run_at": later,
+        "node": None,
+    }
+    return {"$set": values | more}
+
+
+def _failing(error: JobError | None) -> dict[str, Any]:
+    if error is None:
+        return {}
+    return {"errors": _ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
+
+
+def _ending(one: Outcome) -> list[dict[str, Any]]:
+    """The update for one outcome."""
+    if one.kind == "lost":
+        reason = one.error.message if one.error else "the worker ended"
+        return _losing(one.final, {"$literal": reason})
+    fields = _failing(one.error)
+    if one.ran is not None:
+        fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
+    if one.kind == "released":
+        return [_requeue(**fields)]
+    if one.kind == "retry":
+        # `node` stays: it lets a repeated settlement see that the first one was accepted.
+        return [_requeue(one.delay, **fields, fails={"$add": ["$fails", 1]}, node="$node")]
+    fields["finished_at"] = "$$NOW"
+    if one.kind == "done":
+        done = {"state": JobState.DONE.value, "result": {"$literal": one.result["r"]}, "errors": _ERRORS_SO_FAR}
+        return [{"$set": fields | done}, {"$unset": "error"}]
+    if one.kind == "cancelled":
+        return [{"$set": fields | {"state": _CANCELLED}}]
+    if one.kind == "failed":
+        fields["fails"] = {"$add": ["$fails", 1]}
+    return [{"$set": fields | {"state": _FAILED}}]
+
+
+def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
+    """An attempt that ended with its worker or node: counted, then given back, failed or cancelled."""
+    hopeless = {"$or": [hopeless, {"$gte": ["$lost", LIMIT]}]}
+    ends = {"$or": [hopeless, _ASKED_TO_CANCEL]}
+    fails = {"$and": [hopeless, {"$not": [_ASKED_TO_CANCEL]}]}
+    times = {"$cond": [{"$eq": ["$lost", 1]}, "once", {"$concat": [{"$toString": "$lost"}, " times"]}]}
+    message = {"$concat": ["its worker or node ended ", times, " while it ran: ", reason]}
+    error = {"type": "Lost", "message": message, "traceback": ""}
+    return [
+        {"$set": {"lost": {"$add": ["$lost", 1]}}},
+        {
+            "$set": {
+                "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},
+                "errors": {"$cond": [fails, _ERRORS_SO_FAR, {"$ifNull": ["$errors", "$$REMOVE"]}]},
+                "error": {"$cond": [fails, error, {"$ifNull": ["$error", "$$REMOVE"]}]},
+                "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
+                "run_at": "$$NOW",
+                "node": {"$cond": [ends, "$node", None]},
+            }
+        },
+    ]

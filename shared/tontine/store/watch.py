@@ -1,0 +1,54 @@
+"""(6) Change streams. For a node they are only a hint that makes it look sooner; losing one costs latency, never a job."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from pymongo.errors import PyMongoError
+
+from .call import AsyncStore, translated
+from .schema import CLUSTER, JOBS, NODES, ROSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something changed: `seq` is a new job's number (None for a raw one), and nothing else is known of it."""
+
+    collection: str
+    seq: int | None = None
+
+
+_QUIET_MS = 5000
+
+_PIPELINE: list[dict[str, Any]] = [
+    {
+        "$match": {
+            "$or": [
+                {"ns.coll": JOBS, "operationType": "insert"},
+                {"ns.coll": CLUSTER, "documentKey._id": ROSTER},
+                {"ns.coll": NODES, "updateDescription.updatedFields.desired": {"$exists": True}},
+                {"ns.coll": JOBS, "updateDescription.updatedFields.cancel": True},
+            ]
+        }
+    },
+    {"$project": {"ns.coll": 1, "fullDocument.seq": 1, "operationType": 1}},
+]
+
+
+async def hints(store: AsyncStore) -> AsyncIterator[Hint | None]:
+    """Hints from now on, for as long as the stream lives; None when it opened, and whenever it was quiet for a while."""
+    try:
+        async with await store.database.watch(_PIPELINE, max_await_time_ms=_QUIET_MS) as stream:
+            yield None
+            while stream.alive:
+                change = await stream.try_next()
+                yield None if change is None else _hint(change)
+    except PyMongoError as error:
+        raise translated(error) from error
+
+
+def _hint(change: dict[str, Any]) -> Hint:
+    seq = (change.get("fullDocument") or {}).get("seq")
+    return Hint(change["ns"]["coll"], int(seq) if isinstance(seq, int) else None)
