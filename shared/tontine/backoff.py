@@ -7,7 +7,7 @@ from typing import Any, cast
 from tenacity import RetryCallState, wait_exponential_jitter
 from tenacity.wait import wait_base
 
-STANDARD: wait_base = wait_exponential_jitter(initial=1, max=600, exp_base=2, jitter=1)
+STANDARD: wait_base = wait_exponential_jitter(max=600)
 
 
 def delay_before(fails: int, wait: wait_base = STANDARD) -> float:

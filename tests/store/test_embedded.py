@@ -25,13 +25,6 @@ from tontine.errors import EmbeddedError, MissingExtra
 ENSURE = "from tontine import embedded; print(embedded.ensure(), flush=True)"
 
 
-@pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the developer's own settings reaches a test."""
-    for name in ("TONTINE_MONGOD", "TONTINE_URI", "TONTINE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home with nothing running in it, before and after."""
@@ -398,6 +391,7 @@ def test_a_bundled_mongod_without_its_executable_bit_is_copied(
     bundled.parent.mkdir(parents=True)
     bundled.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
     bundled.chmod(0o644)
+    monkeypatch.delenv("TONTINE_MONGOD", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
 

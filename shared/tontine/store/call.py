@@ -17,7 +17,7 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference, WriteConcern, errors
 from pymongo.read_concern import ReadConcern
-from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ..errors import (
     BulkRefused,
@@ -171,7 +171,7 @@ class AsyncStore(_Driver):
 
 _AGAIN: dict[str, Any] = {
     "retry": retry_if_exception_type(StoreUnavailable),
-    "wait": wait_exponential_jitter(initial=0.05, max=1),
+    "wait": wait_random_exponential(multiplier=0.1, max=1),
     "stop": stop_after_attempt(3),
     "reraise": True,
 }

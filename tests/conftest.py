@@ -1,0 +1,65 @@
+"""A real MongoDB for every test: a one-member replica set per test process, a fresh database per test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pymongo import AsyncMongoClient, MongoClient
+
+from tests.support.cluster import Cluster
+from tontine import embedded
+from tontine.errors import EmbeddedError, MissingExtra
+from tontine.store import schema
+from tontine.store.call import AsyncStore, Store
+
+
+@pytest.fixture(scope="session")
+def mongo_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    home = tmp_path_factory.mktemp("mongo")
+    try:
+        running = embedded.start(home)
+    except (MissingExtra, EmbeddedError) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no MongoDB to test with: {error}")
+    yield running.uri
+    embedded.stop(home)
+
+
+@pytest.fixture(scope="session")
+def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, object]]]:
+    with MongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
+        yield client
+
+
+@pytest.fixture
+def database(mongo_client: MongoClient[dict[str, object]]) -> Iterator[str]:
+    name = f"test_{uuid4().hex[:12]}"
+    yield name
+    mongo_client.drop_database(name)
+
+
+@pytest.fixture
+def store(mongo_client: MongoClient[dict[str, object]], database: str) -> Store:
+    """A store over a fresh database with collections and indexes."""
+    store = Store(mongo_client[database])
+    store.run(schema.init())
+    return store
+
+
+@pytest.fixture
+async def async_store(mongo_uri: str, store: Store) -> AsyncIterator[AsyncStore]:
+    async with AsyncMongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
+        yield AsyncStore(client[store.database.name])
+
+
+@pytest.fixture
+def cluster(mongo_uri: str, store: Store, tmp_path: Path) -> Iterator[Cluster]:
+    """Node processes on a fresh database; whatever is left of them at the end is killed."""
+    cluster = Cluster(mongo_uri, store, tmp_path)
+    yield cluster
+    cluster.close()

@@ -1,0 +1,21 @@
+"""Waiting for facts instead of sleeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(check: Callable[[], T], within: float = 30.0, what: str = "") -> T:
+    """The first true answer of `check`; fails when none comes in time."""
+    until = time.monotonic() + within
+    while True:
+        answer = check()
+        if answer:
+            return answer
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within:g} s: {what or check}; last answer: {answer!r}")
+        time.sleep(0.02)

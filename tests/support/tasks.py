@@ -1,0 +1,125 @@
+"""Tasks that the stories run. Each run of one is noted in a ledger that a rerun cannot hide from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tontine import Module, Reject, Retry, current_job
+
+story = Module("story", version="1.0", authors=["The tests <tests@example.org>"])
+
+
+def note(what: str = "ran") -> None:
+    job = current_job()
+    line = f"{job.seq} {job.attempt} {what} {os.getppid()}\n"
+    fd = os.open(os.environ["STORY_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(fd, line.encode())
+    os.close(fd)
+
+
+@story.task
+def double(x: int) -> int:
+    note()
+    return 2 * x
+
+
+@story.task
+async def triple(x: int) -> int:
+    note()
+    await asyncio.sleep(0.001)
+    return 3 * x
+
+
+@story.task
+def nap(seconds: float) -> float:
+    note("began")
+    time.sleep(seconds)
+    note("ended")
+    return seconds
+
+
+@story.task
+async def async_nap(seconds: float) -> float:
+    note("began")
+    await asyncio.sleep(seconds)
+    note("ended")
+    return seconds
+
+
+@story.task
+def gate(path: str) -> str:
+    """Runs until a file appears."""
+    note("began")
+    while not Path(path).exists():
+        time.sleep(0.01)
+    note("ended")
+    return path
+
+
+@story.task
+def hold_the_gil(seconds: float) -> str:
+    """Keeps the interpreter to itself, as a C extension can."""
+    import ctypes
+
+    note("began")
+    libc = ctypes.PyDLL(None)  # PyDLL, unlike CDLL, keeps the GIL during the call
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        libc.usleep(900_000)
+    note("ended")
+    return "held"
+
+
+@story.task(max_attempts=3)
+def third_time_lucky() -> int:
+    note()
+    if current_job().attempt < 3:
+        raise Retry("not yet", in_=0.05)
+    return current_job().attempt
+
+
+@story.task(max_attempts=2)
+def never() -> None:
+    note()
+    raise Retry("never", in_=0.05)
+
+
+@story.task(max_attempts=5)
+def hopeless() -> None:
+    note()
+    raise Reject("there is no point")
+
+
+@story.task
+def crash(code: int = 11) -> None:
+    note()
+    os._exit(code)
+
+
+@story.task
+def segfault() -> None:
+    note()
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@story.task
+def unstorable() -> Any:
+    return object()
+
+
+@story.task
+def big(megabytes: float) -> str:
+    return "x" * int(megabytes * 1024 * 1024)
+
+
+@story.task
+def count_to(steps: int) -> int:
+    for step in range(steps):
+        current_job().progress((step + 1) / steps, f"step {step + 1}")
+        time.sleep(0.3)
+    return steps
