@@ -68,7 +68,7 @@ async def serve(config: NodeConfig) -> None:
     beat_store = await asyncio.to_thread(open_store, config.store)
     store = open_async_store(config.store)
     try:
-        await store.run(check())
+        await store.run(check(config.store))
         await store.run(schema.ensure())
         stops = 0
         node: Node | None = None

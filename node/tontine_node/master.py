@@ -103,8 +103,9 @@ class Node:
 
     async def run(self) -> bool:
         """Live this life to its end; True when it ended because it was declared dead, so that a new one may start."""
-        await self._register()
         try:
+            if not await self._register():
+                return False
             await asyncio.to_thread(self.beat.start)
             await self._initialize()
             self._start_loops()
@@ -113,7 +114,8 @@ class Node:
             await self._end_loops()
             self.board.close()
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Insert this node's record, waiting for its name if need be; False when it was asked to stop meanwhile."""
         record = {
             "name": self.config.name,
             "host": socket.gethostname(),
@@ -125,7 +127,7 @@ class Node:
             "metrics": {},
         }
         watched: tuple[Any, int, float] | None = None
-        while True:
+        while not self._stops_asked:
             try:
                 await self._store.run(members.register(self.id, record, self._timing.lease_for))
             except DuplicateKey as error:
@@ -135,16 +137,17 @@ class Node:
             else:
                 await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
                 log.info("registered", extra={"event": "registered", "node": self.id})
-                return
+                return True
+        return False
 
     async def _wait_for_name(self, watched: tuple[Any, int, float] | None) -> tuple[Any, int, float] | None:
         """A namesake that still beats keeps the name; one whose beat stands still for a lease is buried."""
         other = await self._store.run(members.namesake(self.config.name))
-        if other is None or self._stops_asked:
+        if other is None:
             return None
         who, beat, now = other["_id"], int(other["beat"]), self._clock.now()
         if watched is None or watched[0] != who:
-            log.info("waiting: the name is taken", extra={"event": "name-taken", "name": self.config.name, "node": who})
+            log.info("waiting: the name is taken", extra={"event": "name-taken", "node": who})
             watched = (who, beat, now)
         elif watched[1] != beat:
             raise ConfigError(

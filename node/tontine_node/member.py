@@ -58,7 +58,8 @@ class Heartbeat:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(self._timing.heartbeat_limit + 1)
+        if self._thread.is_alive():
+            self._thread.join(self._timing.heartbeat_limit + 1)
 
     def has_lease(self) -> bool:
         return not self.is_dead and self._clock.now() < self._board.deadline

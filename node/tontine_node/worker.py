@@ -11,6 +11,7 @@ import concurrent.futures
 import contextvars
 import ctypes
 import importlib
+import inspect
 import os
 import queue
 import signal
@@ -254,6 +255,13 @@ def _with_time(encoded: bytes, ran: float) -> bytes:
     return size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
 
 
+def _place(error: BaseException) -> str:
+    """Where in the user's files an import failed."""
+    machinery = ("<frozen", __file__, inspect.getfile(load), inspect.getfile(importlib))
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(machinery)]
+    return f" ({os.path.relpath(own[-1].filename)}:{own[-1].lineno})" if own else ""
+
+
 def _end_with_parent() -> None:
     """Ask Linux to end this process when its master ends, however that ends."""
     if sys.platform == "linux":
@@ -277,9 +285,7 @@ def main(arguments: Sequence[str]) -> None:
         connection.sendall(pipe.pack({"broken": [str(error)]}))
         return
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{os.path.relpath(where.filename)}:{where.lineno}"
-        text = f"{', '.join(arguments[6:])} cannot be imported: {type(error).__name__}: {error} ({place})"
+        text = f"{', '.join(arguments[6:])} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         connection.sendall(pipe.pack({"broken": [text]}))
         return
     Worker(index, connection, board, library).run()

@@ -195,7 +195,7 @@ def translated(error: Exception) -> TontineError:
     if isinstance(error, errors.OperationFailure):
         return _translated_failure(error)
     if isinstance(error, errors.ConnectionFailure | errors.ExecutionTimeout) or getattr(error, "timeout", False):
-        return StoreUnavailable(f"MongoDB did not answer in time: {_line(error)}")
+        return StoreUnavailable(_line(error))
     if isinstance(error, BSONError | OverflowError | errors.InvalidOperation):
         return ConfigError(f"MongoDB cannot store this: {_line(error)}")
     return StoreError(_line(error))
@@ -227,5 +227,7 @@ def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
 
 def _line(error: Exception) -> str:
     # pymongo appends the whole topology, which helps nobody at a prompt.
-    text = str(error).split(", full error:")[0].split(", Timeout:")[0].split(", Topology Description:")[0]
+    text = str(error)
+    for noise in (", full error:", ", Timeout:", ", Topology Description:", " (configured timeouts:"):
+        text = text.split(noise)[0]
     return " ".join(text.split())[:400]

@@ -8,8 +8,8 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import PyMongoError
 
 from ..config import StoreConfig
-from ..errors import ConfigError
-from .call import AsyncStore, Steps, Store, command, translated
+from ..errors import ConfigError, StoreUnavailable
+from .call import AsyncStore, Call, Steps, Store
 
 _OPTIONS: dict[str, Any] = {
     "appname": "tontine",
@@ -42,8 +42,10 @@ def open_async_store(config: StoreConfig) -> AsyncStore:
 
 def _client(kind: Any, config: StoreConfig) -> Any:
     uri = resolve(config)
+    # What the URI says wins; pymongo would let the keywords win.
+    options = {name: value for name, value in _OPTIONS.items() if f"{name.lower()}=" not in uri.lower()}
     try:
-        return kind(uri, **_OPTIONS)
+        return kind(uri, **options)
     except (PyMongoError, ValueError) as error:
         raise ConfigError(f"{shown(uri)} is not a usable MongoDB URI: {error}") from error
 
@@ -57,9 +59,13 @@ def shown(uri: str) -> str:
     return f"{scheme}{mark}{credentials.partition(':')[0]}:***@{hosts}"
 
 
-def check() -> Steps[dict[str, Any]]:
-    """Refuse a server that cannot carry the protocol: it must be a replica set (or sharded) and not too old."""
-    hello: dict[str, Any] = yield command({"hello": 1}, within=6)
+def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:
+    """Refuse a server that cannot carry the protocol: it must answer, be a replica set (or sharded) and not too old."""
+    try:
+        hello: dict[str, Any] = yield Call("", "command", ({"hello": 1},), within=5)
+    except StoreUnavailable as error:
+        where = shown(config.uri) if config and config.uri else "MongoDB"
+        raise ConfigError(f"{where} does not answer ({error.args[0]}): is it running, and is the URI right?") from error
     if not hello.get("setName") and hello.get("msg") != "isdbgrid":
         raise ConfigError(
             "this MongoDB is no replica set, and majority writes and change streams need one: "

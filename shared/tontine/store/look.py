@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
+from ..errors import TontineError
 from ..job import Job
 from ..roster import Roster
 from ..states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
-from .schema import CLUSTER, COUNTER, JOBS, NODES, ROSTER
+from .schema import CLUSTER, COUNTER, INDEXES, JOBS, JOBS_VALIDATOR, NODES, NODES_VALIDATOR, ROSTER
+
+T = TypeVar("T")
 
 _FINAL = sorted(state.value for state in FINAL)
 
 
 def read_document(seq: int) -> Steps[dict[str, Any] | None]:
     """One job's document, whole."""
-    document: dict[str, Any] | None = yield find_one(JOBS, {"seq": seq}, hint="seq")
+    document: dict[str, Any] | None = yield find_one(JOBS, {"seq": seq})
     return document
 
 
-def read_jobs(state: JobState | None, task: str | None, limit: int) -> Steps[list[Job]]:
-    """The newest jobs, newest first."""
-    filter: dict[str, Any] = {"seq": {"$exists": True}}
-    if state is not None:
-        filter["state"] = state.value
-    if task is not None:
-        filter["task"] = task
-    found = yield find(JOBS, filter, sort=[("seq", -1)], limit=limit, projection={"result": 0, "errors": 0})
-    return [Job.from_document(document) for document in found]
-
-
 def read_nodes(*, dead: bool = True) -> Steps[list[dict[str, Any]]]:
-    """The nodes' records, the living first, each with `beat_age`-free raw values and the server's `now`."""
-    filter = {} if dead else {"state": {"$ne": "dead"}}
-    found = yield find(NODES, filter, projection={"now": "$$NOW", "record": "$$ROOT"})
+    """The nodes' records, the living first, each with the server's `now`."""
+    where = {} if dead else {"state": {"$ne": "dead"}}
+    found = yield find(NODES, where, projection={"now": "$$NOW", "record": "$$ROOT"})
     nodes = [{**one["record"], "now": one["now"]} for one in found]
     return sorted(nodes, key=lambda node: (node["state"] == "dead", str(node.get("name", node["_id"]))))
 
@@ -67,20 +61,119 @@ def read_final(ids: Sequence[Any]) -> Steps[list[Job]]:
     return [Job.from_document(document) for document in found]
 
 
-def count_final(first: int, last: int) -> Steps[dict[str, int]]:
-    """How many of the jobs numbered `first` to `last` have ended, by state."""
-    match = {"seq": {"$gte": first, "$lte": last}, "state": {"$in": _FINAL}}
+def hurried(steps: Steps[T], within: float) -> Steps[T]:
+    """The same operation for somebody who waits: each call gets at most `within` seconds and is made once."""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                answer = yield replace(call, repeats=False, within=min(call.within, within))
+            except TontineError as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(answer)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def now() -> Steps[datetime]:
+    """The server's own idea of now."""
+    hello = yield command({"hello": 1})
+    moment: datetime = hello["localTime"]
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def list_jobs(state: JobState | None, task: str | None, limit: int) -> Steps[list[dict[str, Any]]]:
+    """The newest jobs' documents, newest first, without what can be large and is seldom asked for."""
+    where: dict[str, Any] = {"seq": {"$gte": 0}}
+    if state is not None:
+        where["state"] = state.value
+    if task is not None:
+        where["task"] = task
+    found: list[dict[str, Any]] = yield find(
+        JOBS,
+        where,
+        sort=[("seq", -1)],
+        limit=limit,
+        projection={"result": 0, "errors": 0, "error.traceback": 0},
+    )
+    return found
+
+
+def read_ended(first: int, last: int, limit: int, states: Iterable[str] = _FINAL) -> Steps[list[dict[str, Any]]]:
+    """The documents of jobs numbered `first` to `last` that ended in one of these states, in their order."""
+    where = {"seq": {"$gte": first, "$lte": last}, "state": {"$in": list(states)}}
+    found: list[dict[str, Any]] = yield find(JOBS, where, sort=[("seq", 1)], limit=limit)
+    return found
+
+
+def read_by_id(id: Any) -> Steps[dict[str, Any] | None]:
+    """One job's document by its `_id`, numbered or not."""
+    document: dict[str, Any] | None = yield find_one(JOBS, {"_id": id})
+    return document
+
+
+def count_between(first: int, last: int) -> Steps[dict[str, int]]:
+    """How many of the jobs numbered `first` to `last` are in each state; those that were removed are in none."""
     answer = yield command(
         {
             "aggregate": JOBS,
-            "pipeline": [{"$match": match}, {"$group": {"_id": "$state", "count": {"$sum": 1}}}],
+            "pipeline": [
+                {"$match": {"seq": {"$gte": first, "$lte": last}}},
+                {"$group": {"_id": "$state", "count": {"$sum": 1}}},
+            ],
             "cursor": {},
-            "hint": "seq",
         }
     )
     return {str(group["_id"]): int(group["count"]) for group in answer["cursor"]["firstBatch"]}
 
 
-def server_time() -> Call:
-    """The server's own idea of now, in its hello."""
-    return command({"hello": 1})
+def find_unnumbered(limit: int) -> Steps[list[Any]]:
+    """The `_id`s of jobs that have no number yet, in the order of their arrival."""
+    found = yield find(JOBS, {"seq": None}, projection={"_id": 1}, sort=[("seq", 1)], limit=limit)
+    return [one["_id"] for one in found]
+
+
+def count_unknown(tasks: Sequence[str], limit: int) -> Steps[dict[str, int]]:
+    """Queued, due jobs of other tasks than these, by task; the count stops at `limit`."""
+    counts: dict[str, int] = {}
+    fresh = {"state": JobState.QUEUED.value, "run_at": None, "task": {"$nin": list(tasks)}, "seq": {"$exists": True}}
+    due = {
+        "state": JobState.QUEUED.value,
+        "run_at": {"$type": "date"},
+        "$expr": {"$lte": ["$run_at", "$$NOW"]},
+        "task": {"$nin": list(tasks)},
+    }
+    for where in (fresh, due):
+        found = yield find(JOBS, where, projection={"_id": 0, "task": 1}, limit=limit)
+        for job in found:
+            counts[str(job.get("task"))] = counts.get(str(job.get("task")), 0) + 1
+    return counts
+
+
+def tasks_of(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The tasks that these nodes' records announce."""
+    return {
+        str(task)
+        for node in nodes
+        for module in node.get("modules") or ()
+        if isinstance(module, Mapping)
+        for task in module.get("tasks") or ()
+    }
+
+
+def read_layout() -> Steps[dict[str, set[str]]]:
+    """The collections that are there, each with its indexes and whether its validator is the one it should have."""
+    layout: dict[str, set[str]] = {}
+    answer = yield command({"listCollections": 1, "filter": {"name": {"$in": list(INDEXES)}}})
+    for collection in answer["cursor"]["firstBatch"]:
+        name = str(collection["name"])
+        indexes = yield command({"listIndexes": name})
+        wanted = {index["name"] for index in INDEXES[name]}
+        layout[name] = {
+            f"index {index['name']}" for index in indexes["cursor"]["firstBatch"] if index["name"] in wanted
+        }
+        validator = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}.get(name)
+        if validator and collection.get("options", {}).get("validator") == validator:
+            layout[name].add("the validator")
+    return {name: layout[name] for name in INDEXES if name in layout}

@@ -1,0 +1,131 @@
+"""`tontine job`: one job whole, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ..config import StoreConfig
+from ..errors import UnknownJob
+from ..legible import ago, duration, legible, legible_lines
+from ..states import JobState
+from .jobs import percent
+from .options import json_option, opened, store_options
+from .output import console, job_state, json_text, note, write_json
+
+_ORDER = (
+    "seq",
+    "_id",
+    "task",
+    "state",
+    "run_at",
+    "priority",
+    "key",
+    "max_attempts",
+    "timeout",
+    "attempt",
+    "fails",
+    "lost",
+)
+_LATER = ("progress", "args", "result", "error", "errors")
+_WIDTH = 14
+
+
+@click.command()
+@click.argument("seq", type=click.IntRange(0, 2**63 - 1))
+@json_option
+@store_options
+def job(seq: int, as_json: bool, store: StoreConfig) -> None:
+    """Show one job whole: its document, errors with tracebacks, and what can be done about it."""
+    from ..store import look
+
+    with opened(store) as opened_store:
+        document = opened_store.run(look.read_document(seq))
+        if document is None:
+            raise UnknownJob(f"there is no job {seq}: `tontine jobs` lists the newest")
+        if as_json:
+            write_json(document)
+            return
+        now = opened_store.run(look.now())
+        live = opened_store.run(look.read_nodes(dead=False))
+    out = console()
+    for line in _lines(document, now):
+        out.print(line)
+    if advice := hint(document, look.tasks_of(live), now):
+        note(advice)
+
+
+def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
+    names = [name for name in _ORDER if name in document]
+    names += [name for name in document if name not in _ORDER and name not in _LATER]
+    for name in names:
+        yield _field(name, _value(name, document[name], now))
+    if isinstance(progress := document.get("progress"), Mapping):
+        yield _field(
+            "progress", Text(legible(f"{percent(progress.get('value'))}  {progress.get('note') or ''}".strip()))
+        )
+    for name in ("args", "result"):
+        if name in document:
+            yield _field(name, Text(_indented(json_text(document[name], indent=True))))
+    earlier = document.get("errors")
+    for error in earlier if isinstance(earlier, list) else ():
+        yield _field("earlier error", Text(_headline(error)))
+    if "error" in document:
+        yield _field("error", Text(_headline(document["error"]), style="red"))
+        yield from _traceback(document["error"])
+
+
+def _field(name: str, value: Text) -> Text:
+    return Text.assemble((f"{legible(name, 40):<{_WIDTH}}", "bold"), value)
+
+
+def _value(name: str, value: Any, now: datetime) -> Text:
+    if name == "state":
+        return job_state(value)
+    if name == "timeout" and isinstance(value, int | float):
+        return Text(duration(value))
+    if isinstance(value, datetime):
+        return Text(f"{value.astimezone():%Y-%m-%d %H:%M:%S}  {ago(value, now)}")
+    if isinstance(value, Mapping | list):
+        return Text(_indented(json_text(value, indent=True)))
+    return Text(legible(value))
+
+
+def _indented(text: str) -> str:
+    return legible_lines(text).replace("\n", "\n" + " " * _WIDTH)
+
+
+def _headline(error: Any) -> str:
+    if not isinstance(error, Mapping):
+        return legible(error)
+    return legible(f"{error.get('type', '')}: {error.get('message', '')}")
+
+
+def _traceback(error: Any) -> Iterator[Text]:
+    trace = error.get("traceback") if isinstance(error, Mapping) else None
+    if trace:
+        yield Text()
+        yield Text(legible_lines(trace).rstrip(), style="dim")
+
+
+def hint(document: Mapping[str, Any], known: set[str], now: datetime) -> str | None:
+    """What an operator may want to do now."""
+    seq, run_at = document.get("seq"), document.get("run_at")
+    match document.get("state"):
+        case JobState.FAILED | JobState.CANCELLED:
+            return f"`tontine retry {seq}` puts it back in the queue"
+        case JobState.WORKING if document.get("cancel"):
+            return "its node was asked to end it"
+        case JobState.WORKING:
+            return f"`tontine cancel {seq}` asks its node to end it"
+        case JobState.QUEUED if isinstance(run_at, datetime) and run_at > now:
+            return f"it runs {ago(run_at, now)}; `tontine cancel {seq}` takes it back"
+        case JobState.QUEUED if document.get("task") not in known:
+            return f"no live node has the task {legible(document.get('task'), 100)}: it waits for one that does"
+        case JobState.QUEUED:
+            return f"it waits for a free slot; `tontine cancel {seq}` takes it back"
+    return None

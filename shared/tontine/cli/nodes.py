@@ -1,0 +1,104 @@
+"""`tontine nodes`: who is there, in which state, and what each owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from ..config import StoreConfig
+from ..legible import count, duration, legible
+from ..states import Desired, NodeState
+from .options import json_option, opened, store_options
+from .output import node_state, note, write_json, write_table
+
+DEAD_SHOWN_FOR = timedelta(minutes=1)
+_COLUMNS = ("NAME", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK", "HOST", "PID", "VERSION", "NOTE")
+_RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK", "PID")
+
+
+@click.command()
+@click.option("--all", "-a", "every", is_flag=True, help="Also nodes that died more than a minute ago.")
+@json_option
+@store_options
+def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
+    """List the nodes, their states and shares.
+
+    SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided by 3 leaves 1.
+    BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop. Nodes that died more than a
+    minute ago are left out.
+    """
+    from ..store import look
+
+    with opened(store) as opened_store:
+        found = opened_store.run(look.read_nodes())
+        roster, _ = opened_store.run(look.read_cluster())
+    shown = [node for node in found if every or not _is_long_dead(node)]
+    if as_json:
+        for node in shown:
+            write_json(node)
+        return
+    if not shown:
+        note("no node: `tontine node MODULE` starts one")
+        return
+    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut="NOTE")
+    hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
+    note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
+
+
+def _is_long_dead(node: Mapping[str, Any]) -> bool:
+    if node.get("state") != NodeState.DEAD:
+        return False
+    died_at = node.get("died_at")
+    return not isinstance(died_at, datetime) or node["now"] - died_at > DEAD_SHOWN_FOR
+
+
+def _row(node: Mapping[str, Any]) -> tuple[Any, ...]:
+    metrics = node.get("metrics")
+    numbers = metrics if isinstance(metrics, Mapping) else {}
+    return (
+        node.get("name", node["_id"]),
+        node_state(node.get("state")),
+        share(node.get("share")),
+        f"{node.get('running', 0)}/{node.get('slots', 0)}",
+        numbers.get("done", 0),
+        numbers.get("failed", 0),
+        "-" if (age := beat_age(node)) is None else duration(age),
+        node.get("tick", "-"),
+        node.get("host", "-"),
+        node.get("pid", "-"),
+        node.get("version", "-"),
+        _remark(node),
+    )
+
+
+def share(value: Any) -> str:
+    """A share as rank/size and its epoch."""
+    if not isinstance(value, Mapping):
+        return "-"
+    return legible(f"{value.get('rank')}/{value.get('size')} e{value.get('epoch')}", 40)
+
+
+def beat_age(node: Mapping[str, Any]) -> float | None:
+    """Seconds since the last heartbeat, by the server's clock; None for the dead and for records that do not tell."""
+    until, lease = node.get("lease_until"), node.get("lease")
+    if node.get("state") == NodeState.DEAD or not isinstance(until, datetime) or not isinstance(lease, int | float):
+        return None
+    return max(0.0, float(lease - (until - node["now"]).total_seconds()))
+
+
+def _remark(node: Mapping[str, Any]) -> str:
+    state, desired = node.get("state"), node.get("desired")
+    if state == NodeState.DEAD:
+        died_at = node.get("died_at")
+        when = f"{duration((node['now'] - died_at).total_seconds())} ago" if isinstance(died_at, datetime) else ""
+        return legible(f"{when}: {node.get('death', '')}".strip(": "), 200)
+    if desired == Desired.STOPPED:
+        return "stopping"
+    if desired == Desired.PAUSED and state != NodeState.PAUSED:
+        return "finishing, then pausing"
+    if isinstance(until := node.get("lease_until"), datetime) and until < node["now"]:
+        return "its lease ran out"
+    return ""

@@ -1,0 +1,124 @@
+"""What commands write: tables and lines for people, JSON lines for programs. Nothing from a document reaches a terminal
+but through `legible`."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import click
+import orjson
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..legible import legible
+from ..states import JobState, NodeState
+
+# JSON escapes C0 itself; a terminal also obeys these.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+NODE_LOOKS = {  # glyph and word, never colour alone
+    NodeState.INITIALIZING: ("◌", "cyan"),
+    NodeState.WAITING: ("○", "blue"),
+    NodeState.WORKING: ("●", "green"),
+    NodeState.PAUSED: ("‖", "yellow"),
+    NodeState.DEAD: ("✕", "red"),
+}
+JOB_LOOKS = {
+    JobState.QUEUED: ("·", "blue"),
+    JobState.WORKING: ("●", "cyan"),
+    JobState.DONE: ("✓", "green"),
+    JobState.FAILED: ("✗", "red"),
+    JobState.CANCELLED: ("⊘", "yellow"),
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where to write: plain and as wide as its content when it is no terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=not stream.isatty(), safe_box=True
+    )
+
+
+def node_state(name: Any) -> Text:
+    """A node's state: its glyph, its word, its colour."""
+    glyph, colour = NODE_LOOKS.get(name, ("?", ""))
+    return Text(f"{glyph} {legible(name, 40)}", style=colour)
+
+
+def job_state(name: Any) -> Text:
+    """A job's state: its glyph, its word, its colour."""
+    glyph, colour = JOB_LOOKS.get(name, ("?", ""))
+    return Text(f"{glyph} {legible(name, 40)}", style=colour)
+
+
+def write_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), cut: str | None = None
+) -> None:
+    """A table with the most important columns first.
+
+    On a terminal the column `cut` is shortened and then columns are left out from the right until it fits; to a pipe or
+    file everything is written.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(legible(cell)) for cell in row] for row in rows]
+    out = console()
+    if out.is_terminal:
+        out.print(_fitting(columns, cells, right, cut, out.width))
+        return
+    widths = [max([len(name), *(row[place].cell_len for row in cells)]) for place, name in enumerate(columns)]
+    for row in [[Text(name) for name in columns], *cells]:
+        padded = [
+            " " * (width - cell.cell_len) + cell.plain if name in right else cell.plain + " " * (width - cell.cell_len)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        click.echo("  ".join(padded).rstrip())
+
+
+def _fitting(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], cut: str | None, width: int
+) -> Table:
+    widths = [max([len(name), *(row[place].cell_len for row in rows)]) for place, name in enumerate(columns)]
+    if cut is not None:
+        place = columns.index(cut)
+        widths[place] = min(widths[place], max(12, width - sum(widths) + widths[place] - 2 * len(columns)))
+    shown = list(range(len(columns)))
+    while len(shown) > 2 and sum(widths[place] + 2 for place in shown) - 2 > width:
+        shown.pop()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for place in shown:
+        justify: Literal["left", "right"] = "right" if columns[place] in right else "left"
+        table.add_column(
+            Text(columns[place]), justify=justify, no_wrap=True, overflow="ellipsis", max_width=widths[place]
+        )
+    for row in rows:
+        table.add_row(*(row[place] for place in shown))
+    return table
+
+
+def write_json(value: Any) -> None:
+    """One line of JSON."""
+    click.echo(json_text(value))
+
+
+def json_text(value: Any, *, indent: bool = False) -> str:
+    """JSON of a document: what JSON lacks becomes text (ids, decimals, dates in ISO 8601, bytes in base64)."""
+    options = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
+    text = orjson.dumps(value, default=_as_text, option=options).decode()
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+def note(message: str) -> None:
+    """A remark for people, on stderr so that it never mixes with results."""
+    click.echo(message, err=True)

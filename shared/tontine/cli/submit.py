@@ -1,0 +1,170 @@
+"""`tontine submit`: insert jobs, and on wish wait for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import repeat
+from typing import Any
+
+import click
+import orjson
+
+from ..config import StoreConfig, seconds
+from ..errors import ConfigError, NotPermitted, SubmitInterrupted, TontineError
+from ..job import Job, utc
+from ..legible import legible
+from ..store import insert, schema
+from ..store.call import Store
+from ..store.insert import Wish
+from . import waiting
+from .complete import complete_tasks
+from .options import json_option, opened, store_options
+from .output import note, write_json
+from .progress import Meter
+from .waiting import Batch
+
+_CENTURY = 100 * 365.25 * 86400
+_INT64 = click.IntRange(-(2**63), 2**63 - 1)
+
+
+@click.command()
+@click.argument("task", shell_complete=complete_tasks)
+@click.argument("args_json", metavar="[ARGS_JSON]", default="{}")
+@click.option(
+    "--count", "-n", type=click.IntRange(1, 1_000_000_000), default=1, metavar="N", help="Insert N such jobs."
+)
+@click.option("--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d.")
+@click.option("--at", metavar="ISO", help="Run it not before this moment; without a time zone it is local time.")
+@click.option("--key", help="Insert nothing if an unfinished job has this key; that job is meant then.")
+@click.option("--priority", type=_INT64, default=0, metavar="P", help="Higher first. [default: 0]")
+@click.option("--max-attempts", type=click.IntRange(1, 2**31), metavar="N", help="Instead of the task's own.")
+@click.option("--timeout", metavar="30s", help="Limit of each attempt, instead of the task's own.")
+@click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if any failed or was cancelled.")
+@json_option
+@store_options
+def submit(
+    *,
+    task: str,
+    args_json: str,
+    count: int,
+    delay: str | None,
+    at: str | None,
+    key: str | None,
+    priority: int,
+    max_attempts: int | None,
+    timeout: str | None,
+    wait: bool,
+    as_json: bool,
+    store: StoreConfig,
+) -> None:
+    """Insert jobs that run TASK with the JSON object ARGS_JSON as its arguments ("-" reads it from stdin).
+
+    \b
+    Examples:
+      tontine submit shop.resize '{"image": "a.png"}'
+      tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
+      tontine submit shop.report --at 2030-01-31T06:00 --key monthly
+      tontine submit shop.mail - --delay 10m < mail.json
+      tontine submit shop.noop --count 100000 --wait              with a progress bar
+
+    --json writes one object per job: what was inserted, or with --wait the whole document of each as it ended. With
+    --wait the result goes to stdout and everything else to stderr.
+    """
+    if key is not None and count > 1:
+        raise ConfigError("--key and --count exclude each other: a key names one job")
+    limit = None if timeout is None else seconds(timeout)
+    wish = Wish(task, _delay(delay), _moment(at), priority, key, max_attempts, limit)
+    wish.check()
+    args = _arguments(args_json)
+    with opened(store) as opened_store:
+        _prepare(opened_store)
+        announce = _announce_json if as_json and not wait else None
+        batch = _insert(opened_store, wish, args, count, announce)
+        if not as_json:
+            click.echo(batch.headline(), err=wait)
+        if wait:
+            raise click.exceptions.Exit(waiting.wait(opened_store, batch, as_json=as_json))
+
+
+def _delay(text: str | None) -> float | None:
+    delay = None if text is None else seconds(text)
+    if delay is not None and delay > _CENTURY:
+        raise ConfigError(f"--delay {text} is more than a century")
+    return delay
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return utc(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"--at {legible(text, 60)!r} is no time: write 2030-01-31T06:00 (local) or 2030-01-31T06:00:00Z"
+        ) from None
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    source = sys.stdin.buffer.read() if text == "-" else text.encode("utf-8", "surrogateescape")
+    try:
+        value = orjson.loads(source)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(
+            f'ARGS_JSON is no JSON ({error}): write the arguments like \'{{"image": "a.png"}}\''
+        ) from None
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"ARGS_JSON must be an object with the task's keyword arguments, not {legible(source.decode(), 40)}"
+        )
+    return value
+
+
+def _prepare(store: Store) -> None:
+    """A key is unique only where its index is; a producer who may not make one relies on the nodes for it."""
+    try:
+        store.run(schema.ensure())
+    except NotPermitted:
+        return
+
+
+def _insert(
+    store: Store, wish: Wish, args: dict[str, Any], count: int, announce: Callable[[list[Job]], None] | None
+) -> Batch:
+    """Insert chunk by chunk: what is kept of each is its first and last number, however many there are."""
+    batch = Batch(wish.task)
+    with Meter("inserting", count, shown=count > insert.CHUNK) as meter:
+        try:
+            for size in _chunks(count):
+                jobs = store.run(insert.submit_many(wish, repeat(args, size)))
+                batch.add(jobs)
+                meter.reach(batch.size)
+                if announce:
+                    announce(jobs)
+        except SubmitInterrupted as error:
+            raise _interrupted(batch.size + error.inserted, error.unknown, error.__cause__ or error) from error
+        except TontineError as error:
+            if batch.size:
+                raise _interrupted(batch.size, 0, error) from error
+            raise
+        except KeyboardInterrupt:
+            note(f"{batch.size:,} jobs were inserted, and up to {insert.CHUNK:,} more")
+            raise
+    return batch
+
+
+def _chunks(count: int) -> Iterator[int]:
+    for start in range(0, count, insert.CHUNK):
+        yield min(insert.CHUNK, count - start)
+
+
+def _interrupted(inserted: int, unknown: int, why: BaseException) -> SubmitInterrupted:
+    return SubmitInterrupted(
+        f"{inserted:,} jobs were inserted, {unknown:,} more may have been: {why}", inserted, unknown
+    )
+
+
+def _announce_json(jobs: list[Job]) -> None:
+    for job in jobs:
+        write_json({"_id": job.id, "seq": job.seq, "task": job.task, "state": job.state, "existed": job.existed})
