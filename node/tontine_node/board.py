@@ -1,7 +1,7 @@
 """The memory that a master shares with its workers: until when they may run, and what each slot runs now.
 
-It needs no message and no thread of the other side, so the lease reaches a worker whose interpreter is busy, and a master
-knows what a worker ran even when that worker has just crashed.
+It needs no message and no thread of the other side, so a master knows what a worker ran even when that worker has just
+crashed, and a renewed lease reaches a worker whose interpreter is busy.
 """
 
 from __future__ import annotations

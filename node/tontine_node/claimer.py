@@ -177,7 +177,7 @@ class Claimer:
     async def _help(self, free: int) -> int:
         """Claim for slots that are free now what others have left lying for longer than H (F6)."""
         now = self._clock.now()
-        if free <= 0 or now - self._helped_at < 1.0 or len(self._member.roster.members) == 0:
+        if free <= 0 or now - self._helped_at < 1.0:
             return 0
         overdue = await self._store.run(claim.find_overdue(self.tasks, self._timing.help_after, HELP_LOOKS_AT))
         claimed = await self._claim(self._spread(overdue)[: max(0, min(free, self._supervisor.free_slots()))])
@@ -256,7 +256,7 @@ def _entry(job: RawBSONDocument, attempt: int, now: float) -> Entry:
         seq=int(job["seq"]),
         attempt=attempt,
         task=job["task"],
-        raw=job.raw,
+        raw=bytes(job.raw),
         fails=int(job.get("fails") or 0),
         lost=int(job.get("lost") or 0),
         priority=int(job.get("priority") or 0),

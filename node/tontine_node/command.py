@@ -23,7 +23,9 @@ from .master import Node
 @click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
-@click.option("--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat.")
+@click.option(
+    "--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
+)
 @click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
 @click.option("--streams/--no-streams", default=True, help="Use change streams to start jobs sooner, or only poll.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
@@ -43,11 +45,12 @@ def node(
 ) -> None:
     """Run one node in the foreground.
 
-    MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file (tasks.py). Start as many
-    nodes as you like, on as many machines: they share the queue evenly, and when one dies the others inherit its share.
+    MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file (tasks.py). Start
+    as many nodes as you like, on as many machines: they share the queue evenly, and when one dies the others inherit
+    its share.
 
-    Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second one
-    ends the running jobs as well and gives them back.
+    Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second
+    one ends the running jobs as well and gives them back.
     """
     config = NodeConfig(
         modules=modules,

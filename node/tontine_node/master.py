@@ -6,6 +6,7 @@ One `Node` is one incarnation: a node that was declared dead never comes back, i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -18,7 +19,7 @@ from uuid import uuid4
 import psutil
 
 from tontine.clock import Clock
-from tontine.errors import ConfigError, DuplicateKey, StoreError, TontineError
+from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, TontineError
 from tontine.share import Share
 from tontine.states import Desired, NodeState
 from tontine.store import members, settle
@@ -34,7 +35,7 @@ from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
 from .settler import Settler
-from .supervisor import Supervisor
+from .supervisor import FENCE, Supervisor
 from .table import Status, Table
 from .waker import Waker
 
@@ -60,7 +61,7 @@ class Node:
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._stops_asked = 0
-        self._is_fenced = False
+        self._is_fenced = self._was_starved = False
         self._moved_at = float("-inf")
         self._shown: dict[int, tuple[float, str] | None] = {}
         self._shown_at = self._cancels_at = 0.0
@@ -130,19 +131,30 @@ class Node:
         while not self._stops_asked:
             try:
                 await self._store.run(members.register(self.id, record, self._timing.lease_for))
+            except StoreUnavailable as error:
+                await self._wait_for_store(error)
+                continue
             except DuplicateKey as error:
-                if "name" not in error.key:
-                    raise
-                watched = await self._wait_for_name(watched)
-            else:
-                await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
-                log.info("registered", extra={"event": "registered", "node": self.id})
-                return True
+                if "name" in error.key:
+                    watched = await self._wait_for_name(watched)
+                    continue
+                # Ids are random: a record with ours is ours, written by a try that seemed to fail.
+            await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
+            log.info("registered", extra={"event": "registered", "node": self.id})
+            return True
         return False
+
+    async def _wait_for_store(self, error: StoreError) -> None:
+        log.warning("waiting for MongoDB", extra={"event": "store-away", "error": str(error)})
+        await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _wait_for_name(self, watched: tuple[Any, int, float] | None) -> tuple[Any, int, float] | None:
         """A namesake that still beats keeps the name; one whose beat stands still for a lease is buried."""
-        other = await self._store.run(members.namesake(self.config.name))
+        try:
+            other = await self._store.run(members.namesake(self.config.name))
+        except StoreUnavailable as error:
+            await self._wait_for_store(error)
+            return None
         if other is None:
             return None
         who, beat, now = other["_id"], int(other["beat"]), self._clock.now()
@@ -163,12 +175,17 @@ class Node:
         try:
             await self.supervisor.start()
         except ConfigError as error:
-            await self.supervisor.kill_all("stop")
+            await self.supervisor.kill_all("the node ends")
             await self._move(NodeState.DEAD, death=str(error)[:500])
             raise
-        await self._store.run(members.describe(self.id, {"modules": self.supervisor.modules}))
-        await self._move(NodeState.WAITING)
-        await self._join()
+        while not self.beat.is_dead and not self._stops_asked:
+            try:
+                await self._store.run(members.describe(self.id, {"modules": self.supervisor.modules}))
+                await self._move(NodeState.WAITING)
+                return await self._join()
+            except StoreUnavailable as error:
+                await self._wait_for_store(error)
+        return None
 
     async def _join(self) -> None:
         self.member.is_wanted = True
@@ -209,7 +226,7 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.supervisor.kill_all("stop")
+        await self.supervisor.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
 
     async def _forever(self, loop: Callable[[], Awaitable[None]]) -> None:
@@ -260,12 +277,7 @@ class Node:
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by others."""
         while True:
-            try:
-                async with asyncio.timeout(CONTROL_EVERY):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-            self._changed.clear()
+            await self._wait(CONTROL_EVERY)
             if self.beat.is_dead:
                 log.warning("declared dead by others; starting again", extra={"event": "dead", "node": self.id})
                 return True
@@ -278,24 +290,29 @@ class Node:
                 await self._look_after_jobs()
             except StoreError as error:
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+            except ConfigError as error:
+                log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
 
     async def _follow_lease(self) -> None:
         """Fence when the lease has run out (N5); go on when it is back."""
         if not self.beat.has_lease() and not self._is_fenced:
             self._is_fenced = True
-            starved = not self.beat.failed_since_renewal
-            log.warning("lease ran out: ending running jobs", extra={"event": "fenced", "starved": starved})
-            await self.supervisor.kill_all("fence")
-            for entry in self.table.having(Status.KILLED):
-                entry.lost += starved
+            self._was_starved = not self.beat.failed_since_renewal
+            log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
+            await self.supervisor.kill_all(FENCE)
         elif self.beat.has_lease() and self._is_fenced:
             self._is_fenced = False
             log.info("the lease is back", extra={"event": "unfenced"})
-            for entry in self.table.having(Status.KILLED):
-                entry.status = Status.RESULT
-                self.settler.add(Outcome("released", entry.seq, entry.attempt))
+            self._release_killed()
             await self.supervisor.start()
+            self.supervisor.hold_again()
             self.supervisor.dispatch()
+
+    def _release_killed(self) -> None:
+        """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
+        for entry in self.table.having(Status.KILLED):
+            entry.status = Status.RESULT
+            self.settler.add(Outcome("lost" if self._was_starved else "released", entry.seq, entry.attempt))
 
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
@@ -359,20 +376,19 @@ class Node:
         """Leave, give back, finish, settle, and as the last write say so (N7)."""
         log.info("stopping", extra={"event": "stopping", "running": len(self.supervisor.running())})
         until = self._clock.now() + self.config.grace
-        while len(self.table) and self._clock.now() < until and self._stops_asked < 2 and not self.beat.is_dead:
+        while True:
             try:
                 await self._drain()
                 self.supervisor.look_after()
             except StoreError as error:
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(0.05):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-        await self.supervisor.kill_all("stop")
+            hurry = self._stops_asked > 1 or self.beat.is_dead or self._clock.now() > until
+            if hurry or not len(self.table):
+                break
+            await self._wait(0.05)
+        await self.supervisor.kill_all("the node stops")
         self._release_held(patience=0.0)
+        self._release_killed()
         try:
             async with asyncio.timeout(LAST_WRITES):
                 await self._drain()
@@ -383,6 +399,13 @@ class Node:
             raise TontineError(
                 f"stopped, but MongoDB did not take the last {len(self.table)} outcomes: other nodes rerun those jobs"
             ) from error
+
+    async def _wait(self, limit: float) -> None:
+        """Until something changed, or for a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await self._changed.wait()
+        self._changed.clear()
 
     async def _move(self, target: NodeState, **values: Any) -> None:
         if await self._store.run(members.move(self.id, target, **values)):

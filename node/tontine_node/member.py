@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -120,14 +119,13 @@ class Member:
 
     async def keep_place(self) -> None:
         """Be in the roster exactly when wanted (M1), and keep at it until the store agrees."""
-        for _ in range(20):
+        for _ in range(20):  # each round that loses means that another node's change won
             self.see(await self._store.run(members.read_roster()))
             new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
-            if new is self.roster or not self._beat.has_lease():
+            if new is self.roster:
                 return
             verb = "joined" if self.is_wanted else "left"
             await self._replace(new, f"{self.name} {verb}")
-            await asyncio.sleep(0)
 
     async def watch_others(self) -> list[str]:
         """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
@@ -141,19 +139,23 @@ class Member:
             seen, since = self._watched.get(node, (None, 0.0))
             if seen != beat or since < self._beat.disturbed_at:
                 self._watched[node] = (beat, max(answered, self._beat.disturbed_at))
-            elif asked - since >= self._timing.lease_for and self._beat.has_lease():
-                if await self._store.run(members.bury(node, beat)):
-                    buried.append(node)
-                    log.warning("buried a node", extra={"event": "buried", "node": node})
-                    await self.note("node", node=node, to="dead", why="lease expired", by=self.name)
+            elif asked - since >= self._timing.lease_for and await self._bury(node, beat):
+                buried.append(node)
         self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
         return buried
+
+    async def _bury(self, node: str, beat: int) -> bool:
+        if not self._beat.has_lease() or not await self._store.run(members.bury(node, beat)):
+            return False
+        log.warning("buried a node", extra={"event": "buried", "node": node})
+        await self.note("node", node=node, to="dead", why="lease expired", by=self.name)
+        return True
 
     async def remove_dead(self) -> None:
         """Take dead members out of the roster (M2)."""
         self.see(await self._store.run(members.read_roster()))
         others = [node for node in self.roster.members if node != self.node and node not in self._watched]
-        if not others or not self._beat.has_lease():
+        if not others:
             return
         dead = await self._store.run(members.find_dead(others))
         new = self.roster.without(dead)
@@ -162,6 +164,8 @@ class Member:
 
     async def _replace(self, new: Roster, why: str) -> None:
         seen = self.roster
+        if not self._beat.has_lease():  # M4: a thawed zombie must not change the roster
+            return
         try:
             won = await self._store.run(members.replace_roster(seen, new))
         except StoreError:

@@ -1,7 +1,7 @@
 """Order and report: the messages between master and worker, each frame carrying many jobs.
 
-A frame is two lengths, a JSON head and a body of BSON documents: a job's document goes to the worker as MongoDB sent it,
-and a result comes back as MongoDB will store it, so the master decodes neither.
+A frame is two lengths, a JSON head and a body of BSON documents: a job's document goes to the worker as MongoDB sent
+it, and a result comes back as MongoDB will store it, so the master decodes neither.
 """
 
 from __future__ import annotations

@@ -27,12 +27,14 @@ from .board import Board
 from .config import NodeConfig
 from .pace import Pace
 from .table import Entry, Status, Table
+from .worker import EXIT_AT_DEADLINE
 
 log = logging.getLogger(__name__)
 
 START_LIMIT = 60.0
 STUCK_AFTER = 0.1
 KILL_AFTER = 1.0
+FENCE = "the lease ran out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class Supervisor:
                 worker.send({"run": orders}, (entry.raw for entry in entries))
 
     def look_after(self) -> None:
-        """Call back orders stuck behind a long job, and end jobs past their time limit (called a few times a second)."""
+        """Call back orders stuck behind a long job, and end jobs past their time limit; called a few times a second."""
         now = self.clock.now()
         for worker in self._workers.values():
             running = {one.seq: one.since for one in self.board.running(worker.index) if one.seq in worker.sent}
@@ -236,6 +238,11 @@ class Supervisor:
             if mine:
                 worker.send({"cancel": mine})
 
+    def hold_again(self) -> None:
+        """What was held through a fence has not been waiting for a slot."""
+        for entry in self.held:
+            entry.since = self.clock.now()
+
     def take_back(self, patience: float = 0.0) -> list[Entry]:
         """Unstarted jobs that waited here longer than `patience`, to be released; workers are asked for theirs."""
         limit = self.clock.now() - patience
@@ -284,7 +291,9 @@ class Supervisor:
                 sys.executable,
                 "-m",
                 "tontine_node.worker",
-                *map(str, (index, theirs.fileno(), self.board.fd, self.config.processes, self.config.slots, os.getpid())),
+                *map(
+                    str, (index, theirs.fileno(), self.board.fd, self.config.processes, self.config.slots, os.getpid())
+                ),
                 *self.config.modules,
                 pass_fds=(theirs.fileno(), self.board.fd),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -320,12 +329,14 @@ class Supervisor:
             worker.kill_reason = "it could not load its modules"
         done = head.get("done", ())
         for (seq, ran, _), raw in zip(done, pipe.cut(body, (size for _, _, size in done)), strict=True):
+            worker.ending.pop(seq, None)
             if entry := worker.sent.pop(seq, None):
                 result = RawBSONDocument(raw)
                 self._end(entry, Outcome("done", seq, entry.attempt, ran, result=result, clean=not entry.fails))
         if done:
             self.pace.ran(sum(ran for _, ran, _ in done) / len(done), len(done))
         for seq, ran, kind, type_, message, trace, delay in head.get("ended", ()):
+            worker.ending.pop(seq, None)
             if entry := worker.sent.pop(seq, None):
                 self.pace.ran(ran)
                 error = JobError(type_, message, trace)
@@ -355,6 +366,8 @@ class Supervisor:
         """A worker is gone: what it ran is lost (or killed, if that was our doing), the rest is held again."""
         running = {one.seq for one in self.board.running(worker.index)}
         reason = _exit_reason(worker.process.returncode or 0)
+        if worker.process.returncode == EXIT_AT_DEADLINE:
+            worker.kill_reason = FENCE
         if not worker.kill_reason:
             self.crashes += 1
             self.last_crash = reason
@@ -363,7 +376,7 @@ class Supervisor:
             if seq not in running:
                 entry.status = Status.HELD
                 self.held.appendleft(entry)
-            elif worker.kill_reason == "fence":
+            elif worker.kill_reason == FENCE:
                 entry.status = Status.KILLED
             elif worker.kill_reason:
                 self._end(entry, Outcome("released", seq, entry.attempt))

@@ -23,7 +23,9 @@ BUSY_FOR = 2.0
 class Waker:
     """Watches while the node has nothing to do."""
 
-    def __init__(self, store: AsyncStore, clock: Clock, is_idle: Callable[[], bool], tell: Callable[[Hint], None]) -> None:
+    def __init__(
+        self, store: AsyncStore, clock: Clock, is_idle: Callable[[], bool], tell: Callable[[Hint], None]
+    ) -> None:
         self.is_watching = False
         self._store = store
         self._clock = clock
@@ -48,7 +50,7 @@ class Waker:
             await asyncio.sleep(pause)
 
     async def _watch(self) -> None:
-        while not self._is_idle():
+        while not self._is_idle():  # noqa: ASYNC110 - the claim loop should not have to tell
             await asyncio.sleep(0.2)
         idle_at = self._clock.now()
         async with contextlib.aclosing(watch.hints(self._store)) as hints:

@@ -34,6 +34,8 @@ from tontine.module import Library, Task, load
 from . import pipe
 from .board import Board
 
+EXIT_AT_DEADLINE = 75
+"""The exit code of a worker whose lease ran out: its job is not to blame."""
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 WATCH_EVERY = 0.2
 
@@ -143,7 +145,7 @@ class Worker:
         while True:
             time.sleep(WATCH_EVERY)
             if os.getppid() != parent or self.clock.now() > self.board.deadline:
-                os._exit(0)
+                os._exit(EXIT_AT_DEADLINE)
             self.say_progress()
 
     def say_progress(self) -> None:
@@ -158,7 +160,7 @@ class Worker:
             # A thawed worker may find orders of a life that is over: the lease is checked right before each start (J2).
             begun = self.clock.now()
             if begun > self.board.deadline:
-                os._exit(0)
+                os._exit(EXIT_AT_DEADLINE)
             self.board.started(self.index, slot, seq, begun)
             try:
                 name, what, body = self.attempt(seq, raw)
@@ -172,7 +174,9 @@ class Worker:
                 body = _with_time(what, ran)
                 if len(body) > RESULT_LIMIT:
                     size = f"{len(body) / 1024 / 1024:.1f} MB"
-                    name, what, body = _ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
+                    name, what, body = _ended(
+                        "refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB"
+                    )
                 else:
                     what = [seq, ran, len(body)]
             if name == "ended":
@@ -193,10 +197,10 @@ class Worker:
             return _ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
         try:
             result = self.call(task, document, args)
-        except Exception as error:  # noqa: BLE001 - a task may raise anything, and it fails that job only
+        except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
             return self.judge(task, document, error)
-        except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt of a task, not of this process
-            return self.judge(task, document, error)
+        if self.current[seq][0].cancelled:
+            return _ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
         try:
             return "done", bson.encode({"r": result}, codec_options=_CODEC), b""
         except Exception as error:  # noqa: BLE001 - bson raises errors of many types
@@ -208,8 +212,8 @@ class Worker:
         job = current.CurrentJob(document["_id"], seq, task.name, int(document["attempt"]) + 1, self.note_progress)
         context = contextvars.copy_context()
         context.run(current.enter, job)
+        self.current[seq] = (job, None)
         if not task.is_async:
-            self.current[seq] = (job, None)
             return context.run(task.function, **args)
 
         async def shell() -> Any:
@@ -227,12 +231,11 @@ class Worker:
         limit = int(document.get("max_attempts") or task.max_attempts)
         text = "".join(traceback.format_exception(error))
         described = (type(error).__name__, str(error) or type(error).__name__, text)
-        if isinstance(error, concurrent.futures.CancelledError):
-            seq = int(document["seq"])
-            if seq in self.expired:
-                described = ("TimeoutError", f"it ran longer than its time limit of {self.expired[seq]:g} s", "")
-            elif self.current[seq][0].cancelled:
-                return _ended("cancelled", *described)
+        seq = int(document["seq"])
+        if self.current[seq][0].cancelled:
+            return _ended("cancelled", *described)
+        if seq in self.expired and isinstance(error, concurrent.futures.CancelledError):
+            described = ("TimeoutError", f"it ran longer than its time limit of {self.expired[seq]:g} s", "")
         if isinstance(error, Reject) or fails >= limit:
             return _ended("failed", *described)
         if isinstance(error, Retry) and error.in_ is not None:
@@ -252,7 +255,9 @@ def _printable(text: str) -> str:
 def _with_time(encoded: bytes, ran: float) -> bytes:
     """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
     size = len(encoded) + 12
-    return size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
+    return (
+        size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
+    )
 
 
 def _place(error: BaseException) -> str:

@@ -226,9 +226,9 @@ class AsyncClient:
         return await self._run(insert.submit_many(wish, many, progress=progress))  # type: ignore[no-any-return]
 
     @overload
-    async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...
+    async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...  # noqa: ASYNC109
     @overload
-    async def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...
+    async def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...  # noqa: ASYNC109
     async def wait(
         self,
         jobs: Job | Sequence[Job],

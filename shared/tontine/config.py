@@ -56,7 +56,7 @@ class StoreConfig:
         """What was given, else the environment, else the defaults."""
         name = database or os.environ.get("TONTINE_DATABASE") or DEFAULT_DATABASE
         if re.search(r'[/\\. "$*<>:|?\x00]', name) or len(name.encode()) > 63:
-            raise ConfigError(f"{name!r} cannot be a database name: no spaces or / \\ . \" $ * < > : | ? in it")
+            raise ConfigError(f'{name!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')
         return cls(uri or os.environ.get("TONTINE_URI") or None, name)
 
 

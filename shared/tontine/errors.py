@@ -98,7 +98,7 @@ class NoCurrentJob(TontineError):
     """`current_job()` was called outside a running task."""
 
 
-class Retry(Exception):  # noqa: N818 - raised by tasks as a request, not as an error
+class Retry(Exception):
     """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's backoff)."""
 
     def __init__(self, reason: str = "", *, in_: float | None = None) -> None:
@@ -106,5 +106,5 @@ class Retry(Exception):  # noqa: N818 - raised by tasks as a request, not as an 
         self.in_ = in_
 
 
-class Reject(Exception):  # noqa: N818
+class Reject(Exception):
     """Raised in a task: fails the job for good, whatever attempts are left."""

@@ -34,9 +34,7 @@ class JobError:
     def from_document(cls, document: Any) -> JobError | None:
         if not isinstance(document, Mapping):
             return None
-        return cls(
-            str(document.get("type", "")), str(document.get("message", "")), str(document.get("traceback", ""))
-        )
+        return cls(str(document.get("type", "")), str(document.get("message", "")), str(document.get("traceback", "")))
 
     def to_document(self) -> dict[str, str]:
         return {
@@ -125,13 +123,13 @@ def problem(document: Mapping[str, Any]) -> str | None:
     """Why a document cannot be a job; None when it can."""
     task = document.get("task")
     if "task" not in document:
-        return "it has no `task`: name the task to run, like \"shop.resize\""
+        return 'it has no `task`: name the task to run, like "shop.resize"'
     if not isinstance(task, str) or not task:
-        return f"`task` must be a text like \"shop.resize\", not {_kind(task)}"
+        return f'`task` must be a text like "shop.resize", not {_kind(task)}'
     if not isinstance(document.get("args", {}), Mapping):
         return f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
     if document.get("state") not in (None, JobState.QUEUED):
-        return f"`state` must be absent or \"queued\" on a new job, not {_short(document['state'])}"
+        return f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
     run_at = document.get("run_at")
     if run_at is not None and not isinstance(run_at, datetime):
         return f"`run_at` must be a date, not {_kind(run_at)}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-from .backoff import STANDARD
+from .backoff import STANDARD, Wait
 from .config import seconds
 from .errors import ConfigError, UnknownTask
 
@@ -27,7 +27,7 @@ class Task:
     max_attempts: int = 1
     timeout: float | None = None
     on_lost: OnLost = "retry"
-    backoff: Callable[[Any], float] = STANDARD
+    backoff: Wait = STANDARD
 
     @property
     def is_async(self) -> bool:
@@ -67,19 +67,18 @@ class Module:
         max_attempts: int = 1,
         timeout: float | str | None = None,
         on_lost: OnLost = "retry",
-        backoff: Callable[[Any], float] = STANDARD,
+        backoff: Wait = STANDARD,
     ) -> Callable[[Function], Function]: ...
 
     def task(
         self,
-        function: Function | None = None,
-        /,
+        function: Any = None,
         *,
         name: str | None = None,
         max_attempts: int = 1,
         timeout: float | str | None = None,
         on_lost: OnLost = "retry",
-        backoff: Callable[[Any], float] = STANDARD,
+        backoff: Wait = STANDARD,
     ) -> Any:
         """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4, ...)`.
 
@@ -95,7 +94,7 @@ class Module:
         if limit is not None and limit <= 0:
             raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero, or none")
 
-        def add(function: Function) -> Function:
+        def add(function: Any) -> Any:
             full = f"{self.name}.{name or function.__name__}"
             if full in self.tasks:
                 raise ConfigError(f"task {full} is defined twice in module {self.name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import time
@@ -37,10 +38,8 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
                 running.pop(name).signal(signal.SIGTERM)
             else:
                 wish = Desired.PAUSED if chance.random() < 0.5 else Desired.RUNNING
-                try:
+                with contextlib.suppress(UnknownNode):  # it has only just been started
                     cluster.store.run(control.ask(name, wish))
-                except UnknownNode:
-                    pass  # it has only just been started
             time.sleep(0.5 * chance.random())
         cluster.store.run(control.ask(None, Desired.RUNNING))
         ended = client.wait(jobs, timeout=150)
@@ -66,12 +65,14 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
             assert sum(share.owns(seq) for share in shares) == (1 if size else 0)
     final = cluster.roster()
     eventually(
-        lambda: {
-            node["_id"]: (node["share"]["epoch"], node["share"]["rank"])
-            for node in cluster.records()
-            if "share" in node
-        }
-        == {node: (final.epoch, rank) for rank, node in enumerate(final.members)},
+        lambda: (
+            {
+                node["_id"]: (node["share"]["epoch"], node["share"]["rank"])
+                for node in cluster.records()
+                if "share" in node
+            }
+            == {node: (final.epoch, rank) for rank, node in enumerate(final.members)}
+        ),
         30,
         "the records show the shares of the last epoch",
     )

@@ -36,15 +36,14 @@ def test_a_server_that_is_no_replica_set_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_rights_are_named(tmp_path: Path) -> None:
-    with with_users(tmp_path) as (root, host):
-        with MongoClient[dict[str, object]](root) as client:
-            client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
-            client["tontine"].command("createUser", "writer", pwd="pw", roles=["readWrite"])
-            reader = run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs")
-            assert_one_line(reader, "may not create", "tontine init")
-            wrong = run_node(f"mongodb://reader:wrong@{host}/tontine?replicaSet=rs")
-            assert_one_line(wrong, "Authentication failed")
-            nobody = run_node(f"mongodb://{host}/tontine?replicaSet=rs")
-            assert_one_line(nobody, "requires authentication")
-            Store(client["tontine"]).run(schema.init())
-            assert_one_line(run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs"), "not authorized")
+    with with_users(tmp_path) as (root, host), MongoClient[dict[str, object]](root) as client:
+        client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
+        client["tontine"].command("createUser", "writer", pwd="pw", roles=["readWrite"])
+        reader = run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs")
+        assert_one_line(reader, "may not create", "tontine init")
+        wrong = run_node(f"mongodb://reader:wrong@{host}/tontine?replicaSet=rs")
+        assert_one_line(wrong, "Authentication failed")
+        nobody = run_node(f"mongodb://{host}/tontine?replicaSet=rs")
+        assert_one_line(nobody, "requires authentication")
+        Store(client["tontine"]).run(schema.init())
+        assert_one_line(run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs"), "not authorized")

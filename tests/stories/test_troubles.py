@@ -137,7 +137,9 @@ def test_progress_is_seen_while_a_job_runs(client: Client) -> None:
     assert client.wait(job, timeout=30).result == 6
 
 
-def test_a_job_of_an_unknown_task_waits_for_a_node_that_has_it(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_of_an_unknown_task_waits_for_a_node_that_has_it(
+    client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
     job = client.submit("later.hello", {"name": "Ada"})
     known = client.submit("story.double", {"x": 1})
     assert client.wait(known, timeout=30).result == 2
@@ -176,7 +178,7 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
         (str(tmp_path / "broken.py"), *good): "nonexistent_thing",
         (str(tmp_path / "empty.py"), *good): "no tontine.Module",
         (str(tmp_path / "absent.py"), *good): "there is no file",
-        ("tests.support.tasks", "--uri", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=500"): "did not answer",
+        ("tests.support.tasks", "--uri", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=500"): "does not answer",
         ("tests.support.tasks", "--uri", "nonsense://"): "URI",
         ("tests.support.tasks", *good, "--lease", "banana"): "duration",
         ("tests.support.tasks", *good, "--lease", "0.1s"): "lease",

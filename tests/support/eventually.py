@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(check: Callable[[], T], within: float = 30.0, what: str = "") -> T:
+def eventually(check: Callable[[], T | None], within: float = 30.0, what: str = "") -> T:
     """The first true answer of `check`; fails when none comes in time."""
     until = time.monotonic() + within
     while True:

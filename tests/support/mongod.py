@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -57,7 +56,7 @@ def with_users(directory: Path) -> Iterator[tuple[str, str]]:
     """A replica set with access control: the URI of its root user, and its host:port."""
     key = directory / "keyfile"
     key.write_text("dGVzdHRlc3R0ZXN0dGVzdA==\n")
-    os.chmod(key, 0o400)
+    key.chmod(0o400)
     with mongod(directory, "--replSet", "rs", "--keyFile", str(key)) as port:
         host = f"127.0.0.1:{port}"
         with MongoClient[dict[str, object]](host, directConnection=True) as client:

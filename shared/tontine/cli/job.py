@@ -18,18 +18,8 @@ from .options import json_option, opened, store_options
 from .output import console, job_state, json_text, note, write_json
 
 _ORDER = (
-    "seq",
-    "_id",
-    "task",
-    "state",
-    "run_at",
-    "priority",
-    "key",
-    "max_attempts",
-    "timeout",
-    "attempt",
-    "fails",
-    "lost",
+    *("seq", "_id", "task", "state", "run_at", "priority", "key", "max_attempts", "timeout", "cancel"),
+    *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
 _LATER = ("progress", "args", "result", "error", "errors")
 _WIDTH = 14
@@ -115,7 +105,10 @@ def _traceback(error: Any) -> Iterator[Text]:
 def hint(document: Mapping[str, Any], known: set[str], now: datetime) -> str | None:
     """What an operator may want to do now."""
     seq, run_at = document.get("seq"), document.get("run_at")
+    error = document.get("error")
     match document.get("state"):
+        case JobState.FAILED if isinstance(error, Mapping) and error.get("type") == "InvalidJob":
+            return "the document itself is wrong: insert a corrected one"
         case JobState.FAILED | JobState.CANCELLED:
             return f"`tontine retry {seq}` puts it back in the queue"
         case JobState.WORKING if document.get("cancel"):

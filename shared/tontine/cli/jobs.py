@@ -47,7 +47,9 @@ def jobs(state: str | None, task: str | None, limit: int, as_json: bool, store: 
         now = opened_store.run(look.now())
         unnumbered = opened_store.run(look.find_unnumbered(_UNNUMBERED_SHOWN))
     if found:
-        write_table(_COLUMNS, [_row(document, now) for document in found], right=("SEQ", "ATTEMPT"), cut="NOTE")
+        write_table(
+            _COLUMNS, [_row(document, now) for document in found], right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK")
+        )
     elif not unnumbered:
         note("no such job" if state or task else "no job yet: `tontine submit TASK` adds one")
     if unnumbered:

@@ -43,7 +43,7 @@ def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
     if not shown:
         note("no node: `tontine node MODULE` starts one")
         return
-    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut="NOTE")
+    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut=("NOTE", "NAME"))
     hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
 

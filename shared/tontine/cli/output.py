@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import click
 import orjson
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +20,9 @@ from ..states import JobState, NodeState
 
 # JSON escapes C0 itself; a terminal also obeys these.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_GAP = 2
+_LEAST_WIDTH = 16
 
 NODE_LOOKS = {  # glyph and word, never colour alone
     NodeState.INITIALIZING: ("◌", "cyan"),
@@ -59,19 +61,19 @@ def job_state(name: Any) -> Text:
 
 
 def write_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), cut: str | None = None
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), cut: Sequence[str] = ()
 ) -> None:
     """A table with the most important columns first.
 
-    On a terminal the column `cut` is shortened and then columns are left out from the right until it fits; to a pipe or
-    file everything is written.
+    On a terminal the columns in `cut` are shortened and then columns are left out from the right until it fits; to a
+    pipe or file everything is written.
     """
     cells = [[cell if isinstance(cell, Text) else Text(legible(cell)) for cell in row] for row in rows]
+    widths = [max([len(name), *(row[place].cell_len for row in cells)]) for place, name in enumerate(columns)]
     out = console()
     if out.is_terminal:
-        out.print(_fitting(columns, cells, right, cut, out.width))
+        out.print(_fitting(columns, cells, right, _cut(columns, widths, cut, out.width), out.width))
         return
-    widths = [max([len(name), *(row[place].cell_len for row in cells)]) for place, name in enumerate(columns)]
     for row in [[Text(name) for name in columns], *cells]:
         padded = [
             " " * (width - cell.cell_len) + cell.plain if name in right else cell.plain + " " * (width - cell.cell_len)
@@ -80,17 +82,24 @@ def write_table(
         click.echo("  ".join(padded).rstrip())
 
 
+def _cut(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], width: int) -> list[int]:
+    """The columns' widths after those in `cut` gave, in that order, what is too much."""
+    kept = list(widths)
+    for name in cut:
+        excess = sum(kept) + _GAP * (len(kept) - 1) - width
+        place = columns.index(name)
+        if excess > 0:
+            kept[place] = min(kept[place], max(_LEAST_WIDTH, kept[place] - excess))
+    return kept
+
+
 def _fitting(
-    columns: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], cut: str | None, width: int
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], widths: Sequence[int], width: int
 ) -> Table:
-    widths = [max([len(name), *(row[place].cell_len for row in rows)]) for place, name in enumerate(columns)]
-    if cut is not None:
-        place = columns.index(cut)
-        widths[place] = min(widths[place], max(12, width - sum(widths) + widths[place] - 2 * len(columns)))
     shown = list(range(len(columns)))
-    while len(shown) > 2 and sum(widths[place] + 2 for place in shown) - 2 > width:
+    while len(shown) > 2 and sum(widths[place] + _GAP for place in shown) - _GAP > width:
         shown.pop()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for place in shown:
         justify: Literal["left", "right"] = "right" if columns[place] in right else "left"
         table.add_column(

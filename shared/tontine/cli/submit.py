@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import repeat
-from typing import Any
+from typing import Any, NoReturn
 
 import click
-import orjson
 
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError, NotPermitted, SubmitInterrupted, TontineError
@@ -72,6 +72,8 @@ def submit(
     --json writes one object per job: what was inserted, or with --wait the whole document of each as it ended. With
     --wait the result goes to stdout and everything else to stderr.
     """
+    if delay is not None and at is not None:
+        raise ConfigError("give --delay or --at, not both")
     if key is not None and count > 1:
         raise ConfigError("--key and --count exclude each other: a key names one job")
     limit = None if timeout is None else seconds(timeout)
@@ -109,16 +111,19 @@ def _moment(text: str | None) -> datetime | None:
 def _arguments(text: str) -> dict[str, Any]:
     source = sys.stdin.buffer.read() if text == "-" else text.encode("utf-8", "surrogateescape")
     try:
-        value = orjson.loads(source)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(
-            f'ARGS_JSON is no JSON ({error}): write the arguments like \'{{"image": "a.png"}}\''
-        ) from None
+        # Not orjson, which makes a float of a whole number that is too large to store.
+        value = json.loads(source, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        why = legible(error, 200)
+        raise ConfigError(f'ARGS_JSON is no JSON ({why}): write it like \'{{"image": "a.png"}}\'') from None
     if not isinstance(value, dict):
-        raise ConfigError(
-            f"ARGS_JSON must be an object with the task's keyword arguments, not {legible(source.decode(), 40)}"
-        )
+        shown = legible(source.decode(errors="replace").strip(), 40)
+        raise ConfigError(f"ARGS_JSON must be an object with the task's keyword arguments, not {shown}")
     return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not allowed")
 
 
 def _prepare(store: Store) -> None:

@@ -1,8 +1,8 @@
 """One call to MongoDB as data, and the two ways to make it.
 
-A store operation is a generator: it yields a `Call`, gets its answer (or its error) back, and returns a result. It knows
-nothing of sync or async; `Store` and `AsyncStore` drive it, give each call its deadline, repeat what is safe to repeat, and
-translate pymongo's errors, once. A test can drive an operation step by step and stop it between any two calls.
+A store operation is a generator: it yields a `Call`, gets its answer (or its error) back, and returns a result. It
+knows nothing of sync or async; `Store` and `AsyncStore` drive it, give each call its deadline, repeat what is safe to
+repeat, and translate pymongo's errors, once. A test can drive an operation step by step and stop it between any two.
 """
 
 from __future__ import annotations
@@ -107,14 +107,15 @@ class Store(_Driver):
 
     def run(self, steps: Steps[T]) -> T:
         """Drive an operation to its result."""
-        resume, value = steps.send, None
+        resume: Callable[[Any], Call] = steps.send
+        value: Any = None
         try:
             while True:
-                call = resume(value)  # type: ignore[arg-type]
+                call = resume(value)
                 try:
                     resume, value = steps.send, self._answer(call)
                 except TontineError as error:
-                    resume, value = steps.throw, error  # type: ignore[assignment]
+                    resume, value = steps.throw, error
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
@@ -140,14 +141,15 @@ class AsyncStore(_Driver):
 
     async def run(self, steps: Steps[T]) -> T:
         """Drive an operation to its result."""
-        resume, value = steps.send, None
+        resume: Callable[[Any], Call] = steps.send
+        value: Any = None
         try:
             while True:
-                call = resume(value)  # type: ignore[arg-type]
+                call = resume(value)
                 try:
                     resume, value = steps.send, await self._answer(call)
                 except TontineError as error:
-                    resume, value = steps.throw, error  # type: ignore[assignment]
+                    resume, value = steps.throw, error
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
@@ -229,5 +231,5 @@ def _line(error: Exception) -> str:
     # pymongo appends the whole topology, which helps nobody at a prompt.
     text = str(error)
     for noise in (", full error:", ", Timeout:", ", Topology Description:", " (configured timeouts:"):
-        text = text.split(noise)[0]
+        text = text.split(noise, maxsplit=1)[0]
     return " ".join(text.split())[:400]

@@ -18,10 +18,9 @@ QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 # MongoDB merges at most 200 sorted index ranges; more tasks than this are asked for in parts.
 _TASKS_AT_ONCE = 100
 
-_FIELDS = {
-    name: 1
-    for name in ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at")
-}
+_FIELDS = dict.fromkeys(
+    ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at"), 1
+)
 
 
 def overview() -> Steps[tuple[dict[str, Any] | None, int]]:

@@ -15,16 +15,16 @@ _ALIVE = {"$ne": NodeState.DEAD.value}
 
 def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
     """Ask one live node, by name or id (or all: None), to run, pause or stop; the names of those asked."""
-    filter: dict[str, Any] = {"state": _ALIVE}
+    matching: dict[str, Any] = {"state": _ALIVE}
     if node is not None:
-        filter["$or"] = [{"_id": node}, {"name": node}]
-    found = yield find(NODES, filter, projection={"name": 1})
+        matching["$or"] = [{"_id": node}, {"name": node}]
+    found = yield find(NODES, matching, projection={"name": 1})
     if node is not None and not found:
         raise UnknownNode(f"there is no live node named {node!r}: `tontine nodes` lists them")
     ids = [one["_id"] for one in found]
     # A node that was asked to stop stays so: resuming it would leave the operator with a half-stopped one.
-    filter = {"_id": {"$in": ids}, "state": _ALIVE, "desired": {"$ne": Desired.STOPPED.value}}
-    yield Call(NODES, "update_many", (filter, {"$set": {"desired": desired.value}}), repeats=True)
+    asked = {"_id": {"$in": ids}, "state": _ALIVE, "desired": {"$ne": Desired.STOPPED.value}}
+    yield Call(NODES, "update_many", (asked, {"$set": {"desired": desired.value}}), repeats=True)
     return sorted(str(one.get("name", one["_id"])) for one in found)
 
 
@@ -45,9 +45,7 @@ def cancel(seq: int) -> Steps[Job]:
         "cancel": True,
     }
     open_states = [JobState.QUEUED.value, JobState.WORKING.value]
-    yield Call(
-        JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True
-    )
+    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True)
     return (yield from read_job(seq))
 
 

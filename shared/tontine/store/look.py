@@ -177,3 +177,9 @@ def read_layout() -> Steps[dict[str, set[str]]]:
         if validator and collection.get("options", {}).get("validator") == validator:
             layout[name].add("the validator")
     return {name: layout[name] for name in INDEXES if name in layout}
+
+
+def count_where(first: int, last: int, where: Mapping[str, Any]) -> Steps[int]:
+    """How many of the jobs numbered `first` to `last` meet a condition."""
+    number: int = yield Call(JOBS, "count_documents", ({"seq": {"$gte": first, "$lte": last}, **where},), repeats=True)
+    return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,8 +57,8 @@ def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
     update: dict[str, Any] = {"state": target.value} | {name: {"$literal": value} for name, value in values.items()}
     if target is NodeState.DEAD:
         update |= {"died_at": "$$NOW", "share": "$$REMOVE", "running": 0}
-    filter = {"_id": node, "state": {"$in": sources(NODE_MOVES, target)}}
-    answer = yield Call(NODES, "update_one", (filter, [{"$set": update}]), repeats=True)
+    matching = {"_id": node, "state": {"$in": sources(NODE_MOVES, target)}}
+    answer = yield Call(NODES, "update_one", (matching, [{"$set": update}]), repeats=True)
     return bool(answer.modified_count)
 
 
@@ -81,10 +82,8 @@ def beats() -> Steps[dict[str, int]]:
 def presume_dead(node: str) -> Steps[NodeState]:
     """The state of a node that seemed to have no record: dead only once a record says so (D3)."""
     dead = {"state": NodeState.DEAD.value, "death": "its record was gone", "beat": 0}
-    try:
+    with contextlib.suppress(DuplicateKey):
         yield Call(NODES, "update_one", ({"_id": node}, {"$setOnInsert": dead}), {"upsert": True}, repeats=True)
-    except DuplicateKey:
-        pass
     found = yield find_one(NODES, {"_id": node}, projection={"state": 1})
     return NodeState(found["state"]) if found else NodeState.WAITING
 
@@ -115,8 +114,8 @@ def bury(node: str, beat: int) -> Steps[bool]:
 def forget_old_dead(age: float) -> Steps[None]:
     """Remove the records of nodes that died long ago (D4)."""
     old = {"$lt": ["$died_at", {"$subtract": ["$$NOW", round(age * 1000)]}]}
-    filter = {"state": NodeState.DEAD.value, "died_at": {"$type": "date"}, "$expr": old}
-    yield Call(NODES, "delete_many", (filter,), repeats=True)
+    matching = {"state": NodeState.DEAD.value, "died_at": {"$type": "date"}, "$expr": old}
+    yield Call(NODES, "delete_many", (matching,), repeats=True)
 
 
 def read_roster() -> Steps[Roster]:
@@ -124,10 +123,8 @@ def read_roster() -> Steps[Roster]:
     document = yield find_one(CLUSTER, {"_id": ROSTER})
     if document is None:
         first = {"$setOnInsert": {"epoch": 0, "members": []}}
-        try:
+        with contextlib.suppress(DuplicateKey):
             yield Call(CLUSTER, "update_one", ({"_id": ROSTER}, first), {"upsert": True}, repeats=True)
-        except DuplicateKey:
-            pass
         document = yield find_one(CLUSTER, {"_id": ROSTER})
     return Roster.from_document(document)
 

@@ -94,10 +94,11 @@ def verify(node: str, attempts: Mapping[int, int]) -> Steps[Settled]:
     settled = Settled()
     for seq, attempt in attempts.items():
         job = now.get(seq)
-        own = job is not None and job.get("attempt") == attempt and job.get("node") in (node, None)
-        if own and job["state"] == _WORKING and job.get("node") == node:
-            continue  # still ours and still open: to be sent again
-        (settled.accepted if own else settled.dropped).add(seq)
+        if job is None or job.get("attempt") != attempt or job.get("node") not in (node, None):
+            settled.dropped.add(seq)
+        elif job["state"] != _WORKING:
+            settled.accepted.add(seq)
+        # Otherwise it is still ours and still open: to be sent again.
     return settled
 
 
@@ -156,9 +157,7 @@ def repair(fail_tasks: Sequence[str]) -> Steps[dict[str, int]]:
         if states[holder] == NodeState.DEAD:
             unwilling = {"$in": ["$task", {"$literal": list(fail_tasks)}]}
             update = _losing(unwilling, {"$literal": f"node {holder} died"})
-            answer = yield Call(
-                JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"}
-            )
+            answer = yield Call(JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"})
             repaired[holder] = answer.modified_count
     return repaired
 

@@ -1,11 +1,12 @@
-"""(6) Change streams. For a node they are only a hint that makes it look sooner; losing one costs latency, never a job."""
+"""(6) Change streams. For a node they are a hint to look sooner; losing one costs latency, never a job."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
+import pymongo
 from pymongo.errors import PyMongoError
 
 from .call import AsyncStore, translated
@@ -37,13 +38,16 @@ _PIPELINE: list[dict[str, Any]] = [
 ]
 
 
-async def hints(store: AsyncStore) -> AsyncIterator[Hint | None]:
-    """Hints from now on, for as long as the stream lives; None when it opened, and whenever it was quiet for a while."""
+async def hints(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
+    """Hints from now on, for as long as the stream lives; None when it opened, and when it was quiet for a while."""
     try:
-        async with await store.database.watch(_PIPELINE, max_await_time_ms=_QUIET_MS) as stream:
+        with pymongo.timeout(_QUIET_MS / 500):
+            opening = await store.database.watch(_PIPELINE, max_await_time_ms=_QUIET_MS)
+        async with opening as stream:
             yield None
             while stream.alive:
-                change = await stream.try_next()
+                with pymongo.timeout(_QUIET_MS / 500):
+                    change = await stream.try_next()
                 yield None if change is None else _hint(change)
     except PyMongoError as error:
         raise translated(error) from error

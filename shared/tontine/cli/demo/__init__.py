@@ -1,0 +1,109 @@
+"""`tontine demo`: a database, a few nodes, a stream of jobs and a death, in one command."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from ...config import StoreConfig, home
+from ...errors import ConfigError, TontineError
+from ...store import schema
+from ...store.call import Store
+from ...store.connect import resolve, shown
+from ..options import opened
+from . import summary
+from .crew import Crew, refuse_company
+from .screen import choose
+from .story import Story
+from .stream import Stream
+
+_TICK = 0.2
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.FloatRange(1, 86400), metavar="N", help="End after about N seconds. [default: Ctrl-C]"
+)
+@click.option("--nodes", type=click.IntRange(1, 12), default=3, show_default=True, help="How many nodes to start.")
+@click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
+@click.option("--database", default="tontine_demo", show_default=True, help="Database to use.")
+def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> None:
+    """See it work: starts nodes, submits sample jobs, kills a node and shows how the others inherit.
+
+    It needs nothing set up: without --uri it starts the embedded MongoDB. On a terminal it opens the observer if that is
+    installed, else a live table. The nodes' logs go to the directory demo under TONTINE_HOME.
+
+    With --seconds it ends by itself and exits 0 if every job ended as it should.
+    """
+    config = StoreConfig.of(uri, database)
+    address = resolve(config)
+    click.echo(f"MongoDB: {shown(address)}, database {config.database}")
+    with _interruptible(), opened(StoreConfig(address, config.database)) as store:
+        store.run(schema.ensure())
+        refuse_company(store, config.database)
+        crew = Crew(config, address, store, _directory())
+        try:
+            raise click.exceptions.Exit(_perform(store, crew, StoreConfig(address, config.database), seconds, nodes))
+        finally:
+            click.echo("stopping the nodes ...")
+            crew.stop_all()
+            rest = "" if config.uri else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
+            click.echo(f"all nodes have stopped{rest}")
+
+
+def _directory() -> Path:
+    directory = home() / "demo"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write the nodes' logs to {directory}: {error.strerror}") from error
+    return directory
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the demo like Ctrl-C, so that no node is left behind."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _perform(store: Store, crew: Crew, config: StoreConfig, seconds: float | None, nodes: int) -> int:
+    """The demo from the first node to the summary; the exit code."""
+    for _ in range(nodes):
+        crew.launch()
+    click.echo(f"starting {', '.join(mate.name for mate in crew.mates)} ...")
+    crew.wait_until_ready()
+    stream = Stream(store)
+    screen = choose(store, stream, config, config.uri or "")
+    story = Story(store, crew, seconds, screen.say)
+    stream.start()
+    try:
+        with screen:
+            until = float("inf") if seconds is None else time.monotonic() + seconds
+            while screen.refresh() and (time.monotonic() < until or not story.is_told):
+                story.go_on()
+                time.sleep(_TICK)
+        stream.stop()
+        if seconds is not None:
+            click.echo("waiting for the last jobs ...")
+            summary.drain(store, stream)
+    finally:
+        stream.stop()
+        lines, is_fine = summary.sum_up(store, stream, story)
+        click.echo("\n".join(lines))
+    return 0 if is_fine or seconds is None else 1

@@ -1,0 +1,141 @@
+"""The demo's nodes: real `tontine node` processes with friendly names and a log file each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...config import StoreConfig
+from ...errors import ConfigError, TontineError
+from ...legible import legible
+from ...states import NodeState
+from ...store import look
+from ...store.call import Store
+
+NAMES = ("ada", "bea", "cyd", "dee", "eli", "fay", "gus", "hal", "ivy", "jon", "kim", "lou")
+LEASE = 5.0
+SLOTS = 4
+START_WITHIN = 30.0
+STOP_WITHIN = 15.0
+_READY = (NodeState.WAITING, NodeState.WORKING)
+
+
+@dataclass(slots=True)
+class Mate:
+    """One node process."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    id: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return legible(lines[-1], 300) if lines else "it said nothing"
+
+
+class Crew:
+    """All node processes of one demo."""
+
+    def __init__(self, config: StoreConfig, uri: str, store: Store, directory: Path) -> None:
+        self.mates: list[Mate] = []
+        self._environment = os.environ | {"TONTINE_URI": uri, "TONTINE_DATABASE": config.database}
+        self._store = store
+        self._directory = directory
+        self._named = 0
+
+    @property
+    def running(self) -> list[Mate]:
+        return [mate for mate in self.mates if mate.is_running]
+
+    def launch(self) -> Mate:
+        """Start the next node, without waiting for it."""
+        round, place = divmod(self._named, len(NAMES))
+        self._named += 1
+        name = NAMES[place] + (str(round + 1) if round else "")
+        log = self._directory / f"{name}.log"
+        command = [sys.executable, "-m", "tontine", "node", "tontine.demo_tasks", "--name", name]
+        command += ["--slots", str(SLOTS), "--lease", f"{LEASE:g}s", "--grace", "5s"]
+        with log.open("wb") as out:
+            # A session of its own: Ctrl-C is for the demo, which then stops its nodes in order.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=self._environment,
+                start_new_session=True,
+            )
+        mate = Mate(name, process, log)
+        self.mates.append(mate)
+        return mate
+
+    def wait_until_ready(self) -> None:
+        """Wait until every running node works; a node that ended instead is an error that says why."""
+        until = time.monotonic() + START_WITHIN
+        while not all(self.is_ready(mate) for mate in self.mates):
+            for mate in self.mates:
+                if not mate.is_running:
+                    raise TontineError(f"node {mate.name} did not start: {mate.last_words()} (log: {mate.log})")
+                if time.monotonic() > until:
+                    raise TontineError(f"node {mate.name} is not ready after {START_WITHIN:g} s (log: {mate.log})")
+            time.sleep(0.1)
+
+    def is_ready(self, mate: Mate) -> bool:
+        """Whether its record says that it works; takes down its id."""
+        if not mate.id:
+            for node in self._store.run(look.read_nodes(dead=False)):
+                if node.get("pid") == mate.process.pid and node.get("name") == mate.name and node["state"] in _READY:
+                    mate.id = str(node["_id"])
+        return bool(mate.id)
+
+    def kill(self, mate: Mate) -> None:
+        """End master and workers as a power cut would."""
+        with suppress(ProcessLookupError):
+            os.killpg(mate.process.pid, signal.SIGKILL)
+        mate.process.wait()
+
+    def stop_all(self) -> None:
+        """Stop all nodes cleanly, and whatever does not stop in time by force."""
+        try:
+            for mate in self.running:
+                mate.process.terminate()
+            until = time.monotonic() + STOP_WITHIN
+            for mate in self.running:
+                with suppress(subprocess.TimeoutExpired):
+                    mate.process.wait(max(0.0, until - time.monotonic()))
+        finally:
+            for mate in self.running:
+                self.kill(mate)
+
+
+def refuse_company(store: Store, database: str) -> None:
+    """Refuse to start beside another demo. What was killed a moment ago counts as alive until its lease ends."""
+    until = time.monotonic() + LEASE + 1
+    while True:
+        alive = [node for node in store.run(look.read_nodes(dead=False)) if _has_lease(node)]
+        if not alive:
+            return
+        if time.monotonic() > until:
+            names = ", ".join(sorted(legible(node.get("name"), 40) for node in alive))
+            raise ConfigError(
+                f"nodes run in the database {database!r} already ({names}): "
+                f"`tontine stop --all --database {database}` stops them, or choose another --database"
+            )
+        time.sleep(0.2)
+
+
+def _has_lease(node: dict[str, object]) -> bool:
+    until, now = node.get("lease_until"), node["now"]
+    return until is not None and until > now  # type: ignore[operator]

@@ -1,0 +1,104 @@
+"""What happens to the demo's nodes: one is killed, the others inherit, a new one joins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import StoreError
+from ...legible import count, duration
+from ...store import events, look
+from ...store.call import Store
+from .crew import LEASE, Crew, Mate
+
+KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
+INHERITED_BY = LEASE * 1.5
+
+
+@dataclass(slots=True)
+class Death:
+    """One node's death and what became of its share."""
+
+    mate: Mate
+    at: float
+    held: int
+    inherited_after: float | None = None
+    is_replaced: bool = False
+
+
+class Story:
+    """Moves on whenever it is told the time; bounded runs have one death, endless ones one every half minute."""
+
+    def __init__(self, store: Store, crew: Crew, length: float | None, say: Callable[[str], None]) -> None:
+        self.deaths: list[Death] = []
+        self._store = store
+        self._crew = crew
+        self._say = say
+        self._began = time.monotonic()
+        self._missed: set[str] = set()
+        self._kill_at = KILL_AFTER if length is None else min(KILL_AFTER, length / 3)
+        self._replace_after = REPLACE_AFTER if length is None else min(REPLACE_AFTER, length / 3)
+        self._is_endless = length is None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether every death was followed by its inheritance."""
+        return all(death.inherited_after is not None for death in self.deaths)
+
+    def go_on(self) -> None:
+        """Do what it is time for, and tell what has happened since."""
+        try:
+            now = time.monotonic() - self._began
+            if self._kill_at is not None and now >= self._kill_at:
+                self._kill(now)
+            for death in self.deaths:
+                self._look_for_heirs(death, now)
+                self._replace(death, now)
+            self._look_for_accidents()
+        except StoreError as error:
+            self._say(f"the store is away: {error}")
+
+    def _kill(self, now: float) -> None:
+        self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
+        ready = [mate for mate in self._crew.running if self._crew.is_ready(mate)]
+        if len(ready) < 2:
+            return
+        mate = ready[len(ready) // 2]
+        held = next((n["running"] for n in self._store.run(look.read_nodes(dead=False)) if n["_id"] == mate.id), 0)
+        self._crew.kill(mate)
+        self.deaths.append(Death(mate, time.monotonic() - self._began, held))
+        self.tell(
+            f"killed node {mate.name} (pid {mate.process.pid}), which ran {count(held, 'job')}: "
+            f"its share will be inherited within {duration(INHERITED_BY)}"
+        )
+
+    def _look_for_heirs(self, death: Death, now: float) -> None:
+        if death.inherited_after is not None:
+            return
+        roster, _ = self._store.run(look.read_cluster())
+        if death.mate.id not in roster:
+            death.inherited_after = now - death.at
+            heirs = " and ".join(mate.name for mate in self._crew.running if mate.id in roster) or "the others"
+            self.tell(
+                f"{heirs} inherited {death.mate.name}'s share after {duration(death.inherited_after)} "
+                f"(epoch {roster.epoch}, {count(len(roster.members), 'member')})"
+            )
+
+    def _replace(self, death: Death, now: float) -> None:
+        if death.inherited_after is not None and not death.is_replaced and now >= death.at + self._replace_after:
+            death.is_replaced = True
+            mate = self._crew.launch()
+            self.tell(f"started node {mate.name} (pid {mate.process.pid}) in its place")
+
+    def _look_for_accidents(self) -> None:
+        killed = {death.mate.name for death in self.deaths}
+        for mate in self._crew.mates:
+            if not mate.is_running and mate.name not in killed | self._missed:
+                self._missed.add(mate.name)
+                self.tell(f"node {mate.name} ended by itself: {mate.last_words()}")
+
+    def tell(self, text: str) -> None:
+        """Say it here, and leave it among the events for whoever watches with the observer."""
+        self._say(text)
+        self._store.run(events.record("demo", text=text))

@@ -1,0 +1,51 @@
+"""How the demo went: what became of its jobs, and how long the inheritance took."""
+
+from __future__ import annotations
+
+import time
+
+from ...legible import count, duration, legible
+from ...states import OPEN, JobState
+from ...store import look
+from ...store.call import Store
+from .story import Story
+from .stream import Stream, is_as_designed
+
+DRAIN_WITHIN = 45.0
+_FAILURES_READ = 10_000
+
+
+def drain(store: Store, stream: Stream) -> None:
+    """Wait until the jobs of this demo have ended, for a while."""
+    until = time.monotonic() + DRAIN_WITHIN
+    while _open(store, stream) and time.monotonic() < until:
+        time.sleep(0.2)
+
+
+def _open(store: Store, stream: Stream) -> int:
+    counts = store.run(look.count_between(stream.first or 0, stream.last))
+    return sum(counts.get(state.value, 0) for state in OPEN)
+
+
+def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]:
+    """The lines to show at the end, and whether every job ended as it should."""
+    first, last = stream.first or 0, stream.last
+    counts = store.run(look.count_between(first, last))
+    failed = store.run(look.read_ended(first, last, _FAILURES_READ, [JobState.FAILED.value]))
+    wrong = [job for job in failed if not is_as_designed(job)]
+    retried = store.run(look.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value}))
+    rerun = store.run(look.count_where(first, last, {"lost": {"$gt": 0}}))
+    unfinished = sum(counts.get(state.value, 0) for state in OPEN)
+    lines = [
+        f"{count(stream.submitted, 'job')}: {counts.get('done', 0):,} done, {retried:,} of them after failed attempts; "
+        f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise; {unfinished:,} unfinished"
+    ]
+    for death in story.deaths:
+        after = "not" if death.inherited_after is None else f"after {duration(death.inherited_after)}"
+        lines.append(f"node {death.mate.name} was killed and its share inherited {after}")
+    if story.deaths:
+        lines.append(
+            f"{count(rerun, 'job')} that ran on a killed node {'was' if rerun == 1 else 'were'} run again by others"
+        )
+    lines += [legible(f"job {job.get('seq')} failed: {job.get('error')}", 300) for job in wrong[:5]]
+    return lines, not wrong and not unfinished and story.is_told

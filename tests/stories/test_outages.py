@@ -1,0 +1,55 @@
+"""The datastore goes away and comes back: nobody is declared dead for it, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tontine import Client, embedded
+from tontine.store import schema
+from tontine.store.call import Store
+
+pytestmark = pytest.mark.story
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A MongoDB of our own, because it gets killed."""
+    home = tmp_path / "home"
+    embedded.start(home)
+    yield home
+    embedded.stop(home)
+
+
+def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(home: Path, tmp_path: Path) -> None:
+    running = embedded.start(home)
+    with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:
+        store = Store(mongo["outage"])
+        store.run(schema.init())
+        cluster = Cluster(running.uri, store, tmp_path)
+        cluster.options = ["--lease", "2s"]
+        try:
+            nodes = cluster.start("a", "b")
+            ids = {node["name"]: node["_id"] for node in cluster.records()}
+            with Client(mongo["outage"]) as client:
+                jobs = client.submit_many("story.nap", [{"seconds": 0.2}] * 40)
+                eventually(lambda: len(cluster.runs("began")) >= 4, what="jobs running")
+                os.kill(running.pid, signal.SIGKILL)
+                time.sleep(4)
+                assert embedded.start(home).uri == running.uri
+                ended = client.wait(jobs, timeout=60)
+            assert {job.state for job in ended} == {"done"}
+            assert {job.lost for job in ended} == {0}
+            assert {node["name"]: node["_id"] for node in cluster.records()} == ids
+            assert [node.process.poll() for node in nodes] == [None, None]
+            assert not any("Traceback" in node.text() for node in nodes)
+        finally:
+            cluster.close()
