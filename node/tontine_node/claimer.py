@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 CLAIM_AT_ONCE = 500
 HELP_LOOKS_AT = 64
+HELP_EVERY = 1.0
+SIEVE_EVERY = 2.0
 
 
 class Claimer:
@@ -59,6 +61,8 @@ class Claimer:
         self._supervisor = supervisor
         self._watching = watching
         self._looked_at = self._sieved_at = self._behind_at = self._helped_at = self._fair_at = float("-inf")
+        self._next_due = float("inf")
+        self._helps_fresh = False
         self._hurry = False
         self._has_doubts = False
 
@@ -93,9 +97,9 @@ class Claimer:
         return self.is_open and self._beat.has_lease()
 
     async def _rest(self) -> None:
-        every = 1.0 if self._watching() else 0.25
+        every = (1.0 if self._watching() else 0.25) * random.uniform(0.8, 1.0)  # noqa: S311
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
+            async with asyncio.timeout(min(every, max(0.0, self._next_due - self._clock.now()))):
                 await self.wake.wait()
 
     async def _round(self) -> bool:
@@ -134,6 +138,7 @@ class Claimer:
             lowest = await self._store.run(claim.lowest_fresh(self.tasks, 0))
             self.sweep = Sweep(share, counter + 1 if lowest is None else lowest, counter)
             self._sieved_at = self._behind_at = float("-inf")
+            self._next_due = float("inf")
         else:
             self.sweep.counter = max(self.sweep.counter, counter)
 
@@ -164,35 +169,41 @@ class Claimer:
                 sweep.hint(seq)
 
     async def _sieve(self, room: int, hurry: bool) -> int:
-        """Claim postponed jobs of the share whose time has come (F5 a)."""
+        """Claim postponed jobs of the share whose time has come, and note when the next one's will (F5 a)."""
         now = self._clock.now()
-        if now - self._sieved_at < (0.2 if hurry else 0.9) or self.sweep is None:
+        every = SIEVE_EVERY if self._watching() else SIEVE_EVERY / 4
+        if self.sweep is None or not (now >= self._next_due or now - self._sieved_at >= (0.2 if hurry else every)):
             return 0
         self._sieved_at = now
-        due = await self._store.run(claim.find_due(self.sweep.share, self.tasks, room))
-        if len(due) == room:
-            self._sieved_at = float("-inf")
+        found = await self._store.run(claim.find_due(self.sweep.share, self.tasks, SIEVE_EVERY * 1.5, room))
+        due = [job for job in found if job["wait"] <= 0]
+        self._next_due = now if len(due) == room else _time_of_next(found, now)
         return await self._claim(due)
 
     async def _help(self, free: int) -> int:
         """Claim for slots that are free now what others have left lying for longer than H (F6)."""
         now = self._clock.now()
-        if free <= 0 or now - self._helped_at < 1.0:
+        every = HELP_EVERY if self._watching() else HELP_EVERY / 2
+        if free <= 0 or now - self._helped_at < every or len(self._member.roster.members) < 2:
             return 0
-        overdue = await self._store.run(claim.find_overdue(self.tasks, self._timing.help_after, HELP_LOOKS_AT))
-        claimed = await self._claim(self._spread(overdue)[: max(0, min(free, self._supervisor.free_slots()))])
+        self._helps_fresh = not self._helps_fresh  # one look-up at a time: fresh jobs now, postponed ones next
+        look = claim.find_left if self._helps_fresh else claim.find_overdue
+        left = await self._store.run(look(self.tasks, self._timing.help_after, HELP_LOOKS_AT))
+        claimed = await self._claim(self._spread(left)[: max(0, min(free, self._supervisor.free_slots()))])
         self._helped_at = now if not claimed else float("-inf")
         return claimed
 
     async def _help_fairly(self) -> int:
         """Now and then take the oldest job of anybody, even with an own backlog: a stuck member must not starve it."""
         now = self._clock.now()
-        if now - self._fair_at < 10 * self._timing.help_after:
+        if now - self._fair_at < 10 * self._timing.help_after or len(self._member.roster.members) < 2:
             return 0
         if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
             return 0  # it would only wait here instead of there
         self._fair_at = now
-        return await self._claim(await self._store.run(claim.find_overdue(self.tasks, self._timing.help_after, 1)))
+        self._helps_fresh = not self._helps_fresh
+        look = claim.find_left if self._helps_fresh else claim.find_overdue
+        return await self._claim(await self._store.run(look(self.tasks, self._timing.help_after, 1)))
 
     def _spread(self, jobs: list[RawBSONDocument]) -> list[RawBSONDocument]:
         """Start at a random member's share, so that helpers do not all reach for the same jobs."""
@@ -248,6 +259,11 @@ class Claimer:
             ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
             self._keep(entries, ours)
         self._has_doubts = False
+
+
+def _time_of_next(found: Sequence[RawBSONDocument], now: float) -> float:
+    """When the first of these that is not due yet will be."""
+    return now + min((job["wait"] for job in found if job["wait"] > 0), default=float("inf")) / 1000
 
 
 def _entry(job: RawBSONDocument, attempt: int, now: float) -> Entry:

@@ -189,6 +189,7 @@ class Node:
 
     async def _join(self) -> None:
         self.member.is_wanted = True
+        await self.member.refresh()
         self.supervisor.is_draining = False
         self.claimer.is_open = True
         await self._keep_place()
@@ -243,6 +244,8 @@ class Node:
             await asyncio.sleep(self._timing.heartbeat_every * random.uniform(0.8, 1.0))  # noqa: S311
             try:
                 buried = await self.member.watch_others()
+                if buried or not self.claimer.is_open:  # otherwise the claim loop has just read it
+                    await self.member.refresh()
                 await self.member.remove_dead()
                 await self._keep_place()
                 if buried:
@@ -338,6 +341,7 @@ class Node:
         if self.member.is_wanted:
             self.member.is_wanted = False
             self.supervisor.recall_all()
+            await self.member.refresh()
         await self._keep_place()
         self._release_held(patience=0.0)
 
@@ -436,13 +440,14 @@ class Node:
 
     def _usage(self) -> tuple[float, int]:
         """CPU (1.0 is one core) and memory of the master and its workers."""
-        found = [psutil.Process(), *psutil.Process().children()]
-        self._processes = {one.pid: self._processes.get(one.pid, one) for one in found}
+        pids = [os.getpid(), *self.supervisor.pids()]
         cpu, memory = 0.0, 0
-        for process in list(self._processes.values()):
+        for pid in pids:
             try:
+                process = self._processes.setdefault(pid, psutil.Process(pid))
                 cpu += process.cpu_percent() / 100
                 memory += process.memory_info().rss
             except psutil.Error:
                 continue
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
         return round(cpu, 3), memory

@@ -120,12 +120,15 @@ class Member:
     async def keep_place(self) -> None:
         """Be in the roster exactly when wanted (M1), and keep at it until the store agrees."""
         for _ in range(20):  # each round that loses means that another node's change won
-            self.see(await self._store.run(members.read_roster()))
             new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
             if new is self.roster:
                 return
             verb = "joined" if self.is_wanted else "left"
             await self._replace(new, f"{self.name} {verb}")
+
+    async def refresh(self) -> None:
+        """Read the roster."""
+        self.see(await self._store.run(members.read_roster()))
 
     async def watch_others(self) -> list[str]:
         """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
@@ -153,7 +156,6 @@ class Member:
 
     async def remove_dead(self) -> None:
         """Take dead members out of the roster (M2)."""
-        self.see(await self._store.run(members.read_roster()))
         others = [node for node in self.roster.members if node != self.node and node not in self._watched]
         if not others:
             return
@@ -170,7 +172,7 @@ class Member:
             won = await self._store.run(members.replace_roster(seen, new))
         except StoreError:
             won = False  # unknown: the next look at the roster tells
-        self.see(await self._store.run(members.read_roster()))
+        await self.refresh()
         if won:
             await self.note("roster", epoch=new.epoch, members=list(new.members), why=why)
 

@@ -54,7 +54,7 @@ class Numberer:
                 await self._rest()
 
     async def _rest(self) -> None:
-        every = (1.5 if self._watching() else 0.4) if not self._seen else self._timing.help_after
+        every = (2.0 if self._watching() else 0.4) if not self._seen else self._timing.help_after
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
                 await self.wake.wait()

@@ -110,6 +110,9 @@ class Supervisor:
             if one.seq in worker.sent
         }
 
+    def pids(self) -> list[int]:
+        return [worker.process.pid for worker in list(self._workers.values())]
+
     def room(self) -> int:
         """How many more jobs to claim. Full batches, not a trickle: none until half of the target is used up."""
         if not self.is_ready:

@@ -1,0 +1,1 @@
+"""The observer: it reads, shows and alarms, and nothing depends on it."""

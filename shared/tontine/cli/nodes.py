@@ -62,7 +62,7 @@ def _row(node: Mapping[str, Any]) -> tuple[Any, ...]:
         node.get("name", node["_id"]),
         node_state(node.get("state")),
         share(node.get("share")),
-        f"{node.get('running', 0)}/{node.get('slots', 0)}",
+        "-" if node.get("state") == NodeState.DEAD else f"{node.get('running', 0)}/{node.get('slots', 0)}",
         numbers.get("done", 0),
         numbers.get("failed", 0),
         "-" if (age := beat_age(node)) is None else duration(age),

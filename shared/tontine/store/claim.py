@@ -74,18 +74,19 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
     return sorted(seqs)[:limit]
 
 
-def find_due(share: Share, tasks: Sequence[str], limit: int) -> Steps[list[RawBSONDocument]]:
-    """Postponed jobs of the share whose time has come (F5 a)."""
+def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int) -> Steps[list[RawBSONDocument]]:
+    """Postponed jobs of the share that are due within `ahead` seconds; `wait` says in how many ms (F5 a)."""
+    soon = {"$add": ["$$NOW", round(ahead * 1000)]}
     found: list[RawBSONDocument] = yield find(
         JOBS,
         {
             "state": QUEUED,
             "run_at": {"$type": "date"},
-            "$expr": {"$lte": ["$run_at", "$$NOW"]},
+            "$expr": {"$lte": ["$run_at", soon]},
             "seq": share.query(),
             "task": {"$in": list(tasks)},
         },
-        projection=_FIELDS,
+        projection={**_FIELDS, "wait": {"$subtract": ["$run_at", "$$NOW"]}},
         sort=[("run_at", 1)],
         limit=limit,
         hint="due",
@@ -95,14 +96,13 @@ def find_due(share: Share, tasks: Sequence[str], limit: int) -> Steps[list[RawBS
 
 
 def find_overdue(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSONDocument]]:
-    """The oldest queued jobs of any share that have been due for more than `age` seconds (F6)."""
-    late = {"$subtract": ["$$NOW", round(age * 1000)]}
+    """The oldest postponed jobs of any share that have been due for more than `age` seconds (F6)."""
     found: list[RawBSONDocument] = yield find(
         JOBS,
         {
             "state": QUEUED,
             "run_at": {"$type": "date"},
-            "$expr": {"$lt": ["$run_at", late]},
+            "$expr": {"$lt": ["$run_at", _ago(age)]},
             "task": {"$in": list(tasks)},
         },
         projection=_FIELDS,
@@ -111,30 +111,27 @@ def find_overdue(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw
         hint="due",
         raw=True,
     )
+    return found
+
+
+def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSONDocument]]:
+    """The lowest fresh jobs of any share, as far as they were inserted more than `age` seconds ago (F6)."""
+    found: list[RawBSONDocument] = []
     for some in _parts(tasks):
-        fresh: list[RawBSONDocument] = yield find(
+        found += yield find(
             JOBS,
             {"task": {"$in": some}, "state": QUEUED, "run_at": None},
-            projection={**_FIELDS, "late": {"$lt": ["$created_at", late]}},
+            projection={**_FIELDS, "late": {"$lt": ["$created_at", _ago(age)]}},
             sort=[("seq", 1)],
             limit=limit,
             hint="fresh",
             raw=True,
         )
-        found += [job for job in fresh if job["late"]]
-    return found
+    return [job for job in found if job["late"]]
 
 
-def next_due() -> Steps[float | None]:
-    """Seconds until the next postponed job is due (negative: it is due); None when there is none."""
-    job = yield find_one(
-        JOBS,
-        {"state": QUEUED, "run_at": {"$type": "date"}},
-        projection={"_id": 0, "wait": {"$subtract": ["$run_at", "$$NOW"]}},
-        sort=[("run_at", 1)],
-        hint="due",
-    )
-    return None if job is None else float(job["wait"]) / 1000
+def _ago(age: float) -> dict[str, Any]:
+    return {"$subtract": ["$$NOW", round(age * 1000)]}
 
 
 def claim(node: str, seqs: Sequence[int], attempt: int) -> Steps[set[int]]:

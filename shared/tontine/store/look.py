@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -62,12 +64,15 @@ def read_final(ids: Sequence[Any]) -> Steps[list[Job]]:
 
 
 def hurried(steps: Steps[T], within: float) -> Steps[T]:
-    """The same operation for somebody who waits: each call gets at most `within` seconds and is made once."""
+    """The same operation for somebody who waits: each call is made once, and all of them have `within` seconds."""
+    until = time.monotonic() + within
     try:
         call = next(steps)
         while True:
             try:
-                answer = yield replace(call, repeats=False, within=min(call.within, within))
+                answer = yield replace(
+                    call, repeats=False, within=max(0.001, min(call.within, until - time.monotonic()))
+                )
             except TontineError as error:
                 call = steps.throw(error)
             else:
@@ -183,3 +188,9 @@ def count_where(first: int, last: int, where: Mapping[str, Any]) -> Steps[int]:
     """How many of the jobs numbered `first` to `last` meet a condition."""
     number: int = yield Call(JOBS, "count_documents", ({"seq": {"$gte": first, "$lte": last}, **where},), repeats=True)
     return number
+
+
+def count_held() -> Steps[dict[str, int]]:
+    """How many jobs each node holds."""
+    found = yield find(JOBS, {"state": JobState.WORKING.value, "node": {"$gt": ""}}, projection={"_id": 0, "node": 1})
+    return Counter(str(job["node"]) for job in found)

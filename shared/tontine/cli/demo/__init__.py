@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from ...config import StoreConfig, home
-from ...errors import ConfigError, TontineError
+from ...errors import ConfigError
 from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve, shown
@@ -36,8 +36,8 @@ _TICK = 0.2
 def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> None:
     """See it work: starts nodes, submits sample jobs, kills a node and shows how the others inherit.
 
-    It needs nothing set up: without --uri it starts the embedded MongoDB. On a terminal it opens the observer if that is
-    installed, else a live table. The nodes' logs go to the directory demo under TONTINE_HOME.
+    It needs nothing set up: without --uri it starts the embedded MongoDB. On a terminal it opens the observer if that
+    is installed, else a live table. The nodes' logs go to the directory demo under TONTINE_HOME.
 
     With --seconds it ends by itself and exits 0 if every job ended as it should.
     """
@@ -51,8 +51,7 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
         try:
             raise click.exceptions.Exit(_perform(store, crew, StoreConfig(address, config.database), seconds, nodes))
         finally:
-            click.echo("stopping the nodes ...")
-            crew.stop_all()
+            crew.stop_all()  # before a word is said: stdout may be closed
             rest = "" if config.uri else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
             click.echo(f"all nodes have stopped{rest}")
 

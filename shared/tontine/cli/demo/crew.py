@@ -61,9 +61,9 @@ class Crew:
 
     def launch(self) -> Mate:
         """Start the next node, without waiting for it."""
-        round, place = divmod(self._named, len(NAMES))
+        lap, place = divmod(self._named, len(NAMES))
         self._named += 1
-        name = NAMES[place] + (str(round + 1) if round else "")
+        name = NAMES[place] + (str(lap + 1) if lap else "")
         log = self._directory / f"{name}.log"
         command = [sys.executable, "-m", "tontine", "node", "tontine.demo_tasks", "--name", name]
         command += ["--slots", str(SLOTS), "--lease", f"{LEASE:g}s", "--grace", "5s"]

@@ -74,12 +74,15 @@ class Lines:
     def refresh(self) -> bool:
         if time.monotonic() >= self._line_at:
             self._line_at += _LINE_EVERY
-            nodes = self._store.run(look.read_nodes(dead=False))
-            states = "  ".join(
-                f"{legible(node.get('name'), 20)} {node['state']} {share(node.get('share'))}" for node in nodes
-            )
-            self.say(f"{flow(self._store, self._stream)}   {states}")
+            with suppress(StoreError):
+                self.say(f"{flow(self._store, self._stream)}   {self._nodes()}")
         return True
+
+    def _nodes(self) -> str:
+        nodes = self._store.run(look.read_nodes(dead=False))
+        return "  ".join(
+            f"{legible(node.get('name'), 20)} {node['state']} {share(node.get('share'))}" for node in nodes
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from ...store.call import Store
 from .crew import LEASE, Crew, Mate
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
+PATIENCE = 3.0
 INHERITED_BY = LEASE * 1.5
 
 
@@ -22,7 +23,6 @@ class Death:
 
     mate: Mate
     at: float
-    held: int
     inherited_after: float | None = None
     is_replaced: bool = False
 
@@ -50,7 +50,7 @@ class Story:
         """Do what it is time for, and tell what has happened since."""
         try:
             now = time.monotonic() - self._began
-            if self._kill_at is not None and now >= self._kill_at:
+            if now >= self._kill_at:
                 self._kill(now)
             for death in self.deaths:
                 self._look_for_heirs(death, now)
@@ -60,16 +60,19 @@ class Story:
             self._say(f"the store is away: {error}")
 
     def _kill(self, now: float) -> None:
-        self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
+        """Kill the busiest node, so that there is something to inherit; while none is busy, wait a little."""
+        held = self._store.run(look.count_held())
         ready = [mate for mate in self._crew.running if self._crew.is_ready(mate)]
-        if len(ready) < 2:
+        mate = max(ready, key=lambda one: held.get(one.id, 0), default=None)
+        if len(ready) > 1 and not any(held.get(one.id) for one in ready) and now < self._kill_at + PATIENCE:
             return
-        mate = ready[len(ready) // 2]
-        held = next((n["running"] for n in self._store.run(look.read_nodes(dead=False)) if n["_id"] == mate.id), 0)
+        self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
+        if mate is None or len(ready) < 2:
+            return
         self._crew.kill(mate)
-        self.deaths.append(Death(mate, time.monotonic() - self._began, held))
+        self.deaths.append(Death(mate, time.monotonic() - self._began))
         self.tell(
-            f"killed node {mate.name} (pid {mate.process.pid}), which ran {count(held, 'job')}: "
+            f"killed node {mate.name} (pid {mate.process.pid}), which held {count(held.get(mate.id, 0), 'job')}: "
             f"its share will be inherited within {duration(INHERITED_BY)}"
         )
 

@@ -36,16 +36,13 @@ def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]
     retried = store.run(look.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value}))
     rerun = store.run(look.count_where(first, last, {"lost": {"$gt": 0}}))
     unfinished = sum(counts.get(state.value, 0) for state in OPEN)
-    lines = [
-        f"{count(stream.submitted, 'job')}: {counts.get('done', 0):,} done, {retried:,} of them after failed attempts; "
-        f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise; {unfinished:,} unfinished"
-    ]
+    ended = f"{counts.get('done', 0):,} done, {retried:,} of them after failed attempts"
+    failures = f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise"
+    lines = [f"{count(stream.submitted, 'job')}: {ended}; {failures}; {unfinished:,} unfinished"]
     for death in story.deaths:
         after = "not" if death.inherited_after is None else f"after {duration(death.inherited_after)}"
         lines.append(f"node {death.mate.name} was killed and its share inherited {after}")
     if story.deaths:
-        lines.append(
-            f"{count(rerun, 'job')} that ran on a killed node {'was' if rerun == 1 else 'were'} run again by others"
-        )
+        lines.append(f"{count(rerun, 'job')} that a killed node held {'was' if rerun == 1 else 'were'} run by others")
     lines += [legible(f"job {job.get('seq')} failed: {job.get('error')}", 300) for job in wrong[:5]]
     return lines, not wrong and not unfinished and story.is_told

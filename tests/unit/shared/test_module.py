@@ -1,0 +1,170 @@
+"""Modules: how a function gets its name, and how a name finds its function."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tontine.errors import ConfigError, UnknownTask
+from tontine.module import Library, Module, Task, load
+
+SHOP = """
+from tontine import Module
+
+shop = Module({name!r}, version="1.2.0", authors=["Shop team <shop@example.org>"])
+not_a_module = 5
+
+@shop.task(max_attempts=4, timeout="30s")
+def resize(image: str, width: int = 800) -> str:
+    return image
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Path]]:
+    """Writes Python files that can be imported; forgets them at the end."""
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        importlib.invalidate_caches()
+        return path
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def task_of(function: Callable[..., Any]) -> Task:
+    return Task("shop.task", function)
+
+
+def test_a_task_is_named_after_its_module_and_function() -> None:
+    shop = Module("shop")
+
+    @shop.task
+    def resize(image: str) -> str:
+        return image.upper()
+
+    @shop.task(name="mail", max_attempts=3, timeout="1m", on_lost="fail")
+    async def send(to: str) -> None: ...
+
+    assert list(shop.tasks) == ["shop.resize", "shop.mail"]
+    assert resize("a") == "A", "the function stays what it was"
+    mail = shop.tasks["shop.mail"]
+    assert (mail.max_attempts, mail.timeout, mail.on_lost, mail.is_async) == (3, 60, "fail", True)
+    plain = shop.tasks["shop.resize"]
+    assert (plain.max_attempts, plain.timeout, plain.on_lost, plain.is_async) == (1, None, "retry", False)
+
+
+def test_a_task_cannot_be_defined_twice() -> None:
+    shop = Module("shop")
+    shop.task(lambda: None)
+    with pytest.raises(ConfigError, match=r"shop\.<lambda> is defined twice"):
+        shop.task(lambda: None)
+
+
+@pytest.mark.parametrize("name", ["", "my shop", "1st", "a..b", ".a", "a-b"])
+def test_a_module_needs_a_name_that_python_could_have(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot name a module"):
+        Module(name)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_attempts": 0}, {"timeout": 0}, {"timeout": "-1s"}, {"timeout": -1}, {"on_lost": "maybe"}]
+)
+def test_a_task_option_that_cannot_work_is_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Module("shop").task(**options)
+
+
+@pytest.mark.parametrize("args", [{"image": "a"}, {"image": "a", "width": 1}])
+def test_arguments_that_fit_are_no_misfit(args: dict[str, Any]) -> None:
+    def resize(image: str, width: int = 800) -> None: ...
+
+    assert task_of(resize).misfit(args) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "word"), [({}, "image"), ({"image": "a", "height": 1}, "height"), ({"width": 1}, "image")]
+)
+def test_arguments_that_do_not_fit_are_told_with_the_signature(args: dict[str, Any], word: str) -> None:
+    def resize(image: str, width: int = 800) -> None: ...
+
+    reason = task_of(resize).misfit(args)
+    assert reason is not None
+    assert "width" in reason
+    assert word in reason.rsplit(":", 1)[-1]
+
+
+def test_a_function_that_takes_any_keywords_takes_them_all() -> None:
+    def anything(**more: Any) -> None: ...
+
+    def nothing_by_name(image: str, /) -> None: ...
+
+    assert task_of(anything).misfit({"self": 1, "args": 2, "kwargs": 3}) is None
+    assert task_of(nothing_by_name).misfit({"image": "a"}) is not None
+
+
+def test_a_library_finds_tasks_of_all_its_modules() -> None:
+    one, two = Module("one"), Module("two", version="2", authors=["A"])
+    one.task(name="x")(lambda: 1)
+    two.task(name="x")(lambda: 2)
+    library = Library((one, two))
+    assert [library.find(name).function() for name in ("one.x", "two.x")] == [1, 2]
+    assert library.describe()[1] == {"name": "two", "version": "2", "authors": ["A"], "tasks": ["two.x"]}
+    with pytest.raises(UnknownTask, match=r"one\.y"):
+        library.find("one.y")
+
+
+def test_modules_are_loaded_by_import_name_by_attribute_and_from_a_file(write: Callable[[str, str], Path]) -> None:
+    write("first_shop", SHOP.format(name="first"))
+    write("second_shop", SHOP.format(name="second"))
+    path = write("third_shop", SHOP.format(name="third"))
+    library = load(["first_shop", "second_shop:shop", str(path)])
+    assert [module.name for module in library.modules] == ["first", "second", "third"]
+    assert library.find("third.resize").timeout == 30
+
+
+def test_one_module_given_twice_is_loaded_once(write: Callable[[str, str], Path]) -> None:
+    write("only_shop", SHOP.format(name="only"))
+    write("reexport", "from only_shop import shop")
+    assert len(load(["only_shop", "only_shop:shop", "reexport"]).modules) == 1
+
+
+def test_two_modules_of_one_name_are_refused(write: Callable[[str, str], Path]) -> None:
+    write("twin_a", SHOP.format(name="twin"))
+    write("twin_b", SHOP.format(name="twin"))
+    with pytest.raises(ConfigError, match="two different modules are named 'twin'"):
+        load(["twin_a", "twin_b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bare_shop:nothing", "nothing is not a tontine.Module"),
+        ("bare_shop:not_a_module", "not_a_module is not a tontine.Module"),
+        ("empty_shop", "empty_shop has no tontine.Module"),
+        ("no_such_file.py", "there is no file no_such_file.py"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(write: Callable[[str, str], Path], name: str, reason: str) -> None:
+    write("bare_shop", SHOP.format(name="bare"))
+    write("empty_shop", "")
+    with pytest.raises(ConfigError, match=reason):
+        load([name])
+
+
+def test_what_cannot_be_imported_fails_as_python_says(write: Callable[[str, str], Path]) -> None:
+    write("broken_shop", "1 / 0")
+    with pytest.raises(ZeroDivisionError):
+        load(["broken_shop"])
+    with pytest.raises(ModuleNotFoundError, match="no_such_shop"):
+        load(["no_such_shop"])
