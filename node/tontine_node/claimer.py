@@ -13,9 +13,9 @@ from bson.raw_bson import RawBSONDocument
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.roster import Roster
 from tontine.store import claim
 from tontine.store.call import AsyncStore
+from tontine.store.retention import FOR_EVER
 from tontine.store.settle import SUSPECT
 
 from .member import Heartbeat, Member
@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 
 CLAIM_AT_ONCE = 500
 HELP_LOOKS_AT = 64
-HELP_EVERY = 1.0
+HELP_EVERY = 1.5
 SIEVE_EVERY = 2.0
+RANKED_EVERY = 0.25
 
 
 class Claimer:
@@ -52,6 +53,7 @@ class Claimer:
         self.is_idle = False
         self.wake = asyncio.Event()
         self.sweep: Sweep | None = None
+        self.retention = FOR_EVER
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -61,8 +63,9 @@ class Claimer:
         self._supervisor = supervisor
         self._watching = watching
         self._looked_at = self._sieved_at = self._behind_at = self._helped_at = self._fair_at = float("-inf")
+        self._ranked_at = self._low_at = float("-inf")
         self._next_due = float("inf")
-        self._helps_fresh = False
+        self._helps_with = 0
         self._hurry = False
         self._has_doubts = False
 
@@ -113,13 +116,37 @@ class Claimer:
             return False
         claimed = await self._help_fairly()
         if room <= 0:
+            self._hurry = hurry  # for when there is room
             return bool(claimed)
-        claimed += await self._sieve(room, hurry)
+        claimed += await self._claim_ranked(self.sweep, room - claimed, hurry)
+        if claimed < room:
+            claimed += await self._sieve(room - claimed, hurry)
         if claimed < room:
             claimed += await self._sweep(self.sweep, room - claimed)
         if not claimed and self.sweep.is_exhausted:
-            claimed = await self._help(self._supervisor.free_slots())
+            claimed = await self._claim_low(self.sweep) or await self._help(self._supervisor.free_slots())
         return bool(claimed) or not self.sweep.is_exhausted
+
+    async def _claim_ranked(self, sweep: Sweep, room: int, hurry: bool) -> int:
+        """Claim jobs with a priority before any others, looking for them a few times a second."""
+        now = self._clock.now()
+        every = SIEVE_EVERY if sweep.is_exhausted and self._watching() else RANKED_EVERY
+        if room <= 0 or (now - self._ranked_at < every and not hurry):
+            return 0
+        self._ranked_at = now
+        ranked = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room))
+        if len(ranked) == room:
+            self._ranked_at = float("-inf")
+        return await self._claim(ranked)
+
+    async def _claim_low(self, sweep: Sweep) -> int:
+        """Claim jobs of a priority below zero when there is nothing else."""
+        free, now = self._supervisor.free_slots(), self._clock.now()
+        if free <= 0 or now - self._low_at < SIEVE_EVERY:
+            return 0
+        claimed = await self._claim(await self._store.run(claim.find_ranked(sweep.share, self.tasks, free, low=True)))
+        self._low_at = now if not claimed else float("-inf")
+        return claimed
 
     async def _look_around(self, hurry: bool) -> None:
         """Read roster and counter, when it is time to or the sweep has come to its end."""
@@ -128,9 +155,11 @@ class Claimer:
         every = 2.0 if self._watching() else 0.25
         if now - self._looked_at < every and not (hurry and exhausted):
             return
-        document, counter = await self._store.run(claim.overview())
+        around = await self._store.run(claim.overview())
         self._looked_at = now
-        self._member.see(Roster.from_document(document))
+        self._member.see(around.roster)
+        self.retention = around.retention
+        counter = around.counter
         share = self._member.roster.share_of(self.node)
         if share is None:
             self.sweep = None
@@ -153,11 +182,24 @@ class Claimer:
         if not planned:
             return 0
         found = await self._store.run(claim.find_fresh(planned, self.tasks))
-        taken = sorted(found, key=lambda job: job["seq"])[:room]
+        taken = self._takeable(sorted(found, key=lambda job: job["seq"]), room)
         sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
         if not found and not sweep.is_exhausted:
             sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
         return await self._claim(taken)
+
+    def _takeable(self, jobs: list[RawBSONDocument], room: int) -> list[RawBSONDocument]:
+        """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
+
+        When a node dies, nobody can tell which of the jobs it held had started, so all of such a task are failed.
+        """
+        free = self._supervisor.free_slots()
+        taken: list[RawBSONDocument] = []
+        for job in jobs[:room]:
+            if len(taken) >= free and self._supervisor.tasks[job["task"]].on_lost == "fail":
+                break
+            taken.append(job)
+        return taken
 
     async def _sweep_behind(self, sweep: Sweep) -> None:
         """Once a minute, look for anything in the share that the cursor has passed (F5 c)."""
@@ -186,10 +228,8 @@ class Claimer:
         every = HELP_EVERY if self._watching() else HELP_EVERY / 2
         if free <= 0 or now - self._helped_at < every or len(self._member.roster.members) < 2:
             return 0
-        self._helps_fresh = not self._helps_fresh  # one look-up at a time: fresh jobs now, postponed ones next
-        look = claim.find_left if self._helps_fresh else claim.find_overdue
-        left = await self._store.run(look(self.tasks, self._timing.help_after, HELP_LOOKS_AT))
-        claimed = await self._claim(self._spread(left)[: max(0, min(free, self._supervisor.free_slots()))])
+        left = self._spread(await self._find_left(HELP_LOOKS_AT))
+        claimed = await self._claim(left[: max(0, min(free, self._supervisor.free_slots()))])
         self._helped_at = now if not claimed else float("-inf")
         return claimed
 
@@ -201,9 +241,19 @@ class Claimer:
         if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
             return 0  # it would only wait here instead of there
         self._fair_at = now
-        self._helps_fresh = not self._helps_fresh
-        look = claim.find_left if self._helps_fresh else claim.find_overdue
-        return await self._claim(await self._store.run(look(self.tasks, self._timing.help_after, 1)))
+        return await self._claim(await self._find_left(1))
+
+    async def _find_left(self, limit: int) -> list[RawBSONDocument]:
+        """What has been lying for longer than H: fresh jobs, and in turn postponed and ranked ones."""
+        age = self._timing.help_after
+        others = (
+            claim.find_overdue(self.tasks, age, limit),
+            claim.find_ranked(None, self.tasks, limit, age=age),
+            claim.find_ranked(None, self.tasks, limit, age=age, low=True),
+        )
+        self._helps_with = (self._helps_with + 1) % len(others)
+        left = await self._store.run(others[self._helps_with])
+        return left or await self._store.run(claim.find_left(self.tasks, age, limit))
 
     def _spread(self, jobs: list[RawBSONDocument]) -> list[RawBSONDocument]:
         """Start at a random member's share, so that helpers do not all reach for the same jobs."""
@@ -215,7 +265,7 @@ class Claimer:
         """Claim what was found, one update per attempt number, suspects alone (J1, P2)."""
         free = [job for job in jobs if job["seq"] not in self._table]
         batches: dict[int, list[RawBSONDocument]] = {}
-        for job in free:
+        for job in self._takeable(free, len(free)):
             if job["lost"] < SUSPECT:
                 batches.setdefault(int(job["attempt"]), []).append(job)
         claimed = 0

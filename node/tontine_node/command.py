@@ -27,6 +27,8 @@ from .master import Node
     "--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
 )
 @click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
+@click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
+@click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
 @click.option("--streams/--no-streams", default=True, help="Use change streams to start jobs sooner, or only poll.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
@@ -38,6 +40,8 @@ def node(
     slots: int,
     lease: str,
     grace: str,
+    max_jobs: int | None,
+    max_memory: int | None,
     streams: bool,
     as_json: bool,
     verbose: bool,
@@ -60,6 +64,8 @@ def node(
         timing=Timing.of_lease(seconds(lease)),
         grace=seconds(grace),
         streams=streams,
+        max_jobs=max_jobs,
+        max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)

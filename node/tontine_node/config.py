@@ -21,6 +21,9 @@ class NodeConfig:
     timing: Timing = field(default_factory=Timing)
     grace: float = 30.0
     streams: bool = True
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    """Bytes."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     def __post_init__(self) -> None:
@@ -30,6 +33,10 @@ class NodeConfig:
             raise ConfigError(f"--processes {self.processes} cannot work: choose 1 to 512")
         if not 1 <= self.slots <= 1024:
             raise ConfigError(f"--slots {self.slots} cannot work: choose 1 to 1024")
+        if self.max_jobs is not None and self.max_jobs < 1:
+            raise ConfigError("--max-jobs must be at least 1")
+        if self.max_memory is not None and self.max_memory < 16 * 1024 * 1024:
+            raise ConfigError("--max-memory must be at least 16 MB: a worker needs about 30 MB before its first job")
         if self.grace < 0:
             raise ConfigError("--grace cannot be negative")
         if not self.name:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from tontine.clock import Clock
 from tontine.errors import StoreError
 from tontine.store import members, settle
 from tontine.store.call import AsyncStore
+from tontine.store.retention import Retention
 
 from .member import Heartbeat, Member
 from .supervisor import Supervisor
@@ -31,6 +33,7 @@ class Keeper:
         member: Member,
         table: Table,
         supervisor: Supervisor,
+        retention: Callable[[], Retention],
     ) -> None:
         self.node = node
         self._store = store
@@ -39,6 +42,7 @@ class Keeper:
         self._member = member
         self._table = table
         self._supervisor = supervisor
+        self._retention = retention
         self._forgot_at = clock.now()
 
     async def reconcile(self) -> None:
@@ -54,18 +58,16 @@ class Keeper:
         if not self._beat.has_lease():
             return 0
         unwilling = [name for name, facts in self._supervisor.tasks.items() if facts.on_lost == "fail"]
-        repaired = await self._store.run(settle.repair(unwilling))
+        repaired = await self._store.run(settle.repair(unwilling, self._retention()))
         for node, count in repaired.items():
             if count:
                 log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})
                 await self._member.note("repair", node=node, jobs=count, by=self._member.name)
         return sum(repaired.values())
 
-    async def look_for_cancelled(self) -> None:
-        """End the running jobs whose cancelling was asked for (J8)."""
-        asked = await self._store.run(settle.find_cancelled(self.node))
-        if asked:
-            self._supervisor.cancel(asked)
+    async def find_cancelled(self) -> set[int]:
+        """The jobs of this node whose cancelling was asked for (J8)."""
+        return await self._store.run(settle.find_cancelled(self.node))
 
     async def forget_old_dead(self) -> None:
         """Remove records of nodes that died more than a day ago (D4)."""

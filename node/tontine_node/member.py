@@ -49,14 +49,20 @@ class Heartbeat:
         self._facts = facts
         self._changed = changed
         self._stopping = threading.Event()
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="heartbeat")
 
     def start(self) -> None:
         self._beat(self._clock.now())
         self._thread.start()
 
+    def hurry(self) -> None:
+        """Beat now: the operator asked for something, and the answer to a beat says what."""
+        self._hurry.set()
+
     def stop(self) -> None:
         self._stopping.set()
+        self._hurry.set()
         if self._thread.is_alive():
             self._thread.join(self._timing.heartbeat_limit + 1)
 
@@ -65,7 +71,11 @@ class Heartbeat:
 
     def _run(self) -> None:
         last = self._clock.now()
-        while not self.is_dead and not self._stopping.wait(max(0.0, last + self._every - self._clock.now())):
+        while not self.is_dead:
+            self._hurry.wait(max(0.0, last + self._every - self._clock.now()))
+            self._hurry.clear()
+            if self._stopping.is_set():
+                return
             sent = self._clock.now()
             if sent - last > 2 * self._every + self._timing.heartbeat_limit:
                 self.disturbed_at = sent

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tontine.errors import StoreError, StoreUnavailable, TooLarge
 from tontine.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
+from tontine.store.retention import FOR_EVER, Retention
 from tontine.store.settle import Outcome, Settled
 
 from .table import Table
@@ -24,7 +25,9 @@ BYTES_AT_ONCE = 4 * 1024 * 1024
 class Settler:
     """The settle loop of one node. What it has taken it keeps until the store has accepted or refused it (J3, J4)."""
 
-    def __init__(self, node: str, store: AsyncStore, table: Table) -> None:
+    def __init__(
+        self, node: str, store: AsyncStore, table: Table, retention: Callable[[], Retention] = lambda: FOR_EVER
+    ) -> None:
         self.node = node
         self.done = 0
         self.failed = 0
@@ -32,6 +35,7 @@ class Settler:
         self.dropped = 0
         self._store = store
         self._table = table
+        self._retention = retention
         self._waiting: deque[Outcome] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -106,8 +110,8 @@ class Settler:
     async def _send(self, batch: Sequence[Outcome]) -> Settled:
         if _group(batch[0]) is not None:
             results = {one.seq: one.result for one in batch}
-            return await self._store.run(settle.settle_done(self.node, batch[0].attempt, results))
-        return await self._store.run(settle.settle_each(self.node, batch))
+            return await self._store.run(settle.settle_done(self.node, batch[0].attempt, results, self._retention()))
+        return await self._store.run(settle.settle_each(self.node, batch, self._retention()))
 
     def _is_mine(self, one: Outcome) -> bool:
         return self._table.licensed(one.seq, one.attempt)

@@ -31,7 +31,7 @@ from tontine.clock import SystemClock
 from tontine.errors import ConfigError, Reject, Retry, UnknownTask
 from tontine.module import Library, Task, load
 
-from . import pipe
+from . import capture, pipe
 from .board import Board
 
 EXIT_AT_DEADLINE = 75
@@ -149,10 +149,20 @@ class Worker:
             self.say_progress()
 
     def say_progress(self) -> None:
-        """Send on the newest progress of each job."""
+        """Send on the newest progress of each job, and what it printed since."""
         while self.progressed:
             seq, (value, note) = self.progressed.popitem()
             self.outbox.put(("progress", [seq, value, note], b""))
+        for job, _ in list(self.current.values()):
+            self.say_lines(job)
+
+    def say_lines(self, job: current.CurrentJob) -> None:
+        lines = []
+        while job.lines:
+            at, text = job.lines.popleft()
+            lines.append([at, _printable(text)])
+        if lines:
+            self.outbox.put(("lines", [job.seq, job.attempt, lines], b""))
 
     def serve_slot(self, slot: int) -> None:
         while True:
@@ -165,7 +175,11 @@ class Worker:
             try:
                 name, what, body = self.attempt(seq, raw)
             finally:
-                self.current.pop(seq, None)
+                job, _ = self.current.pop(seq, (None, None))
+                if job is not None:
+                    if job.unfinished_line:
+                        job.add_line(job.unfinished_line)
+                    self.say_lines(job)
                 self.progressed.pop(seq, None)
                 self.expired.pop(seq, None)
             self.board.ended(self.index, slot)
@@ -199,7 +213,7 @@ class Worker:
             result = self.call(task, document, args)
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
             return self.judge(task, document, error)
-        if self.current[seq][0].cancelled:
+        if self.was_cancelled(seq):
             return _ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
         try:
             return "done", bson.encode({"r": result}, codec_options=_CODEC), b""
@@ -225,6 +239,10 @@ class Worker:
     def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
         self.progressed[job.seq] = (value, note)
 
+    def was_cancelled(self, seq: int) -> bool:
+        job, _ = self.current.get(seq, (None, None))
+        return job is not None and job.cancelled
+
     def judge(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
         """What an exception means for the job."""
         fails = int(document.get("fails") or 0) + 1
@@ -232,7 +250,7 @@ class Worker:
         text = "".join(traceback.format_exception(error))
         described = (type(error).__name__, str(error) or type(error).__name__, text)
         seq = int(document["seq"])
-        if self.current[seq][0].cancelled:
+        if self.was_cancelled(seq):
             return _ended("cancelled", *described)
         if seq in self.expired and isinstance(error, concurrent.futures.CancelledError):
             described = ("TimeoutError", f"it ran longer than its time limit of {self.expired[seq]:g} s", "")
@@ -293,6 +311,7 @@ def main(arguments: Sequence[str]) -> None:
         text = f"{', '.join(arguments[6:])} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         connection.sendall(pipe.pack({"broken": [text]}))
         return
+    capture.install()
     Worker(index, connection, board, library).run()
 
 

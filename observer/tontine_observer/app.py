@@ -20,14 +20,14 @@ from tontine.errors import ConfigError, StoreError
 from tontine.legible import duration, legible
 from tontine.store.call import AsyncStore
 from tontine.store.connect import open_async_store
-from tontine.store.look import hurried
+from tontine.store.look import count_states, hurried
 
 from .board import Board, Pulse, Snapshot, draw
 from .feed import read_snapshot
 from .once import row
 
 EVERY = 1.0
-ANSWER_WITHIN = 5.0
+STALE_AFTER = 4.0
 RETRY_FROM, RETRY_TO = 0.5, 15.0
 COUNT_SHARE = 20
 EVENTS_SHOWN = 50
@@ -75,8 +75,9 @@ class ObserverApp(App[None]):
     #help { width: auto; height: auto; padding: 1 2; border: round $primary; background: $surface; }
     """
 
-    def __init__(self, config: StoreConfig) -> None:
+    def __init__(self, config: StoreConfig, answer_within: float = 10.0) -> None:
         super().__init__()
+        self._answer_within = answer_within
         self._config = config
         self._board: Board | None = None
         self._seen_at = time.monotonic()
@@ -107,31 +108,43 @@ class ObserverApp(App[None]):
         self.push_screen(Help())
 
     async def _watch(self) -> None:
-        """Look for ever; a store that is away is asked again, less and less often."""
+        """Open the store, look at it for ever, and close it when the screen ends."""
         store: AsyncStore | None = None
+        try:
+            while store is None:
+                try:
+                    store = await asyncio.to_thread(open_async_store, self._config)
+                except ConfigError as error:  # the embedded MongoDB does not start
+                    await self._rest_after(error, RETRY_TO)
+            await self._look_for_ever(store)
+        finally:
+            if store is not None:
+                await store.database.client.close()
+
+    async def _look_for_ever(self, store: AsyncStore) -> None:
+        """A store that is away is asked again, less and less often."""
         pause = RETRY_FROM
         while True:
             try:
-                if store is None:
-                    store = await asyncio.to_thread(open_async_store, self._config)
-                snapshot = await store.run(hurried(read_snapshot(await self._count(store)), ANSWER_WITHIN))
+                snapshot = await store.run(hurried(read_snapshot(await self._count(store)), self._answer_within))
             except (StoreError, ConfigError) as error:
-                self._trouble = legible(error, 160)
-                self._show_status()
-                await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311
+                await self._rest_after(error, pause)
                 pause = min(pause * 2, RETRY_TO)
             else:
                 pause = RETRY_FROM
                 self._take(snapshot)
                 await asyncio.sleep(EVERY)
 
+    async def _rest_after(self, error: Exception, pause: float) -> None:
+        self._trouble = legible(error, 160)
+        self._show_status()
+        await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311
+
     async def _count(self, store: AsyncStore) -> dict[str, int]:
         """The jobs by state. Counting reads them all: the more there are, the less often it is done."""
-        from tontine.store.look import count_states
-
         began = time.monotonic()
         if self._counts is None or began >= self._count_at:
-            self._counts = await store.run(hurried(count_states(), ANSWER_WITHIN * 2))
+            self._counts = await store.run(hurried(count_states(), self._answer_within))
             self._count_at = time.monotonic() + COUNT_SHARE * (time.monotonic() - began)
         return self._counts
 
@@ -148,11 +161,12 @@ class ObserverApp(App[None]):
             states = self._board.states()
             parts.append("  ".join(f"{glyph} {states.get(state, 0)}" for state, (glyph, _) in NODE_LOOKS.items()))
         age = time.monotonic() - self._seen_at
-        if self._trouble:
-            parts.append(f"STALE {duration(age)}: {self._trouble}")
+        is_stale = bool(self._trouble) or age > STALE_AFTER
+        if is_stale:
+            parts.append(f"STALE {duration(age)}: {self._trouble or 'no answer yet'}")
         else:
             parts.append("LIVE" if self._board is not None else "connecting ...")
-        self.query_one("#status", Static).update(Text("   ".join(parts), style="red" if self._trouble else ""))
+        self.query_one("#status", Static).update(Text("   ".join(parts), style="red" if is_stale else ""))
 
     def _show(self, board: Board) -> None:
         self._show_status()

@@ -40,14 +40,14 @@ def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreCon
       tontine observe --once           a snapshot as text
       tontine observe --once --json    the same for programs
     """
+    limit = max(0.1, seconds(timeout))
     if once or as_json or not _has_screen():
-        limit = max(0.1, seconds(timeout))
         raise click.exceptions.Exit(observe_once(store, as_json=as_json, timeout=limit, watch=seconds(watch)))
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the observer's screen", "observer")
     from .app import ObserverApp
 
-    ObserverApp(store).run()
+    ObserverApp(store, limit).run()
 
 
 def _has_screen() -> bool:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from .clock import wall_time
 from .errors import NoCurrentJob
 
-_current: ContextVar[CurrentJob] = ContextVar("tontine_current_job")
+LINES_HELD = 1000
+
+_current: ContextVar[CurrentJob | None] = ContextVar("tontine_current_job", default=None)
 
 
 class CurrentJob:
     """The job that the calling task runs."""
 
-    __slots__ = ("_cancelled", "_report", "attempt", "id", "seq", "task")
+    __slots__ = ("_cancelled", "_report", "attempt", "id", "lines", "seq", "task", "unfinished_line")
 
     def __init__(
-        self, id: Any, seq: int, task: str, attempt: int, report: Callable[[CurrentJob, float, str], None]
+        self,
+        id: Any,
+        seq: int,
+        task: str,
+        attempt: int,
+        report: Callable[[CurrentJob, float, str], None],
     ) -> None:
         self.id = id
         self.seq = seq
         self.task = task
         self.attempt = attempt
+        self.lines: deque[tuple[float, str]] = deque(maxlen=LINES_HELD)
+        self.unfinished_line = ""
         self._report = report
         self._cancelled = threading.Event()
 
@@ -39,15 +50,24 @@ class CurrentJob:
     def mark_cancelled(self) -> None:
         self._cancelled.set()
 
+    def add_line(self, text: str) -> None:
+        """Keep a line with the job, as printing or logging it does."""
+        self.lines.append((wall_time(), text))
+
 
 def current_job() -> CurrentJob:
     """The job that this code runs for."""
-    try:
-        return _current.get()
-    except LookupError:
-        raise NoCurrentJob("current_job() works only inside a running task") from None
+    job = _current.get()
+    if job is None:
+        raise NoCurrentJob("current_job() works only inside a running task")
+    return job
 
 
-def enter(job: CurrentJob) -> None:
-    """Make `job` the current one of this context (called by workers before they run a task)."""
+def running_job() -> CurrentJob | None:
+    """The job that this code runs for, if it does."""
+    return _current.get()
+
+
+def enter(job: CurrentJob | None) -> None:
+    """Make `job` the current one of this context (called before a task is run)."""
     _current.set(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -129,3 +130,28 @@ def count_to(steps: int) -> int:
         current_job().progress((step + 1) / steps, f"step {step + 1}")
         time.sleep(0.3)
     return steps
+
+
+@story.task
+def chatter(lines: int = 3, pause: float = 0.0) -> None:
+    log = logging.getLogger("story")
+    for number in range(lines):
+        print(f"line {number}")
+        log.info("logged %d", number)
+        time.sleep(pause)
+    print("no newline", end="")
+
+
+@story.task
+def grow(megabytes: int) -> int:
+    """Takes memory and keeps it."""
+    _kept.append(b"x" * (megabytes * 1024 * 1024))
+    return os.getpid()
+
+
+@story.task
+def who() -> int:
+    return os.getpid()
+
+
+_kept: list[bytes] = []

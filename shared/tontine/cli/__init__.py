@@ -22,6 +22,8 @@ _COMMANDS = {
     "stop": "ask",
     "retry": "amend",
     "cancel": "amend",
+    "why": "why",
+    "doctor": "doctor",
     "init": "init",
     "db": "db",
     "demo": "demo",

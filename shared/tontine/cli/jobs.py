@@ -23,7 +23,7 @@ _UNNUMBERED_SHOWN = 1000
 @click.option("--state", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
 @click.option("--task", help="Only jobs of this task.", shell_complete=complete_tasks)
 @click.option(
-    "--limit", "-n", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many at most."
+    "--limit", "-n", type=click.IntRange(1, 2**31 - 1), default=20, show_default=True, help="How many at most."
 )
 @json_option
 @store_options

@@ -26,20 +26,17 @@ from .progress import Meter
 from .waiting import Batch
 
 _CENTURY = 100 * 365.25 * 86400
-_INT64 = click.IntRange(-(2**63), 2**63 - 1)
 
 
 @click.command()
 @click.argument("task", shell_complete=complete_tasks)
 @click.argument("args_json", metavar="[ARGS_JSON]", default="{}")
-@click.option(
-    "--count", "-n", type=click.IntRange(1, 1_000_000_000), default=1, metavar="N", help="Insert N such jobs."
-)
+@click.option("--count", "-n", type=click.IntRange(1), default=1, metavar="N", help="Insert N such jobs.")
 @click.option("--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d.")
 @click.option("--at", metavar="ISO", help="Run it not before this moment; without a time zone it is local time.")
 @click.option("--key", help="Insert nothing if an unfinished job has this key; that job is meant then.")
-@click.option("--priority", type=_INT64, default=0, metavar="P", help="Higher first. [default: 0]")
-@click.option("--max-attempts", type=click.IntRange(1, 2**31), metavar="N", help="Instead of the task's own.")
+@click.option("--priority", type=int, default=0, metavar="P", help="Higher first. [default: 0]")
+@click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Instead of the task's own.")
 @click.option("--timeout", metavar="30s", help="Limit of each attempt, instead of the task's own.")
 @click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if any failed or was cancelled.")
 @json_option

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
 from ..errors import StoreUnavailable
+from ..roster import Roster
 from ..share import Share
 from ..states import JobState
 from .call import Call, Steps, find, find_one
-from .schema import CLUSTER, COUNTER, JOBS, ROSTER
+from .retention import Retention
+from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
@@ -23,18 +26,31 @@ _FIELDS = dict.fromkeys(
 )
 
 
-def overview() -> Steps[tuple[dict[str, Any] | None, int]]:
-    """The roster's document and the last number given, in one read."""
-    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What all nodes share: the roster, the last number given, and how long finished jobs are kept."""
+
+    roster: Roster
+    counter: int
+    retention: Retention
+
+
+def overview() -> Steps[Overview]:
+    """The whole of `cluster`, in one read."""
+    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS]}})
     by_id = {document["_id"]: document for document in documents}
-    return by_id.get(ROSTER), int(by_id.get(COUNTER, {}).get("seq", 0))
+    return Overview(
+        Roster.from_document(by_id.get(ROSTER)),
+        int(by_id.get(COUNTER, {}).get("seq", 0)),
+        Retention.from_document(by_id.get(SETTINGS)),
+    )
 
 
 def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[list[RawBSONDocument]]:
     """Which of these seqs are queued, never postponed, and of a task this node has (F4)."""
     found: list[RawBSONDocument] = yield find(
         JOBS,
-        {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "task": {"$in": list(tasks)}},
+        {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "priority": None, "task": {"$in": list(tasks)}},
         projection=_FIELDS,
         hint="seq",
         raw=True,
@@ -48,7 +64,7 @@ def lowest_fresh(tasks: Sequence[str], start: int) -> Steps[int | None]:
     for some in _parts(tasks):
         job = yield find_one(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "seq": {"$gte": start}},
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": {"$gte": start}},
             projection={"_id": 0, "seq": 1},
             sort=[("seq", 1)],
             hint="fresh",
@@ -64,7 +80,13 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
     for some in _parts(tasks):
         jobs = yield find(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "seq": {"$lt": end, **share.query()}},
+            {
+                "task": {"$in": some},
+                "state": QUEUED,
+                "run_at": None,
+                "priority": None,
+                "seq": {"$lt": end, **share.query()},
+            },
             projection={"_id": 0, "seq": 1},
             sort=[("seq", 1)],
             limit=limit,
@@ -120,7 +142,7 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSO
     for some in _parts(tasks):
         found += yield find(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None},
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None},
             projection={**_FIELDS, "late": {"$lt": ["$created_at", _ago(age)]}},
             sort=[("seq", 1)],
             limit=limit,
@@ -128,6 +150,24 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSO
             raw=True,
         )
     return [job for job in found if job["late"]]
+
+
+def find_ranked(
+    share: Share | None, tasks: Sequence[str], limit: int, *, low: bool = False, age: float = 0.0
+) -> Steps[list[RawBSONDocument]]:
+    """Due jobs with a priority, the highest first: those above zero, or the `low` ones below; of a share, or of all."""
+    ranked: dict[str, Any] = {
+        "state": QUEUED,
+        "priority": {"$lt": 0} if low else {"$gt": 0},
+        "$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, _ago(age)]},
+        "task": {"$in": list(tasks)},
+    }
+    if share is not None:
+        ranked["seq"] = share.query()
+    found: list[RawBSONDocument] = yield find(
+        JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", raw=True
+    )
+    return found
 
 
 def _ago(age: float) -> dict[str, Any]:

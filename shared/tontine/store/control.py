@@ -64,7 +64,7 @@ def retry(seq: int) -> Steps[tuple[Job, bool]]:
                 "fails": 0,
             }
         },
-        {"$unset": ["cancel", "finished_at", "started_at", "progress", "result", "error"]},
+        {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
     ]
     seen = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:

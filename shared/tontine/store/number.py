@@ -105,6 +105,7 @@ def _numbering(seq: Int64, document: Mapping[str, Any], reason: str | None) -> U
     elif document.get("args") is None:
         values["args"] = {"$literal": {}}
     update: list[dict[str, Any]] = [{"$set": values}]
-    if "run_at" in document and document["run_at"] is None:
-        update.append({"$unset": "run_at"})
+    # The index of fresh jobs holds those without these fields; a null or a zero says the same as leaving them out.
+    if empty := [name for name in ("run_at", "priority") if name in document and not document[name]]:
+        update.append({"$unset": empty})
     return UpdateOne({"_id": document["_id"], "seq": None}, update)

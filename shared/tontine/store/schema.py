@@ -11,9 +11,11 @@ from ..states import OPEN, Desired, JobState, NodeState
 from .call import Call, Steps, command
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
-ROSTER, COUNTER = "roster", "counter"
+LOGS, SCHEDULES = "logs", "schedules"
+ROSTER, COUNTER, SETTINGS = "roster", "counter", "settings"
 
 EVENTS_KEPT = 7 * 86400
+LOGS_KEPT = 30 * 86400
 
 _NUMBER = {"$type": "number"}
 
@@ -47,12 +49,24 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
         {
             "name": "fresh",
             "key": SON([("task", 1), ("seq", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None},
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None, "priority": None},
+        },
+        {
+            "name": "ranked",
+            "key": SON([("priority", -1), ("seq", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "priority": {"$exists": True}},
         },
         {
             "name": "due",
             "key": SON([("run_at", 1)]),
             "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": {"$exists": True}},
+        },
+        # Finished jobs leave when their time has come; those without `expire_at` stay.
+        {
+            "name": "expire",
+            "key": SON([("expire_at", 1)]),
+            "expireAfterSeconds": 0,
+            "partialFilterExpression": {"expire_at": {"$exists": True}},
         },
         {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
         # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
@@ -80,6 +94,11 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
     ],
     CLUSTER: [],
     EVENTS: [{"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": EVENTS_KEPT}],
+    LOGS: [
+        {"name": "attempt", "key": SON([("seq", 1), ("attempt", 1)]), "unique": True},
+        {"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": LOGS_KEPT},
+    ],
+    SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
 }
 
 _VALIDATORS = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}

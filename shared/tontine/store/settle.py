@@ -15,6 +15,7 @@ from ..job import ERRORS_KEPT, JobError
 from ..states import FINAL, JobState, NodeState
 from .call import Call, Steps, find
 from .members import presume_dead
+from .retention import FOR_EVER, Retention
 from .schema import JOBS, NODES
 
 SUSPECT, LIMIT = 2, 4
@@ -56,16 +57,18 @@ class Settled:
     dropped: set[int] = field(default_factory=set)
 
 
-def settle_done(node: str, attempt: int, results: Mapping[int, Any]) -> Steps[Settled]:
+def settle_done(node: str, attempt: int, results: Mapping[int, Any], retention: Retention = FOR_EVER) -> Steps[Settled]:
     """Settle many jobs of one attempt number as done in one update that looks each result up by its place (J3)."""
     seqs = list(results)
     mine = {"$arrayElemAt": [{"$literal": list(results.values())}, {"$indexOfArray": [{"$literal": seqs}, "$seq"]}]}
-    done = {
+    done: dict[str, Any] = {
         "state": JobState.DONE.value,
         "result": "$$mine.r",
         "finished_at": "$$NOW",
         "started_at": {"$subtract": ["$$NOW", "$$mine.ms"]},
     }
+    if retention.done is not None:
+        done["expire_at"] = retention.expiry(done=True)
     update = [{"$replaceWith": {"$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}}}]
     answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), update), repeats=True)
     if answer.modified_count == len(seqs):
@@ -73,9 +76,9 @@ def settle_done(node: str, attempt: int, results: Mapping[int, Any]) -> Steps[Se
     return (yield from verify(node, dict.fromkeys(seqs, attempt)))
 
 
-def settle_each(node: str, outcomes: Sequence[Outcome]) -> Steps[Settled]:
+def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER) -> Steps[Settled]:
     """Settle attempts that ended differently, in one unordered bulk."""
-    updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one)) for one in outcomes]
+    updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
     answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
     if answer.modified_count == len(outcomes):
         return Settled(accepted={one.seq for one in outcomes})
@@ -141,7 +144,7 @@ def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, 
     yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
 
 
-def repair(fail_tasks: Sequence[str]) -> Steps[dict[str, int]]:
+def repair(fail_tasks: Sequence[str], retention: Retention = FOR_EVER) -> Steps[dict[str, int]]:
     """Give back or fail the jobs of dead nodes (J7): how many, by node. Any node may, at any time."""
     holders: list[str] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
     holders = [holder for holder in holders if holder is not None]
@@ -157,6 +160,7 @@ def repair(fail_tasks: Sequence[str]) -> Steps[dict[str, int]]:
         if states[holder] == NodeState.DEAD:
             unwilling = {"$in": ["$task", {"$literal": list(fail_tasks)}]}
             update = _losing(unwilling, {"$literal": f"node {holder} died"})
+            update.append({"$set": {"expire_at": _expiry(retention)}})
             answer = yield Call(JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"})
             repaired[holder] = answer.modified_count
     return repaired
@@ -197,8 +201,18 @@ def _failing(error: JobError | None) -> dict[str, Any]:
     return {"errors": _ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
 
 
-def _ending(one: Outcome) -> list[dict[str, Any]]:
+def _ending(one: Outcome, retention: Retention) -> list[dict[str, Any]]:
     """The update for one outcome."""
+    return [*_change(one), {"$set": {"expire_at": _expiry(retention)}}]
+
+
+def _expiry(retention: Retention) -> dict[str, Any]:
+    """`expire_at` by the state that the stages before have led to."""
+    done = {"$cond": [{"$eq": ["$state", JobState.DONE.value]}, retention.expiry(done=True), "$$REMOVE"]}
+    return {"$cond": [{"$in": ["$state", [_FAILED, _CANCELLED]]}, retention.expiry(done=False), done]}
+
+
+def _change(one: Outcome) -> list[dict[str, Any]]:
     if one.kind == "lost":
         reason = one.error.message if one.error else "the worker ended"
         return _losing(one.final, {"$literal": reason})

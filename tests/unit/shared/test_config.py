@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 
 import pytest
@@ -53,10 +54,8 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
 @quick
 @given(st.text(max_size=20))
 def test_any_text_is_a_duration_or_a_user_error(text: str) -> None:
-    try:
+    with contextlib.suppress(ConfigError):
         assert seconds(text) >= 0
-    except ConfigError as error:
-        assert "is not a duration" in str(error)
 
 
 @quick

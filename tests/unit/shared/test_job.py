@@ -172,5 +172,5 @@ def test_an_error_keeps_the_start_of_its_message_and_the_end_of_its_traceback() 
 def test_an_instant_is_the_same_in_utc() -> None:
     east = datetime(2030, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     assert (utc(east), utc(east).tzinfo) == (datetime(2030, 1, 1, tzinfo=UTC), UTC)
-    naive = datetime(2030, 1, 1, 2)  # noqa: DTZ001
+    naive = datetime(2030, 1, 1, 2)
     assert utc(naive) == naive.astimezone()

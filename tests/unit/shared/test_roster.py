@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_in_every_epoch_each_seq_has_exactly_one_owner(changes: list[str], seq: 
 @given(CHANGES)
 def test_an_epoch_never_falls_and_has_one_roster_only(changes: list[str]) -> None:
     rosters = history(changes)
-    for before, after in zip(rosters, rosters[1:], strict=False):
+    for before, after in pairwise(rosters):
         assert after.epoch == before.epoch + (after.members != before.members)
     assert len({roster.epoch for roster in rosters}) == len(set(rosters))
 

@@ -30,7 +30,7 @@ def test_every_state_can_be_reached_from_the_first_one() -> None:
 
 def test_the_dead_stay_dead() -> None:
     assert NODE_MOVES[NodeState.DEAD] == frozenset()
-    assert LIVE == set(NodeState) - {NodeState.DEAD}
+    assert set(NodeState) - {NodeState.DEAD} == LIVE
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
@@ -48,7 +48,7 @@ def test_a_final_job_leaves_only_to_the_queue(state: JobState) -> None:
 
 
 def test_every_job_is_either_open_or_final() -> None:
-    assert OPEN | FINAL == set(JobState)
+    assert set(JobState) == OPEN | FINAL
     assert not OPEN & FINAL
 
 

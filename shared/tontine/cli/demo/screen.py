@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import click
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -117,11 +118,12 @@ class LiveTable:
 
     def refresh(self) -> bool:
         with suppress(StoreError):
-            self._live.update(self._table(), refresh=True)
+            heading = Text(f"\n{flow(self._store, self._stream)}   (Ctrl-C ends)\n", no_wrap=True)
+            self._live.update(Group(heading, self._table()), refresh=True)
         return True
 
     def _table(self) -> Table:
-        table = Table(title=Text(f"{flow(self._store, self._stream)}   (Ctrl-C ends)"), title_style="", box=None)
+        table = Table(box=None, pad_edge=False)
         for name in ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED"):
             table.add_column(name, justify="right" if name in ("RUNNING", "DONE", "FAILED") else "left")
         for node in self._store.run(look.read_nodes(dead=False)):

@@ -1,0 +1,100 @@
+"""What a node tells about itself and its jobs while they run: metrics, start times, progress, lines."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+
+from tontine.clock import Clock
+from tontine.store import logs, settle
+from tontine.store.call import AsyncStore
+
+from .settler import Settler
+from .supervisor import Supervisor
+from .table import Table
+
+SHOW_AFTER = 0.5
+SHOW_EVERY = 0.5
+
+
+class Reporter:
+    """Nothing depends on what it writes, and nothing waits for it."""
+
+    def __init__(
+        self, node: str, store: AsyncStore, clock: Clock, table: Table, supervisor: Supervisor, settler: Settler
+    ) -> None:
+        self.node = node
+        self._store = store
+        self._clock = clock
+        self._table = table
+        self._supervisor = supervisor
+        self._settler = settler
+        self._processes: dict[int, psutil.Process] = {}
+        self._shown: dict[int, tuple[float, str] | None] = {}
+        self._shown_at = 0.0
+
+    def long_running(self) -> dict[int, float]:
+        """Jobs that have run long enough to be worth a look, and since when."""
+        now = self._clock.now()
+        return {seq: since for seq, since in self._supervisor.running().items() if now - since > SHOW_AFTER}
+
+    async def show(self) -> None:
+        """Write what is new, at most twice a second."""
+        if self._clock.now() - self._shown_at >= SHOW_EVERY:
+            self._shown_at = self._clock.now()
+            await self._show_running()
+            await self.keep_lines()
+
+    async def _show_running(self) -> None:
+        """When longer jobs started, and how far they are."""
+        now, running, marks = self._clock.now(), self.long_running(), []
+        for seq, since in running.items():
+            progress, entry = self._supervisor.progress.get(seq), self._table.get(seq)
+            if entry is not None and (seq not in self._shown or self._shown[seq] != progress):
+                note = {"value": progress[0], "note": progress[1]} if progress else None
+                marks.append((seq, entry.attempt, now - since, note))
+        self._shown = {seq: self._supervisor.progress.get(seq) for seq in running}
+        if marks:
+            await self._store.run(settle.note_running(self.node, marks))
+
+    async def keep_lines(self) -> None:
+        """Store what tasks printed; lines that the store does not take are gone."""
+        lines = self._supervisor.lines
+        parts: list[tuple[int, int, list[tuple[datetime, str]]]] = []
+        while lines and len(parts) < 500:
+            seq, attempt, some = lines.popleft()
+            parts.append((seq, attempt, [(datetime.fromtimestamp(at, UTC), text) for at, text in some]))
+        if parts:
+            await self._store.run(logs.append(parts))
+
+    def metrics(self) -> dict[str, Any]:
+        """The node's counters; called in the heartbeat's thread."""
+        cpu, memory = self._usage()
+        return {
+            "cpu": cpu,
+            "memory": memory,
+            "done": self._settler.done,
+            "failed": self._settler.failed,
+            "retried": self._settler.retried,
+            "dropped": self._settler.dropped,
+            "held": len(self._table),
+            "crashes": self._supervisor.crashes,
+            "last_crash": self._supervisor.last_crash,
+        }
+
+    def _usage(self) -> tuple[float, int]:
+        """CPU (1.0 is one core) and memory of the master and its workers."""
+        pids = [os.getpid(), *(child.process.pid for child in list(self._supervisor.children.values()))]
+        cpu, memory = 0.0, 0
+        for pid in pids:
+            try:
+                process = self._processes.setdefault(pid, psutil.Process(pid))
+                cpu += process.cpu_percent() / 100
+                memory += process.memory_info().rss
+            except psutil.Error:
+                continue
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
+        return round(cpu, 3), memory

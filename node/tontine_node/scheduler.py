@@ -1,0 +1,58 @@
+"""When to fire schedules: rank 0 at their time, any other member what is still due after H. No scheduler process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+from tontine.config import Timing
+from tontine.errors import TontineError
+from tontine.share import Share
+from tontine.store import schedules
+from tontine.store.call import AsyncStore
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 2.0
+
+
+class Scheduler:
+    """One node's part in firing schedules; a due time is fired once, whoever tries."""
+
+    def __init__(
+        self, store: AsyncStore, timing: Timing, share: Callable[[], Share | None], fired: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._timing = timing
+        self._share = share
+        self._fired = fired
+
+    async def run(self) -> None:
+        """Fire for ever."""
+        while True:
+            wait = LOOK_EVERY * random.uniform(0.8, 1.0)  # noqa: S311
+            share = self._share()
+            if share is not None:
+                try:
+                    wait = min(wait, await self._round(0.0 if share.rank == 0 else self._timing.help_after))
+                except TontineError as error:
+                    log.warning("a schedule did not fire", extra={"event": "schedule-failed", "error": str(error)})
+            await asyncio.sleep(max(0.02, wait))
+
+    async def _round(self, patience: float) -> float:
+        """Fire what has been due for `patience` seconds; how long until the next look is worth it."""
+        wait = LOOK_EVERY
+        for schedule, now in await self._store.run(schedules.find_due(LOOK_EVERY * 1.5)):
+            if schedule.next_at is None:
+                continue
+            left = (schedule.next_at + timedelta(seconds=patience) - now).total_seconds()
+            if left > 0:
+                wait = min(wait, left)
+            elif self._share() is not None and await self._store.run(schedules.fire(schedule, now)) > 0:
+                log.info("fired a schedule", extra={"event": "fired", "schedule": schedule.name})
+                self._fired()
+                wait = 0.0
+        return wait

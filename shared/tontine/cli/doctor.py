@@ -1,0 +1,171 @@
+"""`tontine doctor`: check the deployment, one line a check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from ..config import StoreConfig
+from ..doctor import nodes, queue, server
+from ..doctor.verdict import Judgement, Verdict, fail, unknown
+from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
+from ..legible import count, legible
+from .options import ANSWER_WITHIN, json_option, store_options
+from .output import console, note, write_json
+
+if TYPE_CHECKING:
+    from ..store.call import Steps, Store
+
+LOOK_AGAIN_AFTER = 2.8
+"""Seconds: a node beats every two by default, and its claim loop moves every second."""
+
+_LOOKS = {
+    Verdict.OK: ("✓", "green"),
+    Verdict.WARN: ("!", "yellow"),
+    Verdict.FAIL: ("✗", "red"),
+    Verdict.UNKNOWN: ("?", "dim"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What to read, in which database (default: the queue's own), and how to judge it."""
+
+    name: str
+    read: Callable[[], Steps[Any]]
+    judge: Callable[[Any], Judgement]
+    database: str = ""
+
+
+def _checks(database: str) -> list[Check]:
+    from ..store import census, checkup
+
+    return [
+        Check("topology", checkup.hello, server.judge_topology),
+        Check("members", checkup.member_health, server.judge_members, "admin"),
+        Check("version", checkup.version, server.judge_version),
+        Check("compatibility", checkup.compatibility, server.judge_compatibility, "admin"),
+        Check("rights", lambda: checkup.rights(database), server.judge_rights),
+        Check("change streams", checkup.open_stream, server.judge_streams),
+        Check("majority write", checkup.round_trip, server.judge_round_trip),
+        Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),
+        Check("oplog", checkup.oplog, server.judge_oplog, "local"),
+        Check("clock", checkup.clock_ahead, server.judge_clock),
+        Check("indexes", census.index_faults, queue.judge_indexes),
+        Check("validators", census.validator_faults, queue.judge_validators),
+        Check("retention", census.kept, queue.judge_retention),
+        Check("tasks", census.unclaimable, queue.judge_tasks),
+        Check("failures", census.recent, queue.judge_failures),
+    ]
+
+
+_NODE_CHECKS: dict[str, Callable[[nodes.Looks], Judgement]] = {
+    "nodes": nodes.judge_nodes,
+    "roster": nodes.judge_roster,
+    "membership": nodes.judge_membership,
+    "heartbeats": nodes.judge_beats,
+    "claim loops": nodes.judge_ticks,
+    "numbering": nodes.judge_numbering,
+    "held jobs": nodes.judge_held,
+    "workers": nodes.judge_crashes,
+    "agreement": nodes.judge_agreement,
+}
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Look at the nodes once, not twice some seconds apart.")
+@json_option
+@store_options
+def doctor(quick: bool, as_json: bool, store: StoreConfig) -> None:
+    """Check the deployment: the MongoDB, the collections, the nodes, the queue.
+
+    Each check is ok, warn, fail, or unknown when this user may not look. Exit code 1 if one fails. It only reads, but
+    for one small document that measures a write and is removed.
+    """
+    with _reached(store) as opened_store:
+        judgements = dict(_examine(opened_store, quick))
+    for name, judgement in judgements.items():
+        if as_json:
+            facts = {"verdict": judgement.verdict, "sentence": judgement.sentence, "advice": judgement.advice}
+            write_json({"check": name, **facts})
+        else:
+            _write(name, judgement)
+    failed = sum(judgement.verdict is Verdict.FAIL for judgement in judgements.values())
+    if not as_json:
+        warned = sum(judgement.verdict is Verdict.WARN for judgement in judgements.values())
+        note(f"{count(len(judgements), 'check')}: {failed} failed, {count(warned, 'warning')}")
+    raise click.exceptions.Exit(int(failed > 0))
+
+
+@contextmanager
+def _reached(config: StoreConfig) -> Iterator[Store]:
+    """The store, if its server answers; whether it is a fit one is for the checks to tell."""
+    from ..store.connect import check, open_store
+    from ..store.look import hurried
+
+    store = open_store(config)
+    try:
+        try:
+            store.run(hurried(check(config), ANSWER_WITHIN))
+        except ConfigError as refusal:
+            if isinstance(refusal.__cause__, StoreUnavailable):
+                raise
+        yield store
+    finally:
+        store.database.client.close()
+
+
+def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
+    from ..store import census
+
+    looks = _tried(lambda: [store.run(census.look())])
+    began = time.monotonic()
+    for check in _checks(store.database.name):
+        yield check.name, _made(store, check)
+    if isinstance(looks, Judgement):
+        yield from dict.fromkeys(_NODE_CHECKS, looks).items()
+        return
+    if looks[0].live and not quick:
+        time.sleep(max(0.0, LOOK_AGAIN_AFTER - (time.monotonic() - began)))
+        again = _tried(lambda: [store.run(census.look())])
+        looks += again if isinstance(again, list) else []
+    for name, judge in _NODE_CHECKS.items():
+        yield name, judge(looks)
+
+
+def _made(store: Store, check: Check) -> Judgement:
+    from ..store.call import Store
+
+    where = Store(store.database.client[check.database]) if check.database else store
+    answer = _tried(lambda: [where.run(check.read())])
+    return check.judge(answer[0]) if isinstance(answer, list) else answer
+
+
+def _tried(read: Callable[[], list[Any]]) -> list[Any] | Judgement:
+    """What was read, or the judgement that nothing could be."""
+    try:
+        return read()
+    except NotPermitted:
+        return unknown("this user may not look", "run it as a user with the role clusterMonitor")
+    except StoreUnavailable as error:
+        return fail(f"MongoDB did not do it in time: {error}", "is a majority of the members up?")
+    except StoreError as error:
+        return unknown(f"it could not be read: {error}")
+
+
+def _write(name: str, judgement: Judgement) -> None:
+    glyph, colour = _LOOKS[judgement.verdict]
+    out = console()
+    out.print(
+        Text.assemble(
+            (f"{glyph} {judgement.verdict.value:<8}", colour), (f"{name:<15} ", "bold"), legible(judgement.sentence)
+        )
+    )
+    if judgement.advice:
+        out.print(Text(f"{'':<26}→ {legible(judgement.advice)}", style="dim"))

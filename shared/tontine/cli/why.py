@@ -1,0 +1,80 @@
+"""`tontine why`: the reasons for a job being where it is, and what to do about them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ..config import StoreConfig
+from ..errors import UnknownJob
+from ..job import Job
+from ..legible import legible
+from ..why import Evidence, Finding, explain, second_look
+from .options import json_option, opened, store_options
+from .output import console, job_state, write_json
+
+
+@click.command()
+@click.argument("seq", type=click.IntRange(0, 2**63 - 1), required=False)
+@click.option("--id", "id_text", metavar="ID", help="Ask by _id instead, for a job that has no number yet.")
+@json_option
+@store_options
+def why(seq: int | None, id_text: str | None, as_json: bool, store: StoreConfig) -> None:
+    """Tell why a job is where it is, the most important reason first, and what to do about it.
+
+    \b
+    Examples:
+      tontine why 17
+      tontine why --id 665f1c0e9b1e8a0001a3c0de    a job that no node has numbered yet
+
+    It only reads. When nothing explains why a job waits, it looks again a few seconds later to see whether the job's
+    owner is working at all. Exit code 2 if there is no such job.
+    """
+    from ..store import evidence
+    from ..store.call import Store
+
+    if (seq is None) == (id_text is None):
+        raise click.UsageError("give a job's number, or its _id with --id")
+
+    def gather(opened_store: Store) -> Evidence:
+        steps = evidence.gather_by_id(id_text or "") if seq is None else evidence.gather(seq)
+        found = opened_store.run(steps)
+        if found.job and found.job.seq is not None and (wait := second_look(found)):
+            time.sleep(wait)
+            return opened_store.run(evidence.look_again(found.job.seq, found))
+        return found
+
+    with opened(store) as opened_store:
+        found = gather(opened_store)
+    findings = explain(found)
+    if as_json:
+        write_json({**_facts(found, seq), "findings": [asdict(finding) for finding in findings]})
+        raise click.exceptions.Exit(0 if found.job else 2)
+    if found.job is None:
+        raise UnknownJob(_line(findings[0]))
+    _write(found.job, findings)
+
+
+def _facts(found: Evidence, seq: int | None) -> dict[str, Any]:
+    job = found.job
+    if job is None:
+        return {"seq": seq, "state": None}
+    return {"seq": job.seq, "_id": job.id, "task": job.task, "state": job.state.value}
+
+
+def _line(finding: Finding) -> str:
+    return legible(f"{finding.sentence.rstrip('.')}{f': {finding.advice}' if finding.advice else ''}")
+
+
+def _write(job: Job, findings: list[Finding]) -> None:
+    out = console()
+    label = f"job {job.seq}" if job.seq is not None else f"job without a number, _id {legible(job.id, 100)}"
+    out.print(Text.assemble((label, "bold"), f"  {legible(job.task or '-', 100)}  ", job_state(job.state)))
+    for finding in findings:
+        out.print(Text(f"  {legible(finding.sentence)}"))
+        if finding.advice:
+            out.print(Text(f"  → {legible(finding.advice)}", style="dim"))

@@ -1,0 +1,156 @@
+"""Judges the MongoDB deployment: can it carry the protocol, and how well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..legible import count, duration, legible
+from .verdict import Judgement, fail, ok, unknown, warn
+
+OLDEST = (6, 0)
+WINDOW_AT_LEAST = 3600.0
+ROUND_TRIP_AT_MOST = 0.5
+CLOCKS_APART_AT_MOST = 2.0
+
+_NEEDED = frozenset({"find", "insert", "update", "remove"})
+_CREATING = frozenset({"createCollection", "createIndex"})
+_HEALTHY = {"PRIMARY", "SECONDARY", "ARBITER"}
+
+
+def judge_topology(hello: Mapping[str, Any]) -> Judgement:
+    """Replica set or sharded, and of how many members."""
+    if hello.get("msg") == "isdbgrid":
+        return ok("a sharded cluster")
+    name = hello.get("setName")
+    if not name:
+        return fail(
+            "a standalone server: majority writes and change streams need a replica set",
+            "start mongod with --replSet and run rs.initiate()",
+        )
+    bearing = [*hello.get("hosts", ()), *hello.get("passives", ())]
+    if len(bearing) == 1:
+        return warn(
+            f"replica set {name} has a single member: while it is away everything waits",
+            "fine for trying things out; give a deployment three members",
+        )
+    if len(bearing) == 2:
+        return warn(
+            f"replica set {name} has two members with data: when one is away, no majority takes writes",
+            "add a third member with data",
+        )
+    return ok(f"replica set {name} of {len(bearing)} members")
+
+
+def judge_members(members: Sequence[Mapping[str, Any]]) -> Judgement:
+    """The members' health as the server sees it."""
+    ill = [one for one in members if one.get("health") != 1 or one.get("stateStr") not in _HEALTHY]
+    if not ill:
+        return ok(f"{count(len(members), 'member')} healthy")
+    told = ", ".join(f"{one.get('name')} is {one.get('stateStr')}" for one in ill)
+    advice = "look into the log of that mongod"
+    if 2 * (len(members) - len(ill)) <= len(members):
+        return fail(f"no majority is healthy: {told}", advice)
+    return warn(f"{len(ill)} of {count(len(members), 'member')} not healthy: {told}", advice)
+
+
+def judge_version(version: str) -> Judgement:
+    if numbers(version) < OLDEST:
+        return fail(f"MongoDB {version} is older than 6.0, the oldest that Tontine runs on", "upgrade MongoDB")
+    return ok(f"MongoDB {version}")
+
+
+def judge_compatibility(compatibility: str) -> Judgement:
+    """The feature compatibility version: partial indexes with `$in` need 6.0."""
+    if numbers(compatibility) < OLDEST:
+        return fail(
+            f"the feature compatibility version is {compatibility}: the indexes need 6.0",
+            "db.adminCommand({setFeatureCompatibilityVersion: ...}) once all members are upgraded",
+        )
+    return ok(f"feature compatibility {compatibility}")
+
+
+def numbers(version: str) -> tuple[int, int]:
+    """The first two numbers of a version."""
+    major, minor = [*(int(number) for number in re.findall(r"\d+", version)), 0, 0][:2]
+    return major, minor
+
+
+def judge_rights(actions: frozenset[str] | None) -> Judgement:
+    """What the user may do with the database; None when the server asks nobody who they are."""
+    if actions is None:
+        return ok("no access control: whoever reaches this server may do everything")
+    if missing := _NEEDED - actions:
+        return fail(
+            f"this user may not {', '.join(sorted(missing))}: no node can run as it",
+            "give the nodes' user the role readWrite; run this check as that user",
+        )
+    if missing := _CREATING - actions:
+        return warn(
+            f"this user may not {', '.join(sorted(missing))}",
+            "run `tontine init` once as a user who may, also to upgrade",
+        )
+    if "changeStream" not in actions:
+        return warn("this user may not open change streams: nodes poll", "the role readWrite has that right")
+    return ok("this user may read, write, create and watch")
+
+
+def judge_streams(opened: bool) -> Judgement:
+    if opened:
+        return ok("a change stream opens")
+    return warn("no change stream opens: nodes poll, and start jobs a little later", "grant changeStream")
+
+
+def judge_round_trip(seconds: float) -> Judgement:
+    """How long a majority write takes: every claim and every settlement waits for one."""
+    took = f"{seconds * 1000:.0f} ms"
+    if seconds > ROUND_TRIP_AT_MOST:
+        return warn(
+            f"a majority write takes {took}: heartbeats and claims are slow", "look at the members' disks and lag"
+        )
+    return ok(f"a majority write takes {took}")
+
+
+def judge_write_concern(default: Mapping[str, Any]) -> Judgement:
+    """The cluster's default: nodes ask for majority themselves, other producers may not."""
+    w = default.get("w", "majority")
+    if w == "majority":
+        return ok("writes wait for the majority by default")
+    return warn(
+        f"the default write concern is w: {legible(w, 40)}: raw inserts that ask for no more can vanish in a failover",
+        "insert jobs with writeConcern majority, or set the default to it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Oplog:
+    """How much of the past the oplog holds."""
+
+    seconds: float
+    used: int
+    size: int
+
+
+def judge_oplog(oplog: Oplog) -> Judgement:
+    """A change stream can resume, and a member can catch up, only within the oplog's window."""
+    if not oplog.size or not oplog.used:
+        return unknown("the oplog does not tell its size")
+    full = oplog.used / oplog.size
+    window = oplog.seconds if full > 0.9 else oplog.seconds / full
+    told = f"the oplog holds {duration(oplog.seconds)} and is {min(full, 1):.0%} full"
+    if window < WINDOW_AT_LEAST:
+        return warn(
+            f"{told}: at this rate no more than {duration(window)}",
+            "enlarge it: db.adminCommand({replSetResizeOplog: 1, size: MEGABYTES})",
+        )
+    return ok(told)
+
+
+def judge_clock(ahead: float) -> Judgement:
+    """This machine's clock against the server's, in seconds. Leases do not depend on it; `--at` times do."""
+    apart = f"this machine's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the server's"
+    if abs(ahead) > CLOCKS_APART_AT_MOST:
+        return warn(f"{apart}: jobs submitted for a time of day run by the server's", "let NTP set both clocks")
+    return ok("this machine's clock and the server's agree" if abs(ahead) < 0.1 else apart)

@@ -1,0 +1,130 @@
+"""A node's record as it was seen at one moment of the server's clock: is it there, does it beat, does it work. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .share import Share
+from .states import Desired, NodeState
+
+SILENT_AFTER = 0.35
+"""Of a lease: two heartbeats and the time limit of one call. An older beat stands still."""
+BEATS_IN_A_LEASE = 10
+DEFAULT_LEASE = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a record says, tolerant of anything in it."""
+
+    id: str
+    name: str
+    state: NodeState = NodeState.WAITING
+    desired: Desired = Desired.RUNNING
+    share: Share | None = None
+    slots: int = 0
+    running: int = 0
+    tasks: frozenset[str] = frozenset()
+    lease: float = DEFAULT_LEASE
+    beat: int = 0
+    tick: int = 0
+    beat_age: float | None = None
+    """Seconds since the last heartbeat; None when the record does not tell."""
+    crashes: int = 0
+    last_crash: str = ""
+    version: str = ""
+    death: str = ""
+    died_at: datetime | None = None
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Sighting:
+        """The sighting of a record that was read with the server's `now`."""
+        metrics = document.get("metrics")
+        numbers = metrics if isinstance(metrics, Mapping) else {}
+        died_at = document.get("died_at")
+        lease = float(_number(document.get("lease")) or DEFAULT_LEASE)
+        return cls(
+            id=str(document["_id"]),
+            name=str(document.get("name") or document["_id"]),
+            state=_member(NodeState, document.get("state"), NodeState.DEAD),
+            desired=_member(Desired, document.get("desired"), Desired.RUNNING),
+            share=_share(document.get("share")),
+            slots=int(_number(document.get("slots"))),
+            running=int(_number(document.get("running"))),
+            tasks=frozenset(_tasks(document.get("modules"))),
+            lease=lease,
+            beat=int(_number(document.get("beat"))),
+            tick=int(_number(document.get("tick"))),
+            beat_age=_beat_age(document, lease),
+            crashes=int(_number(numbers.get("crashes"))),
+            last_crash=str(numbers.get("last_crash") or ""),
+            version=str(document.get("version") or ""),
+            death=str(document.get("death") or ""),
+            died_at=died_at if isinstance(died_at, datetime) else None,
+        )
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is NodeState.DEAD
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its beat stands still, although it has not been declared dead."""
+        return not self.is_dead and self.beat_age is not None and self.beat_age > SILENT_AFTER * self.lease
+
+    @property
+    def is_beating(self) -> bool:
+        return not self.is_dead and not self.is_silent
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was asked to pause or stop: it claims nothing more."""
+        return self.desired is not Desired.RUNNING
+
+    @property
+    def heartbeat_every(self) -> float:
+        return self.lease / BEATS_IN_A_LEASE
+
+    @property
+    def free_slots(self) -> int:
+        return max(0, self.slots - self.running)
+
+    def buried_in(self, lease: float | None = None) -> float:
+        """About how many seconds from now others, whose lease this is, declare it dead if it stays silent."""
+        lease = lease or self.lease
+        return max(0.0, lease * (1 + 1 / BEATS_IN_A_LEASE) - (self.beat_age or 0.0))
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _member(kind: Any, value: Any, otherwise: Any) -> Any:
+    return kind(value) if value in set(kind) else otherwise
+
+
+def _share(value: Any) -> Share | None:
+    try:
+        return Share.from_document(value)
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+def _tasks(modules: Any) -> list[str]:
+    return [
+        str(task)
+        for module in (modules if isinstance(modules, list) else ())
+        if isinstance(module, Mapping)
+        for task in module.get("tasks") or ()
+    ]
+
+
+def _beat_age(document: Mapping[str, Any], lease: float) -> float | None:
+    # A beat writes `lease_until`, by the server's clock: that is the only trace of when it was.
+    until, now = document.get("lease_until"), document.get("now")
+    if not isinstance(until, datetime) or not isinstance(now, datetime):
+        return None
+    return max(0.0, lease - (until - now).total_seconds())

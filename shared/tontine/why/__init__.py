@@ -1,0 +1,25 @@
+"""Why a job is where it is: evidence becomes findings, the most important first. Pure; `store/evidence.py` gathers."""
+
+from __future__ import annotations
+
+from ..states import FINAL, JobState
+from .ended import explain_ended, explain_missing
+from .evidence import Evidence, Finding, Trace
+from .held import explain_held
+from .queued import explain_queued, explain_unnumbered, second_look
+
+__all__ = ["Evidence", "Finding", "Trace", "explain", "second_look"]
+
+
+def explain(evidence: Evidence) -> list[Finding]:
+    """Why the job is where it is."""
+    job = evidence.job
+    if job is None:
+        return list(explain_missing(evidence, evidence.trace or Trace(None, 0)))
+    if job.seq is None:
+        return list(explain_unnumbered(evidence, job))
+    if job.state in FINAL:
+        return list(explain_ended(evidence, job))
+    if job.state is JobState.WORKING:
+        return list(explain_held(evidence, job))
+    return list(explain_queued(evidence, job))

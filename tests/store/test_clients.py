@@ -1,0 +1,189 @@
+"""(1) Client and AsyncClient over every kind of handle an application may have, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from motor.motor_asyncio import AsyncIOMotorClient
+from pymongo import AsyncMongoClient, MongoClient
+
+from tests.support.mongod import free_port
+from tontine import AsyncClient, Client, Job, JobState
+from tontine.errors import ConfigError, JobNotFinished, StoreUnavailable, UnknownJob
+from tontine.store import control, look, members
+from tontine.store.call import AsyncStore, Call, Steps, Store
+
+
+def end(store: Store, job: Job, state: str = "done") -> None:
+    """What a node would do, as far as a client can tell."""
+    store.database.jobs.update_one({"_id": job.id}, {"$set": {"state": state, "result": {"answer": 42}}})
+
+
+def live(store: Store, client: Client) -> None:
+    """Everything a client can do, once."""
+    job = client.submit("t.t", {"x": 1}, delay="1m", key="k", timeout=timedelta(seconds=5), max_attempts=2, priority=3)
+    assert client.submit("t.t", key="k").existed
+    stored = client.get(job.seq or 0)
+    assert (stored.args, stored.timeout, stored.priority, stored.state) == ({"x": 1}, 5.0, 3, JobState.QUEUED)
+    assert client.cancel(job.seq or 0).state is JobState.CANCELLED
+    assert client.wait(job, timeout=5).state is JobState.CANCELLED
+    assert client.retry(job.seq or 0).state is JobState.QUEUED
+    heard: list[int] = []
+    many = client.submit_many("t.t", [{"n": number} for number in range(3)], progress=heard.append)
+    assert heard == [3]
+    for one in many:
+        end(store, one)
+    assert [one.result for one in client.wait(many, timeout=5)] == [{"answer": 42}] * 3
+    with pytest.raises(UnknownJob):
+        client.get(999_999)
+
+
+async def live_async(store: Store, client: AsyncClient) -> None:
+    job = await client.submit("t.t", {"x": 1}, delay="1m", key="k", timeout=timedelta(seconds=5), priority=3)
+    assert (await client.submit("t.t", key="k")).existed
+    stored = await client.get(job.seq or 0)
+    assert (stored.args, stored.timeout, stored.priority, stored.state) == ({"x": 1}, 5.0, 3, JobState.QUEUED)
+    assert (await client.cancel(job.seq or 0)).state is JobState.CANCELLED
+    assert (await client.wait(job, timeout=5)).state is JobState.CANCELLED
+    assert (await client.retry(job.seq or 0)).state is JobState.QUEUED
+    heard: list[int] = []
+    many = await client.submit_many("t.t", [{"n": number} for number in range(3)], progress=heard.append)
+    assert heard == [3]
+    for one in many:
+        end(store, one)
+    assert [one.result for one in await client.wait(many, timeout=5)] == [{"answer": 42}] * 3
+    with pytest.raises(UnknownJob):
+        await client.get(999_999)
+
+
+@pytest.fixture
+async def motor(mongo_uri: str) -> AsyncIterator[Any]:
+    client: Any = AsyncIOMotorClient(mongo_uri, tz_aware=True)
+    yield client
+    client.close()
+
+
+def test_a_client_works_over_a_uri_a_client_and_a_database(store: Store, mongo_uri: str) -> None:
+    name = store.database.name
+    with Client(mongo_uri, database=name) as client:
+        live(store, client)
+    for source in (store.database.client, store.database):
+        store.database.jobs.delete_many({})
+        with Client(source, database=name) as client:
+            live(store, client)
+        assert store.database.command("ping")["ok"] == 1, "what the application brought stays open"
+
+
+async def test_an_async_client_works_over_a_uri_a_client_and_a_database(store: Store, mongo_uri: str) -> None:
+    name = store.database.name
+    async with AsyncClient(mongo_uri, database=name) as client:
+        await live_async(store, client)
+    async with AsyncMongoClient[dict[str, Any]](mongo_uri) as mongo:
+        for source in (mongo, mongo[name]):
+            store.database.jobs.delete_many({})
+            async with AsyncClient(source, database=name) as client:
+                await live_async(store, client)
+            assert (await mongo.admin.command("ping"))["ok"] == 1
+
+
+async def test_an_async_client_works_over_motor(store: Store, motor: Any) -> None:
+    name = store.database.name
+    for source in (motor, motor[name]):
+        store.database.jobs.delete_many({})
+        async with AsyncClient(source, database=name) as client:
+            await live_async(store, client)
+        assert (await motor.admin.command("ping"))["ok"] == 1
+
+
+def test_a_client_that_opened_its_connection_closes_it(mongo_uri: str, database: str) -> None:
+    client = Client(mongo_uri, database=database)
+    client.submit("t.t")
+    client.close()
+    with pytest.raises(ConfigError, match="after close"):
+        client.submit("t.t")
+
+
+async def test_the_wrong_kind_of_handle_is_refused_with_advice(mongo_uri: str, store: Store, motor: Any) -> None:
+    async with AsyncMongoClient[dict[str, Any]](mongo_uri) as mongo:
+        handles: list[Any] = [mongo, mongo["x"], motor, motor["x"], 5, store.database.jobs]
+        for handle in handles:
+            with pytest.raises(ConfigError, match=f"not {type(handle).__name__}; try AsyncClient"):
+                Client(handle)
+    for handle in (store.database.client, store.database, b"mongodb://"):
+        with pytest.raises(ConfigError, match=f"not {type(handle).__name__}; try Client"):
+            AsyncClient(handle)
+
+
+def test_a_uri_that_is_none_is_refused(database: str) -> None:
+    for uri in ("localhost:27017:1", "http://localhost", "mongodb://localhost:99999"):
+        with pytest.raises(ConfigError, match="not a usable MongoDB URI"):
+            Client(uri)
+    with pytest.raises(ConfigError, match="cannot be a database name"):
+        Client("mongodb://localhost", database="a b")
+
+
+async def test_waiting_longer_than_allowed_is_an_error_that_names_the_jobs(store: Store, mongo_uri: str) -> None:
+    with Client(store.database) as client:
+        jobs = client.submit_many("t.t", [None] * 7)
+        end(store, jobs[0])
+        with pytest.raises(JobNotFinished, match=r"jobs 1, 2, 3, 4, 5\.\.\. ended within 0\.05 s"):
+            client.wait(jobs, timeout=0.05)
+        assert client.wait([], timeout=0) == []
+    async with AsyncClient(mongo_uri, database=store.database.name) as async_client:
+        with pytest.raises(JobNotFinished):
+            await async_client.wait(jobs[1], timeout=0)
+
+
+async def test_waiting_holds_up_nobody_else(async_store: AsyncStore, store: Store) -> None:
+    client = AsyncClient(async_store.database)
+    jobs = await asyncio.gather(*(client.submit("t.t", {"n": number}) for number in range(20)))
+    assert sorted(job.seq or 0 for job in jobs) == list(range(1, 21))
+    waiting = asyncio.gather(*(client.wait(job, timeout=20) for job in jobs))
+    for job in jobs:
+        end(store, job, "failed")
+    assert {job.state for job in await waiting} == {JobState.FAILED}
+
+
+def test_a_job_with_an_id_that_python_cannot_hash_can_be_waited_for(store: Store) -> None:
+    store.database.jobs.insert_one({"_id": {"order": [1, 2]}, "task": "t.t", "state": "done", "result": 1})
+    with Client(store.database) as client:
+        assert client.wait(Job({"order": [1, 2]}), timeout=5).result == 1
+
+
+OPERATIONS: list[Callable[[], Steps[Any]]] = [
+    lambda: members.heartbeat("x", {}, 20, within=0.2),
+    lambda: look.hurried(control.read_job(1), within=0.2),
+    lambda: iter_one(Call("jobs", "insert_one", ({},), within=0.2)),
+]
+
+
+def iter_one(call: Call) -> Steps[Any]:
+    return (yield call)
+
+
+def test_a_call_to_a_server_that_is_not_there_ends_within_its_limit() -> None:
+    with MongoClient[dict[str, Any]](f"mongodb://127.0.0.1:{free_port()}/?replicaSet=none") as mongo:
+        for operation in OPERATIONS:
+            begun = time.monotonic()
+            with pytest.raises(StoreUnavailable) as caught:
+                Store(mongo["none"]).run(operation())
+            assert time.monotonic() - begun < 3
+            assert "\n" not in str(caught.value)
+
+
+async def test_an_async_call_to_a_server_that_is_not_there_ends_within_its_limit() -> None:
+    uri = f"mongodb://127.0.0.1:{free_port()}/?replicaSet=none"
+    motor: Any = AsyncIOMotorClient(uri)
+    async with AsyncMongoClient[dict[str, Any]](uri) as mongo:
+        for source in (mongo["none"], motor["none"]):
+            begun = time.monotonic()
+            tries: list[Awaitable[Any]] = [AsyncStore(source).run(operation()) for operation in OPERATIONS]
+            for error in await asyncio.gather(*tries, return_exceptions=True):
+                assert isinstance(error, StoreUnavailable)
+            assert time.monotonic() - begun < 3
+    motor.close()

@@ -1,0 +1,180 @@
+"""(1) Insert: every job gets a number of its own, once, and what cannot be a job never arrives."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
+from tontine.job import Job
+from tontine.states import JobState
+from tontine.store import insert, look, number
+from tontine.store.call import Call, Steps, Store
+from tontine.store.insert import CHUNK, Wish
+
+WISH = Wish("shop.resize")
+
+
+def submit(store: Store, args: dict[str, Any] | None = None, **wish: Any) -> Job:
+    return store.run(insert.submit(Wish("shop.resize", **wish), args))
+
+
+def count(store: Store) -> int:
+    return int(store.database.jobs.count_documents({}))
+
+
+def test_numbers_are_unique_and_contiguous_whoever_inserts_at_once(store: Store) -> None:
+    sizes = [1, 7, 30, 2, 11, 50, 3, 1]
+    with ThreadPoolExecutor(len(sizes)) as pool:
+        batches = list(pool.map(lambda size: store.run(insert.submit_many(WISH, [None] * size)), sizes))
+    for jobs in batches:
+        seqs = [job.seq or 0 for job in jobs]
+        assert seqs == list(range(seqs[0], seqs[0] + len(jobs))), "one batch has neighbouring numbers"
+    assert sorted(job["seq"] for job in store.database.jobs.find()) == list(range(1, sum(sizes) + 1))
+
+
+def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:
+    job = submit(store, {"image": "a.png"})
+    document = store.database.jobs.find_one()
+    at = document.pop("created_at")
+    assert document == {
+        "_id": job.id,
+        "seq": 1,
+        "task": "shop.resize",
+        "args": {"image": "a.png"},
+        "state": "queued",
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+    }
+    assert job.created_at == at
+    assert not job.existed
+
+
+def test_the_time_of_insertion_is_the_servers(store: Store) -> None:
+    before = store.run(look.now())
+    job = submit(store)
+    assert job.created_at is not None
+    assert before <= job.created_at <= store.run(look.now())
+
+
+def test_wishes_become_fields(store: Store) -> None:
+    at = datetime(2040, 1, 1, tzinfo=UTC)
+    submit(store, priority=5, key="k", max_attempts=2, timeout=1.5, run_at=at)
+    document = store.database.jobs.find_one()
+    assert {name: document[name] for name in ("priority", "key", "max_attempts", "timeout", "run_at")} == {
+        "priority": 5,
+        "key": "k",
+        "max_attempts": 2,
+        "timeout": 1.5,
+        "run_at": at,
+    }
+
+
+def test_a_delay_counts_from_the_servers_time(store: Store) -> None:
+    job = submit(store, delay=90.0)
+    assert job.run_at is not None
+    assert job.created_at is not None
+    assert job.run_at - job.created_at == timedelta(seconds=90)
+
+
+def test_a_key_that_an_unfinished_job_has_gives_that_job(store: Store) -> None:
+    first = submit(store, {"a": 1}, key="k")
+    for state in ("queued", "working"):
+        store.database.jobs.update_one({"seq": first.seq}, {"$set": {"state": state}})
+        again = submit(store, {"a": 2}, key="k")
+        assert (again.id, again.seq, again.args, again.existed) == (first.id, first.seq, {"a": 1}, True)
+    assert count(store) == 1
+
+
+def test_a_key_is_free_again_when_its_job_has_ended(store: Store) -> None:
+    ids = {submit(store, key="k").id}
+    for state in ("done", "failed", "cancelled"):
+        store.database.jobs.update_many({}, {"$set": {"state": state}})
+        again = submit(store, key="k")
+        assert not again.existed
+        ids.add(again.id)
+    assert len(ids) == count(store) == 4
+
+
+def test_of_many_with_one_key_at_once_only_one_is_added(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        jobs = list(pool.map(lambda _: submit(store, key="k"), range(8)))
+    assert count(store) == 1
+    assert len({job.id for job in jobs}) == 1
+    assert [job.existed for job in jobs].count(False) == 1
+
+
+def test_many_jobs_go_in_chunks_and_progress_hears_of_each(store: Store) -> None:
+    heard: list[int] = []
+    arguments = ({"n": place} for place in range(2 * CHUNK + 5))
+    jobs = store.run(insert.submit_many(WISH, arguments, progress=heard.append))
+    assert heard == [CHUNK, 2 * CHUNK, 2 * CHUNK + 5]
+    assert [job.args["n"] for job in jobs] == list(range(2 * CHUNK + 5))
+    assert [job.seq for job in jobs] == list(range(1, 2 * CHUNK + 6))
+    assert count(store) == 2 * CHUNK + 5
+
+
+def test_no_arguments_are_no_jobs(store: Store) -> None:
+    assert store.run(insert.submit_many(WISH, [])) == []
+    assert store.database.cluster.find_one({"_id": "counter"}) is None
+
+
+def test_a_refused_wish_inserts_nothing(store: Store) -> None:
+    refused: list[dict[str, Any]] = [
+        {"task": ""},
+        {"task": 5},
+        {"priority": 1.5},
+        {"priority": 2**70},
+        {"max_attempts": 0},
+        {"timeout": -1.0},
+        {"key": ""},
+        {"delay": -1.0},
+        {"delay": 1.0, "run_at": datetime(2040, 1, 1, tzinfo=UTC)},
+    ]
+    for wish in refused:
+        with pytest.raises(ConfigError):
+            store.run(insert.submit(Wish(**({"task": "shop.resize"} | wish)), {}))
+    assert count(store) == 0
+
+
+def test_one_bad_arguments_among_good_ones_insert_nothing(store: Store) -> None:
+    bad: Any
+    for bad in (["a list"], {"x": object()}, {1: "a"}, {"x": 2**64}, {"a\0b": 1}):
+        with pytest.raises(ConfigError):
+            store.run(insert.submit_many(WISH, [{"x": 1}, bad, {"x": 2}]))
+    with pytest.raises(TooLarge):
+        store.run(insert.submit_many(WISH, [{"x": 1}, {"x": "y" * (17 * 1024 * 1024)}]))
+    assert count(store) == 0
+
+
+def test_a_batch_that_breaks_off_tells_how_many_are_in(store: Store) -> None:
+    arguments: list[dict[str, Any]] = [*[{"x": 1}] * CHUNK, {"x": object()}]
+    with pytest.raises(SubmitInterrupted) as caught:
+        store.run(insert.submit_many(WISH, arguments))
+    assert (caught.value.inserted, caught.value.unknown) == (CHUNK, 0)
+    assert count(store) == CHUNK
+
+
+def test_repeating_an_insert_adds_nothing(store: Store) -> None:
+    block = store.run(number.take(3))
+    documents = [{"_id": f"id-{seq}", "seq": seq, **WISH.document(None, block.at)} for seq in block]
+
+    def insert_them() -> Steps[Any]:
+        return (yield Call("jobs", "insert_many", (documents,), {"ordered": False}))
+
+    store.run(insert_them())
+    with pytest.raises(BulkRefused) as caught:
+        store.run(insert_them())
+    assert caught.value.refused == dict.fromkeys(range(3), ("_id",))
+    assert store.run(insert._insert(documents)) == {}, "an _id that is there already is ours"
+    assert count(store) == 3
+
+
+def test_a_job_that_is_not_there_yet_counts_as_queued(store: Store) -> None:
+    submit(store)
+    store.database.jobs.insert_one({"task": "shop.resize"})
+    assert store.run(look.count_states())[JobState.QUEUED] == 2

@@ -1,0 +1,187 @@
+"""(2) Number: documents of any driver become jobs in the order of their arrival, or fail with a reason."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
+from bson.datetime_ms import DatetimeMS
+
+from tontine.store import claim, insert, look, number
+from tontine.store.call import Store
+from tontine.store.insert import Wish
+
+ANY_IDS: list[Any] = [
+    "text",
+    5,
+    ObjectId("ffffffffffffffffffffffff"),
+    -1.5,
+    {"nested": {"b": 1, "a": 2}},
+    Int64(2**40),
+    datetime(2030, 1, 1, tzinfo=UTC),
+    None,
+    True,
+    Binary(b"\x00\xff", 0),
+    ObjectId("000000000000000000000000"),
+    Decimal128("1.10"),
+    MinKey(),
+    Timestamp(1, 2),
+    "",
+    MaxKey(),
+    Binary.from_uuid(UUID(int=7)),
+    Code("f()"),
+    float("nan"),
+    DatetimeMS(2**60),
+    0,
+]
+
+
+def number_all(store: Store) -> int:
+    return store.run(number.give_numbers(store.run(number.find_raw())))
+
+
+def jobs(store: Store) -> list[dict[str, Any]]:
+    return list(store.database.jobs.find().sort("seq"))
+
+
+def test_a_block_is_nobody_elses(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        blocks = list(pool.map(lambda count: store.run(number.take(count)), [1, 5, 2, 9, 3, 1, 4, 7]))
+    assert sorted(seq for block in blocks for seq in block) == list(range(1, 33))
+
+
+def test_raw_jobs_are_numbered_in_the_order_of_their_arrival_whatever_their_ids(store: Store) -> None:
+    for place, one in enumerate(ANY_IDS):
+        store.database.jobs.insert_one({"_id": one, "task": "shop.resize", "args": {"place": place}})
+    assert number_all(store) == len(ANY_IDS)
+    assert [job["args"]["place"] for job in jobs_in_order(store)] == list(range(len(ANY_IDS)))
+    assert [job["seq"] for job in jobs_in_order(store)] == list(range(1, len(ANY_IDS) + 1))
+    assert store.run(number.find_raw()) == []
+
+
+def jobs_in_order(store: Store) -> list[dict[str, Any]]:
+    # pymongo's defaults cannot decode a date beyond the year 9999, which is one of the ids.
+    return list(store.database.jobs.find({}, {"_id": 0}).sort("seq"))
+
+
+def test_the_order_of_arrival_holds_beyond_one_round(store: Store) -> None:
+    store.database.jobs.insert_many({"_id": -place, "task": "t.t", "args": {"n": place}} for place in range(25))
+    while raw := store.run(number.find_raw(limit=10)):
+        store.run(number.give_numbers(raw))
+    assert [job["args"]["n"] for job in jobs(store)] == list(range(25))
+
+
+def test_what_claims_rely_on_is_filled_in(store: Store) -> None:
+    store.database.jobs.insert_one({"_id": 1, "task": "shop.resize"})
+    before = store.run(look.now())
+    number_all(store)
+    (job,) = jobs(store)
+    assert before <= job.pop("created_at") <= store.run(look.now())
+    assert job == {
+        "_id": 1,
+        "task": "shop.resize",
+        "seq": 1,
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        "state": "queued",
+        "args": {},
+    }
+    assert store.run(claim.claim("x", [1], 0)) == {1}
+
+
+def test_what_the_producer_said_is_kept_but_for_the_counts(store: Store) -> None:
+    wish = {"args": {"$weird": {"a.b": "$c"}}, "priority": 3, "key": "k", "timeout": 2.5, "max_attempts": 2, "own": [1]}
+    store.database.jobs.insert_one({"task": "t.t", "attempt": 9, "fails": "x", "lost": 7, "state": "queued"} | wish)
+    number_all(store)
+    (job,) = jobs(store)
+    assert {name: job[name] for name in wish} == wish
+    assert (job["attempt"], job["fails"], job["lost"], job["state"]) == (0, 0, 0, "queued")
+
+
+def test_nulls_mean_the_defaults(store: Store) -> None:
+    names = ("state", "run_at", "priority", "max_attempts", "timeout")
+    store.database.jobs.insert_one({"task": "t.t"} | dict.fromkeys(names))
+    number_all(store)
+    (job,) = jobs(store)
+    assert job["state"] == "queued"
+    assert "run_at" not in job
+    assert [raw["seq"] for raw in store.run(claim.find_fresh([1], ["t.t"]))] == [1]
+
+
+def test_a_raw_job_may_be_postponed(store: Store) -> None:
+    later = datetime(2040, 1, 1, tzinfo=UTC)
+    store.database.jobs.insert_one({"task": "t.t", "run_at": later})
+    number_all(store)
+    (job,) = jobs(store)
+    assert (job["state"], job["run_at"]) == ("queued", later)
+    assert store.run(claim.find_fresh([1], ["t.t"])) == []
+
+
+def test_what_cannot_be_a_job_fails_with_the_reason(store: Store) -> None:
+    reasons: list[tuple[dict[str, Any], str]] = [
+        ({}, "no `task`"),
+        ({"task": 5}, "`task` must be a text"),
+        ({"task": "t.t", "args": [1]}, "`args` must be an object"),
+        ({"task": "t.t", "state": "done"}, "`state` must be absent"),
+        ({"task": "t.t", "run_at": "soon"}, "`run_at` must be a date"),
+        ({"task": "t.t", "run_at": DatetimeMS(2**60)}, "`run_at` must be a date"),
+        ({"task": "t.t", "priority": "high"}, "`priority` must be a whole number"),
+        ({"task": "t.t", "max_attempts": 0}, "`max_attempts` must be at least 1"),
+        ({"task": "t.t", "timeout": -1}, "`timeout` must be a number of seconds"),
+        ({"task": "t.t", "key": 5}, "`key` must be a text"),
+    ]
+    store.database.jobs.insert_many([document for document, _ in reasons])
+    number_all(store)
+    for job, (_, reason) in zip(store.database.jobs.find({}, {"run_at": 0}).sort("seq"), reasons, strict=True):
+        assert (job["state"], job["error"]["type"]) == ("failed", "InvalidJob")
+        assert reason in job["error"]["message"]
+        assert job["finished_at"] == job["created_at"]
+    assert store.run(number.find_raw()) == []
+
+
+def test_a_bad_document_does_not_hold_up_the_good_ones(store: Store) -> None:
+    store.database.jobs.insert_many([{"task": "t.t"}, {"task": None}, {"args": 1}, {"task": "t.t"}])
+    number_all(store)
+    assert [job["state"] for job in jobs(store)] == ["queued", "failed", "failed", "queued"]
+
+
+def test_two_numberers_at_once_give_one_number_to_each_job(store: Store) -> None:
+    store.database.jobs.insert_many({"_id": place, "task": "t.t"} for place in range(100))
+    raw = store.run(number.find_raw())
+    with ThreadPoolExecutor(4) as pool:
+        numbered = list(pool.map(lambda _: store.run(number.give_numbers(raw)), range(4)))
+    assert sum(numbered) == 100, "the filter lets one of them win each job"
+    seqs = [job["seq"] for job in jobs(store)]
+    assert len(set(seqs)) == 100
+    last = store.database.cluster.find_one({"_id": "counter"})["seq"]
+    assert max(seqs) <= last == 400, "the numbers of the others are holes"
+
+
+def test_a_late_numberer_changes_nothing(store: Store) -> None:
+    store.database.jobs.insert_one({"_id": 1, "task": "t.t"})
+    raw = store.run(number.find_raw())
+    store.run(number.give_numbers(raw))
+    store.run(claim.claim("x", [1], 0))
+    before = jobs(store)
+    assert store.run(number.give_numbers(raw)) == 0
+    assert jobs(store) == before
+
+
+def test_of_two_raw_jobs_with_one_key_the_later_fails(store: Store) -> None:
+    store.database.jobs.insert_many([{"task": "t.t", "key": "k", "args": {"n": place}} for place in range(3)])
+    number_all(store)
+    first, *later = jobs(store)
+    assert (first["args"]["n"], first["state"]) == (0, "queued")
+    assert {job["state"] for job in later} == {"failed"}
+    assert all("an unfinished job has its key 'k' already" in job["error"]["message"] for job in later)
+
+
+def test_a_raw_job_with_the_key_of_an_unfinished_one_fails(store: Store) -> None:
+    store.run(insert.submit(Wish("t.t", key="k"), {}))
+    store.database.jobs.insert_many([{"task": "t.t", "key": "k"}, {"task": "t.t", "key": "other"}])
+    assert number_all(store) == 2
+    assert [job["state"] for job in jobs(store)] == ["queued", "failed", "queued"]

@@ -1,0 +1,86 @@
+"""The memory between a master and its workers: what one writes the other sees, without a message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tontine_node.board import Board, Running
+
+PROCESSES, SLOTS = 3, 2
+
+
+@pytest.fixture
+def master() -> Iterator[Board]:
+    board = Board.create(PROCESSES, SLOTS)
+    yield board
+    board.close()
+
+
+@pytest.fixture
+def worker(master: Board) -> Iterator[Board]:
+    """The same memory, opened as a worker opens it: by the number of the file."""
+    board = Board(os.dup(master.fd), SLOTS, PROCESSES * SLOTS)
+    yield board
+    board.close()
+
+
+def test_a_new_board_shows_no_lease_and_nothing_running(master: Board) -> None:
+    assert master.deadline == 0.0
+    assert [list(master.running(index)) for index in range(PROCESSES)] == [[], [], []]
+
+
+def test_a_worker_sees_each_deadline_of_its_master(master: Board, worker: Board) -> None:
+    for until in (1.5, 1e9, 0.0, 123456.789):
+        master.deadline = until
+        assert worker.deadline == until
+
+
+def test_a_master_sees_what_a_worker_runs_and_since_when(master: Board, worker: Board) -> None:
+    worker.started(1, 0, 2**62, 10.5)
+    worker.started(1, 1, 7, 11.25)
+    assert list(master.running(1)) == [Running(2**62, 10.5), Running(7, 11.25)]
+    assert list(master.running(0)) == []
+    assert list(master.running(2)) == []
+
+
+def test_what_has_ended_is_not_running(master: Board, worker: Board) -> None:
+    worker.started(1, 0, 5, 1.0)
+    worker.started(1, 1, 6, 2.0)
+    worker.ended(1, 0)
+    assert list(master.running(1)) == [Running(6, 2.0)]
+    worker.started(1, 0, 8, 3.0)
+    worker.ended(1, 1)
+    assert list(master.running(1)) == [Running(8, 3.0)]
+
+
+def test_what_a_worker_ran_outlives_it(master: Board) -> None:
+    worker = Board(os.dup(master.fd), SLOTS, PROCESSES * SLOTS)
+    worker.started(2, 1, 99, 1.0)
+    worker.close()
+    assert list(master.running(2)) == [Running(99, 1.0)]
+
+
+def test_clearing_a_worker_leaves_the_others(master: Board, worker: Board) -> None:
+    for index in range(PROCESSES):
+        for slot in range(SLOTS):
+            worker.started(index, slot, 10 * index + slot + 1, 1.0)
+    worker.deadline = 9.0
+    master.clear(1)
+    assert [len(list(worker.running(index))) for index in range(PROCESSES)] == [2, 0, 2]
+    assert worker.deadline == 9.0
+
+
+def test_two_masters_have_boards_of_their_own(master: Board) -> None:
+    other = Board.create(PROCESSES, SLOTS)
+    other.deadline = 5.0
+    other.started(0, 0, 1, 1.0)
+    assert master.deadline == 0.0
+    assert list(master.running(0)) == []
+    other.close()
+
+
+def test_the_board_has_no_name_that_could_be_left_behind(master: Board) -> None:
+    assert os.fstat(master.fd).st_nlink == 0

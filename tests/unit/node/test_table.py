@@ -1,0 +1,73 @@
+"""The local table: the only licence to run a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tontine_node.table import Entry, Status, Table
+
+
+def entry(seq: int, attempt: int = 1, status: Status = Status.PENDING) -> Entry:
+    return Entry(
+        seq, attempt, "t.t", b"", fails=0, lost=0, priority=0, timeout=None, max_attempts=None, since=0.0, status=status
+    )
+
+
+@pytest.fixture
+def table() -> Table:
+    table = Table()
+    for seq, status in enumerate(Status, start=1):
+        table.enter(entry(seq, attempt=2, status=status))
+    return table
+
+
+def test_an_entry_starts_as_pending() -> None:
+    assert Entry(1, 1, "t.t", b"", 0, 0, 0, None, None, 0.0).status is Status.PENDING
+
+
+def test_every_status_is_a_licence_pending_included(table: Table) -> None:
+    assert all(table.licensed(entry.seq, 2) for entry in table)
+    assert {entry.status for entry in table} == set(Status)
+
+
+def test_another_attempt_is_not_licensed(table: Table) -> None:
+    assert not any(table.licensed(entry.seq, attempt) for entry in table for attempt in (1, 3))
+    assert not table.licensed(99, 2)
+
+
+def test_a_dropped_job_is_not_licensed_and_dropping_it_again_is_harmless(table: Table) -> None:
+    for _ in range(2):
+        table.drop(3)
+        assert 3 not in table
+        assert not table.licensed(3, 2)
+    assert len(table) == len(Status) - 1
+
+
+def test_a_new_attempt_takes_the_place_of_the_old_one(table: Table) -> None:
+    table.enter(entry(1, attempt=5))
+    assert table.licensed(1, 5)
+    assert not table.licensed(1, 2)
+    assert len(table) == len(Status)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_entries_are_found_by_their_status(table: Table, status: Status) -> None:
+    (found,) = table.having(status)
+    assert found is table.get(found.seq)
+    found.status = Status.RESULT if status is not Status.RESULT else Status.HELD
+    assert table.having(status) == []
+
+
+def test_the_table_can_change_while_it_is_walked(table: Table) -> None:
+    for one in table:
+        table.drop(one.seq)
+        table.enter(entry(one.seq + 100))
+    assert sorted(one.seq for one in table) == [seq + 100 for seq in range(1, len(Status) + 1)]
+
+
+def test_a_cleared_table_licenses_nothing(table: Table) -> None:
+    table.clear()
+    assert len(table) == 0
+    assert list(table) == []
+    assert table.get(1) is None
+    assert not table.licensed(1, 2)

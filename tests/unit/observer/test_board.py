@@ -1,0 +1,141 @@
+"""The board from made-up snapshots: what it shows, what it cleans, and when it raises an alert."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from bson import ObjectId
+
+from tontine.cli.output import json_text
+from tontine.roster import Roster
+from tontine_observer.board import Pulse, Snapshot, draw
+from tontine_observer.once import document
+
+NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def node(name: str, state: str = "working", **more: Any) -> dict[str, Any]:
+    record = {
+        "_id": f"{name}-1",
+        "name": name,
+        "state": state,
+        "desired": "running",
+        "beat": 10,
+        "tick": 100,
+        "lease": 20.0,
+        "lease_until": NOW + timedelta(seconds=19),
+        "share": {"epoch": 3, "rank": 0, "size": 1},
+        "slots": 4,
+        "running": 1,
+        "metrics": {"done": 5, "failed": 1},
+        "host": "web-1",
+        "pid": 7,
+        "version": "0.1.0",
+        "now": NOW,
+    }
+    return record | more
+
+
+def snapshot(*nodes: dict[str, Any], members: tuple[str, ...] | None = None, **more: Any) -> Snapshot:
+    ids = tuple(one["_id"] for one in nodes if one["state"] != "dead") if members is None else members
+    facts: dict[str, Any] = {"seq": 9, "counts": {"queued": 0, "done": 9}}
+    return Snapshot(at=NOW, nodes=nodes, roster=Roster(3, ids), **(facts | more))
+
+
+def kinds(taken: Snapshot, still: set[str] | None = None) -> list[str]:
+    return [alert.kind for alert in draw(taken, still or set()).alerts]
+
+
+def test_a_working_node_is_shown_and_raises_no_alert() -> None:
+    board = draw(snapshot(node("ada")))
+    (row,) = board.nodes
+    assert (row.name, row.state, row.running, row.slots, row.done, row.beat_age) == ("ada", "working", 1, 4, 5, 1.0)
+    assert board.is_healthy
+
+
+def test_a_dead_member_raises_an_alert_whether_or_not_its_record_is_left() -> None:
+    assert kinds(snapshot(node("ada"), members=("ada-1", "gone-1"))) == ["dead-member"]
+    assert kinds(snapshot(node("bea", "dead"), members=("bea-1",))) == ["dead-member"]
+
+
+def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None:
+    late = NOW - timedelta(seconds=2)
+    assert kinds(snapshot(node("ada", lease_until=late))) == ["lease-over"]
+    assert kinds(snapshot(node("ada", "dead", lease_until=late), members=())) == []
+
+
+def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
+    pulse = Pulse()
+    assert pulse.note([node("ada", beat=10)]) == set()
+    assert pulse.note([node("ada", beat=11)]) == set()
+    assert pulse.note([node("ada", beat=13)]) == {"ada-1"}
+    assert pulse.note([node("ada", beat=14, tick=101)]) == set()
+    assert kinds(snapshot(node("ada")), {"ada-1"}) == ["standing-still"]
+
+
+def test_a_node_that_does_not_beat_is_not_said_to_stand_still() -> None:
+    pulse = Pulse()
+    pulse.note([node("ada")])
+    assert pulse.note([node("ada")]) == set()
+
+
+def test_queued_jobs_that_nobody_can_run_raise_an_alert() -> None:
+    assert kinds(snapshot(counts={"queued": 2})) == ["no-member"]
+    assert kinds(snapshot(node("ada"), unknown={"a.b": 3}, counts={"queued": 3})) == ["unknown-task"]
+
+
+def test_unnumbered_jobs_raise_an_alert_when_they_are_old_or_nobody_is_there() -> None:
+    old, new = ObjectId.from_datetime(NOW - timedelta(minutes=1)), ObjectId.from_datetime(NOW)
+    assert kinds(snapshot(node("ada"), unnumbered=[new])) == []
+    assert kinds(snapshot(node("ada"), unnumbered=[old])) == ["unnumbered"]
+    assert kinds(snapshot(unnumbered=["mine"])) == ["unnumbered"]
+
+
+def test_text_from_the_store_is_cleaned_on_its_way_in() -> None:
+    evil = "\x1b[31mred\u202e\n[bold]"
+    board = draw(
+        snapshot(
+            node(evil, evil, host=evil),
+            unknown={evil: 1},
+            events=[{"kind": "demo", "text": evil, "at": NOW}, {"kind": evil, "at": "never"}],
+        )
+    )
+    shown = repr(board)
+    assert all(character not in shown for character in "\x1b\u202e\n")
+    assert board.nodes[0].name == "\\e[31mred\\u202e\\n[bold]"
+
+
+def test_records_of_any_shape_are_shown() -> None:
+    board = draw(snapshot({"_id": 5, "state": "odd"}, node("ada", share=7, metrics=[], lease=None, lease_until="soon")))
+    assert [row.name for row in board.nodes] == ["5", "ada"]
+
+
+def test_the_long_dead_are_left_out() -> None:
+    old = node("old", "dead", died_at=NOW - timedelta(hours=1))
+    new = node("new", "dead", died_at=NOW - timedelta(seconds=5), death="lease expired")
+    (row,) = draw(snapshot(old, new)).nodes
+    assert row.note == "5.0 s ago: lease expired"
+
+
+def test_events_are_told_and_the_daily_ones_left_out() -> None:
+    events = [
+        {"kind": "node", "node": "ada-1", "from": "waiting", "to": "working", "at": NOW},
+        {"kind": "node", "node": "ada-1", "to": "dead", "why": "lease expired", "at": NOW},
+        {"kind": "roster", "epoch": 4, "members": ["bea-1"], "why": "bea joined", "at": NOW},
+    ]
+    told = [text for _, text in draw(snapshot(node("ada"), events=events)).events]
+    assert told == ["ada  dead  (lease expired)", "epoch 4, 1 member  bea joined"]
+
+
+def test_the_document_for_programs_has_a_schema_and_stable_keys() -> None:
+    written = orjson.loads(json_text(document(draw(snapshot(node("ada"))), "prod")))
+    assert written["schema"] == 1
+    assert written["healthy"] is True
+    assert written["nodes"][0]["_id"] == "ada-1"
+    assert written["nodes"][0]["share"] == {"epoch": 3, "rank": 0, "size": 1}
+    assert list(written) == [
+        *("schema", "at", "database", "healthy", "epoch", "members", "seq", "counts", "backlog"),
+        *("unnumbered", "nodes", "alerts"),
+    ]
