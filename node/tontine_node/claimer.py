@@ -144,9 +144,12 @@ class Claimer:
         free, now = self._supervisor.free_slots(), self._clock.now()
         if free <= 0 or now - self._low_at < SIEVE_EVERY:
             return 0
-        claimed = await self._claim(await self._store.run(claim.find_ranked(sweep.share, self.tasks, free, low=True)))
-        self._low_at = now if not claimed else float("-inf")
-        return claimed
+        self._low_at = now
+        low = await self._store.run(claim.find_ranked(sweep.share, self.tasks, free, low=True))
+        if low:
+            self._looked_at = self._low_at = float("-inf")
+            await self._look_around(True)
+        return await self._claim(low) if self.sweep is sweep and sweep.is_exhausted else 0
 
     async def _look_around(self, hurry: bool) -> None:
         """Read roster and counter, when it is time to or the sweep has come to its end."""

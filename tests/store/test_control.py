@@ -100,18 +100,10 @@ def test_a_late_result_of_an_earlier_life_is_refused(store: Store) -> None:
     assert job(store, seq) == before
 
 
-def test_retrying_twice_is_retrying_once(store: Store) -> None:
-    seq = bring(store, JobState.FAILED)
-    store.run(control.retry(seq))
-    once = job(store, seq)
-    again, was_final = store.run(control.retry(seq))
-    assert (again.state, was_final) == (JobState.QUEUED, False)
-    assert job(store, seq) == once
-
-
-def test_an_unfinished_job_is_not_retried(store: Store) -> None:
-    for state in (JobState.QUEUED, JobState.WORKING):
-        seq = bring(store, state)
+def test_an_unfinished_job_is_not_retried_so_twice_is_once(store: Store) -> None:
+    retried = bring(store, JobState.FAILED)
+    store.run(control.retry(retried))
+    for seq in (retried, bring(store, JobState.QUEUED), bring(store, JobState.WORKING)):
         before = job(store, seq)
         assert store.run(control.retry(seq))[1] is False
         assert job(store, seq) == before

@@ -10,7 +10,6 @@ import pytest
 
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.job import Job
-from tontine.states import JobState
 from tontine.store import insert, look, number
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
@@ -37,9 +36,11 @@ def test_numbers_are_unique_and_contiguous_whoever_inserts_at_once(store: Store)
 
 
 def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:
+    before = store.run(look.now())
     job = submit(store, {"image": "a.png"})
     document = store.database.jobs.find_one()
     at = document.pop("created_at")
+    assert before <= at <= store.run(look.now()), "the server's time"
     assert document == {
         "_id": job.id,
         "seq": 1,
@@ -54,13 +55,6 @@ def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:
     assert not job.existed
 
 
-def test_the_time_of_insertion_is_the_servers(store: Store) -> None:
-    before = store.run(look.now())
-    job = submit(store)
-    assert job.created_at is not None
-    assert before <= job.created_at <= store.run(look.now())
-
-
 def test_wishes_become_fields(store: Store) -> None:
     at = datetime(2040, 1, 1, tzinfo=UTC)
     submit(store, priority=5, key="k", max_attempts=2, timeout=1.5, run_at=at)
@@ -72,13 +66,10 @@ def test_wishes_become_fields(store: Store) -> None:
         "timeout": 1.5,
         "run_at": at,
     }
-
-
-def test_a_delay_counts_from_the_servers_time(store: Store) -> None:
-    job = submit(store, delay=90.0)
-    assert job.run_at is not None
-    assert job.created_at is not None
-    assert job.run_at - job.created_at == timedelta(seconds=90)
+    delayed = submit(store, delay=90.0)
+    assert delayed.run_at is not None
+    assert delayed.created_at is not None
+    assert delayed.run_at - delayed.created_at == timedelta(seconds=90)
 
 
 def test_a_key_that_an_unfinished_job_has_gives_that_job(store: Store) -> None:
@@ -109,6 +100,7 @@ def test_of_many_with_one_key_at_once_only_one_is_added(store: Store) -> None:
 
 
 def test_many_jobs_go_in_chunks_and_progress_hears_of_each(store: Store) -> None:
+    assert store.run(insert.submit_many(WISH, [])) == []
     heard: list[int] = []
     arguments = ({"n": place} for place in range(2 * CHUNK + 5))
     jobs = store.run(insert.submit_many(WISH, arguments, progress=heard.append))
@@ -116,11 +108,6 @@ def test_many_jobs_go_in_chunks_and_progress_hears_of_each(store: Store) -> None
     assert [job.args["n"] for job in jobs] == list(range(2 * CHUNK + 5))
     assert [job.seq for job in jobs] == list(range(1, 2 * CHUNK + 6))
     assert count(store) == 2 * CHUNK + 5
-
-
-def test_no_arguments_are_no_jobs(store: Store) -> None:
-    assert store.run(insert.submit_many(WISH, [])) == []
-    assert store.database.cluster.find_one({"_id": "counter"}) is None
 
 
 def test_a_refused_wish_inserts_nothing(store: Store) -> None:
@@ -172,9 +159,3 @@ def test_repeating_an_insert_adds_nothing(store: Store) -> None:
     assert caught.value.refused == dict.fromkeys(range(3), ("_id",))
     assert store.run(insert._insert(documents)) == {}, "an _id that is there already is ours"
     assert count(store) == 3
-
-
-def test_a_job_that_is_not_there_yet_counts_as_queued(store: Store) -> None:
-    submit(store)
-    store.database.jobs.insert_one({"task": "shop.resize"})
-    assert store.run(look.count_states())[JobState.QUEUED] == 2

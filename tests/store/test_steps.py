@@ -8,6 +8,7 @@ from typing import Any
 import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
+from pymongo import MongoClient
 
 from tontine.errors import BulkRefused, ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
 from tontine.roster import Roster
@@ -72,6 +73,12 @@ class Forgetful(Store):
         return answer
 
 
+@pytest.fixture
+def bare(mongo_client: MongoClient[dict[str, object]], database: str) -> Store:
+    """A store without any collections: enough for what is not about jobs."""
+    return Store(mongo_client[database])
+
+
 def hold(store: Store, count: int = 1) -> list[int]:
     seqs = [job.seq or 0 for job in store.run(insert.submit_many(Wish("t.t"), [None] * count))]
     store.run(claim.claim("x", seqs, 0))
@@ -82,7 +89,7 @@ def states(store: Store) -> list[str]:
     return [job["state"] for job in store.database.jobs.find().sort("seq")]
 
 
-def test_an_error_is_thrown_into_the_operation_where_it_waits(store: Store) -> None:
+def test_an_error_is_thrown_into_the_operation_where_it_waits(bare: Store) -> None:
     def operation() -> Steps[str]:
         try:
             yield Call("", "command", ({"noSuchCommand": 1},))
@@ -91,9 +98,9 @@ def test_an_error_is_thrown_into_the_operation_where_it_waits(store: Store) -> N
             return f"went on after: {error}"
         return "not reached"
 
-    assert "went on after: MongoDB answered: no such command" in store.run(operation())
+    assert "went on after: MongoDB answered: no such command" in bare.run(operation())
     with pytest.raises(StoreError):
-        store.run(one(Call("", "command", ({"noSuchCommand": 1},))))
+        bare.run(one(Call("", "command", ({"noSuchCommand": 1},))))
 
 
 async def test_both_drivers_treat_an_operation_alike(async_store: AsyncStore, store: Store) -> None:
@@ -110,22 +117,22 @@ async def test_both_drivers_treat_an_operation_alike(async_store: AsyncStore, st
     assert store.run(operation()) == ({"_id": 1, "x": 1}, "_id")
 
 
-def test_an_error_of_the_program_is_not_swallowed(store: Store) -> None:
+def test_an_error_of_the_program_is_not_swallowed(bare: Store) -> None:
     with pytest.raises(TypeError):
-        store.run(one(Call("jobs", "no_such_method")))
+        bare.run(one(Call("jobs", "no_such_method")))
     with pytest.raises(ConfigError, match="MongoDB cannot store this"):
-        store.run(one(Call("jobs", "insert_one", ({"x": object()},))))
+        bare.run(one(Call("jobs", "insert_one", ({"x": object()},))))
 
 
-def test_only_what_may_be_repeated_is_repeated(store: Store) -> None:
-    careful = Forgetful(store.database, losses=1)
+def test_only_what_may_be_repeated_is_repeated(bare: Store) -> None:
+    careful = Forgetful(bare.database, losses=1)
     with pytest.raises(StoreUnavailable):
         careful.run(one(PING))
     assert careful.made == ["command"]
-    patient = Forgetful(store.database, losses=2)
+    patient = Forgetful(bare.database, losses=2)
     assert patient.run(one(Call("", "command", ({"ping": 1},), repeats=True)))["ok"] == 1
     assert patient.made == ["command"] * 3
-    hopeless = Forgetful(store.database, losses=99)
+    hopeless = Forgetful(bare.database, losses=99)
     with pytest.raises(StoreUnavailable):
         hopeless.run(one(Call("", "command", ({"ping": 1},), repeats=True)))
     assert len(hopeless.made) == 4
@@ -220,13 +227,13 @@ def test_a_node_born_between_the_reads_of_a_repair_keeps_its_jobs(store: Store) 
     assert states(store) == ["working"]
 
 
-def test_a_delayed_roster_write_loses_to_the_one_that_overtook_it(store: Store) -> None:
-    seen = store.run(members.read_roster())
-    joining = ByHand(store, members.replace_roster(seen, seen.joined_by("slow")))
-    store.run(members.replace_roster(seen, seen.joined_by("quick")))
+def test_a_delayed_roster_write_loses_to_the_one_that_overtook_it(bare: Store) -> None:
+    seen = bare.run(members.read_roster())
+    joining = ByHand(bare, members.replace_roster(seen, seen.joined_by("slow")))
+    bare.run(members.replace_roster(seen, seen.joined_by("quick")))
     joining.go_on()
     assert joining.result is False
-    assert store.run(members.read_roster()) == Roster(1, ("quick",))
+    assert bare.run(members.read_roster()) == Roster(1, ("quick",))
 
 
 def test_a_delayed_retry_of_an_operator_does_not_touch_the_next_life(store: Store) -> None:
@@ -241,8 +248,8 @@ def test_a_delayed_retry_of_an_operator_does_not_touch_the_next_life(store: Stor
     assert (states(store), store.database.jobs.find_one()["attempt"]) == (["done"], 2)
 
 
-def test_a_refused_bulk_tells_which_and_by_what(store: Store) -> None:
+def test_a_refused_bulk_tells_which_and_by_what(bare: Store) -> None:
     documents = [{"_id": 1}, {"_id": 1}, {"_id": 2}, {"_id": 2}]
     with pytest.raises(BulkRefused) as caught:
-        store.run(one(Call("jobs", "insert_many", (documents,), {"ordered": False})))
+        bare.run(one(Call("jobs", "insert_many", (documents,), {"ordered": False})))
     assert caught.value.refused == {1: ("_id",), 3: ("_id",)}

@@ -43,7 +43,8 @@ def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
     if job.priority > 0:
         return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **_DUE})]
     if job.run_at is not None:
-        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}})]
+        equals = {"run_at": job.run_at, "seq": {"$lt": job.seq}}  # such as those given back together
+        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
     due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
     if job.priority == 0:
         return [due, ("fresh", {**fresh, "seq": {"$lt": job.seq}})]

@@ -141,18 +141,15 @@ def find_unnumbered(limit: int) -> Steps[list[Any]]:
 
 def count_unknown(tasks: Sequence[str], limit: int) -> Steps[dict[str, int]]:
     """Queued, due jobs of other tasks than these, by task; the count stops at `limit`."""
-    counts: dict[str, int] = {}
-    fresh = {"state": JobState.QUEUED.value, "run_at": None, "task": {"$nin": list(tasks)}, "seq": {"$exists": True}}
-    due = {
-        "state": JobState.QUEUED.value,
-        "run_at": {"$type": "date"},
-        "$expr": {"$lte": ["$run_at", "$$NOW"]},
-        "task": {"$nin": list(tasks)},
-    }
-    for where in (fresh, due):
+    counts: Counter[str] = Counter()
+    queued = {"state": JobState.QUEUED.value, "task": {"$nin": list(tasks)}, "seq": {"$gte": 0}}
+    # One query for each index that holds queued jobs, so that none has to read all jobs.
+    fresh = queued | {"run_at": None, "priority": None}
+    ranked = queued | {"run_at": None, "priority": {"$type": "number"}}
+    due = queued | {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}}
+    for where in (fresh, ranked, due):
         found = yield find(JOBS, where, projection={"_id": 0, "task": 1}, limit=limit)
-        for job in found:
-            counts[str(job.get("task"))] = counts.get(str(job.get("task")), 0) + 1
+        counts.update(str(job.get("task")) for job in found)
     return counts
 
 
@@ -194,3 +191,12 @@ def count_held() -> Steps[dict[str, int]]:
     """How many jobs each node holds."""
     found = yield find(JOBS, {"state": JobState.WORKING.value, "node": {"$gt": ""}}, projection={"_id": 0, "node": 1})
     return Counter(str(job["node"]) for job in found)
+
+
+def count_unfinished(soon: float) -> Steps[int]:
+    """How many jobs are raw, claimed, or queued and due within `soon` seconds."""
+    due = {"$lte": [{"$ifNull": ["$run_at", "$$NOW"]}, {"$add": ["$$NOW", round(soon * 1000)]}]}
+    unfinished: dict[str, Any] = {
+        "$or": [{"seq": None}, {"state": JobState.WORKING.value}, {"state": JobState.QUEUED.value, "$expr": due}]
+    }
+    return int((yield Call(JOBS, "count_documents", (unfinished,), repeats=True)))

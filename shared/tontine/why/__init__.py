@@ -6,7 +6,8 @@ from ..states import FINAL, JobState
 from .ended import explain_ended, explain_missing
 from .evidence import Evidence, Finding, Trace
 from .held import explain_held
-from .queued import explain_queued, explain_unnumbered, second_look
+from .queued import explain_queued, second_look
+from .unnumbered import explain_unnumbered
 
 __all__ = ["Evidence", "Finding", "Trace", "explain", "second_look"]
 

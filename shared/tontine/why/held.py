@@ -11,6 +11,7 @@ from ..sighting import Sighting
 from ..states import Desired
 from .evidence import Evidence, Finding
 from .history import tell_history
+from .obstacle import START
 from .words import about, at, names
 
 
@@ -36,10 +37,8 @@ def _holder_dead(e: Evidence, job: Job, holder: Sighting | None) -> Finding:
     facts = f" ({holder.death or 'no reason on record'}, {at(holder.died_at, e.now)})" if holder else ""
     who = f"It is held by node {e.name_of(job.node)}, which is dead{facts}"
     if e.beating:
-        return Finding("holder-dead", f"{who}: {names(e.beating)} will give it back within a few seconds.")
-    return Finding(
-        "holder-dead", f"{who}, and no node is alive to give it back.", "start a node: `tontine node MODULE`"
-    )
+        return Finding("holder-dead", f"{who}: a live node will give it back within a few seconds.")
+    return Finding("holder-dead", f"{who}, and no node is alive to give it back.", START)
 
 
 def _holder_silent(e: Evidence, holder: Sighting) -> Finding:
@@ -49,7 +48,7 @@ def _holder_silent(e: Evidence, holder: Sighting) -> Finding:
         return Finding(
             "holder-silent",
             f"{silent}, and nobody else is there to inherit.",
-            "start a node: `tontine node MODULE`",
+            START,
         )
     wait = holder.buried_in(min(node.lease for node in others))
     return Finding(

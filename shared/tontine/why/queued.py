@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from datetime import datetime
 
 from ..job import Job
-from ..legible import count
+from ..legible import count, duration
 from ..sighting import Sighting
-from ..states import Desired, JobState, NodeState
+from ..states import Desired, JobState
 from .evidence import Evidence, Finding
 from .history import tell_history
-from .words import about, at, is_later, names
+from .obstacle import find_obstacle
+from .words import about, at, is_later, names, these
 
-_NUMBERED_WITHIN = 5.0
 _WAITS_UNNOTICED = 3.0
+_CLAIMED_WITHIN = 15.0
 _SECOND_LOOK_AT_MOST = 6.0
 
 
@@ -24,40 +24,12 @@ def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
     postponed = is_later(job.run_at, e.now)
     if postponed:
         yield _postponed(e, job)
-    obstacle = _nobody(e) or _no_task(e) or _nobody_able(e)
+    obstacle = find_obstacle(e)
     if obstacle:
         yield obstacle
     elif not postponed:
         yield from _about_owner(e)
     yield from tell_history(e, job)
-
-
-def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
-    """The findings for a job that some driver inserted and no node has numbered yet."""
-    if e.refusal:
-        yield Finding("will-be-refused", f"It cannot be a job: {e.refusal}.", "insert a corrected document")
-    elif e.key_holder:
-        yield Finding(
-            "key-taken",
-            f"Its key {job.key!r} is taken by {_label(e.key_holder)}, which is {e.key_holder.state.value}: "
-            "it will be refused.",
-            f"`tontine why {e.key_holder.seq}` tells about that one",
-        )
-    waited = (e.now - e.inserted_at).total_seconds() if e.inserted_at else 0.0
-    if not e.working:
-        yield Finding("unnumbered", "It has no number yet, and no node is there to give it one.", "")
-        yield _nobody(e) or Finding("no-node", "No node is a member of the roster.", _START)
-    elif waited > _NUMBERED_WITHIN:
-        yield Finding(
-            "unnumbered-long",
-            f"It has no number yet, although it was inserted {at(e.inserted_at, e.now)} and "
-            f"{names(e.working)} should have given it one.",
-            "`tontine doctor` tells whether a loop is stuck; the node's log tells why",
-        )
-    else:
-        yield Finding("unnumbered", "It has no number yet: nodes number new jobs within a second.")
-    if not e.refusal and e.live and (missing := _no_task(e)):
-        yield missing
 
 
 def second_look(e: Evidence) -> float:
@@ -72,14 +44,10 @@ def second_look(e: Evidence) -> float:
         or owner not in e.able
     ):
         return 0.0
-    since = max((one for one in (job.created_at, job.run_at) if isinstance(one, datetime)), default=e.now)
-    if not owner.free_slots or (e.now - since).total_seconds() < _WAITS_UNNOTICED:
+    if not owner.free_slots or _waited(e) < _WAITS_UNNOTICED:
         return 0.0
     wait = owner.heartbeat_every * 1.3
     return wait if wait <= _SECOND_LOOK_AT_MOST else 0.0
-
-
-_START = "start a node: `tontine node MODULE`"
 
 
 def _postponed(e: Evidence, job: Job) -> Finding:
@@ -87,68 +55,6 @@ def _postponed(e: Evidence, job: Job) -> Finding:
     return Finding(
         "not-due", f"{what} {at(job.run_at, e.now)}.", f"`tontine cancel {job.seq}` if it should not run at all"
     )
-
-
-def _nobody(e: Evidence) -> Finding | None:
-    """No node that could claim anything."""
-    if not e.live:
-        return Finding("no-node", "No node is alive.", _START)
-    if not e.beating:
-        oldest = min(node.beat_age or 0.0 for node in e.live)
-        return Finding(
-            "all-silent",
-            f"No node beats: the last heartbeat, of {names(e.live)}, was {oldest:.0f} s ago, and nobody else is there "
-            "to inherit.",
-            _START,
-        )
-    if e.working:
-        return None
-    paused = [node for node in e.beating if node.desired is Desired.PAUSED]
-    if paused:
-        return Finding(
-            "all-paused",
-            f"No node claims anything: {names(paused)} {'is' if len(paused) == 1 else 'are'} paused.",
-            f"`tontine resume {paused[0].name if len(paused) == 1 else '--all'}`",
-        )
-    starting = [node for node in e.beating if node.state is NodeState.INITIALIZING]
-    if starting:
-        return Finding("starting", f"Node {names(starting)} is still loading its modules.")
-    return Finding("roster-empty", f"The roster is empty: {names(e.beating)} beats but has not joined.", _DOCTOR)
-
-
-_DOCTOR = "`tontine doctor` checks the deployment"
-
-
-def _no_task(e: Evidence) -> Finding | None:
-    """No live node has the task."""
-    known = {task for node in e.live for task in node.tasks}
-    if e.task in known:
-        return None
-    near = difflib.get_close_matches(e.task, sorted(known), 3)
-    advice = f"is {' or '.join(near)} meant? " if near else ""
-    return Finding(
-        "unknown-task",
-        f"No live node has the task {e.task}: {names(e.live)} {'has' if len(e.live) == 1 else 'have'} "
-        f"{count(len(known), 'other task')}.",
-        f"{advice}start a node with its module, or `tontine cancel` it and submit the right one",
-    )
-
-
-def _nobody_able(e: Evidence) -> Finding | None:
-    """Some live node has the task, but none that claims."""
-    if any(node.id in e.roster for node in e.able):
-        return None
-    having = [node for node in e.live if e.task in node.tasks]
-    paused = [node for node in having if node.desired is Desired.PAUSED]
-    if paused:
-        return Finding(
-            "able-paused",
-            f"Of the live nodes only {names(having)} has the task {e.task}, and {names(paused)} is paused.",
-            f"`tontine resume {paused[0].name}`",
-        )
-    node = having[0]
-    state = "its beat stands still" if node.is_silent else f"it is {node.state.value} and no member of the roster"
-    return Finding("able-away", f"Of the live nodes only {names(having)} has the task {e.task}, and {state}.", _START)
 
 
 def _about_owner(e: Evidence) -> Iterator[Finding]:
@@ -169,9 +75,8 @@ def _about_owner(e: Evidence) -> Iterator[Finding]:
     elif e.task not in owner.tasks:
         yield Finding(
             "owner-lacks-task",
-            f"Its owner, node {name}, does not have the task {e.task}; {names(e.helpers)} has it and helps "
-            f"{'' if any(node.free_slots for node in e.helpers) else 'as soon as it has a free slot'}".rstrip()
-            + ".",
+            f"Its owner, node {name}, does not have the task {e.task}; "
+            f"{these(e.helpers, 'has it and helps', 'have it and help')} as soon as a slot is free.",
         )
     else:
         yield from _owner_works(e, owner)
@@ -210,7 +115,26 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
         )
         yield from _helpers(e)
     elif not e.ahead:
-        yield Finding("next", f"Nothing stands in its way: its owner, node {owner.name}, claims it within a second.")
+        yield _next(e, owner)
+
+
+def _next(e: Evidence, owner: Sighting) -> Finding:
+    waited = _waited(e)
+    if waited < _CLAIMED_WITHIN:
+        return Finding("next", f"Nothing stands in its way: its owner, node {owner.name}, claims it within a second.")
+    return Finding(
+        "unexplained",
+        f"It has been due for {duration(waited)}, and nothing seen here explains why its owner, node {owner.name}, "
+        "has not claimed it.",
+        f"`tontine doctor`, and the log of node {owner.name}",
+    )
+
+
+def _waited(e: Evidence) -> float:
+    """Seconds since the job could have been claimed."""
+    moments = (e.job.created_at, e.job.run_at) if e.job else ()
+    since = max((one for one in moments if isinstance(one, datetime)), default=e.now)
+    return (e.now - since).total_seconds()
 
 
 def _behind(e: Evidence, owner: Sighting) -> Finding:
@@ -223,10 +147,4 @@ def _behind(e: Evidence, owner: Sighting) -> Finding:
 def _helpers(e: Evidence) -> Iterator[Finding]:
     free = [node for node in e.helpers if node.free_slots]
     if free and e.owner and e.task in e.owner.tasks:
-        yield Finding(
-            "help", f"{names(free)} {'has' if len(free) == 1 else 'have'} free slots and may take it at any moment."
-        )
-
-
-def _label(job: Job) -> str:
-    return f"job {job.seq}" if job.seq is not None else f"the job {job.id}"
+        yield Finding("help", f"{these(free, 'has', 'have')} free slots and may take it at any moment.")

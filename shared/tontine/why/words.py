@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +39,11 @@ def names(nodes: Iterable[Sighting]) -> str:
     some = sorted(node.name for node in nodes)
     shown = some[:_NAMES_SHOWN] + ([f"{len(some) - _NAMES_SHOWN} more"] if len(some) > _NAMES_SHOWN else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def these(nodes: Sequence[Sighting], one: str, many: str) -> str:
+    """Nodes by name, and the verb that fits their number."""
+    return f"{names(nodes)} {one if len(nodes) == 1 else many}"
 
 
 def summary(error: JobError | None) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tontine_node import pipe
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=20),
@@ -69,23 +69,31 @@ async def received_async(stream: bytes, sizes: list[int]) -> list[tuple[pipe.Hea
     return frames
 
 
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
 @quick
-@given(FRAMES, SIZES)
-def test_every_frame_arrives_as_it_was_sent(frames: list[tuple[pipe.Head, list[bytes]]], sizes: list[int]) -> None:
+@given(frames=FRAMES, sizes=SIZES)
+def test_every_frame_arrives_as_it_was_sent(
+    runner: asyncio.Runner, frames: list[tuple[pipe.Head, list[bytes]]], sizes: list[int]
+) -> None:
     stream = b"".join(pipe.pack(head, bodies) for head, bodies in frames)
     expected = [(head, b"".join(bodies)) for head, bodies in frames]
     assert received(stream, sizes) == expected
-    assert asyncio.run(received_async(stream, sizes)) == expected
+    assert runner.run(received_async(stream, sizes)) == expected
 
 
 @quick
-@given(HEADS, BODIES, st.data())
-def test_half_a_frame_is_no_frame(head: pipe.Head, bodies: list[bytes], data: Any) -> None:
+@given(head=HEADS, bodies=BODIES, data=st.data())
+def test_half_a_frame_is_no_frame(runner: asyncio.Runner, head: pipe.Head, bodies: list[bytes], data: Any) -> None:
     whole = pipe.pack(head, bodies)
     stream = whole + whole[: data.draw(st.integers(0, len(whole) - 1))]
     expected = [(head, b"".join(bodies))]
     assert received(stream, [7]) == expected
-    assert asyncio.run(received_async(stream, [7])) == expected
+    assert runner.run(received_async(stream, [7])) == expected
 
 
 @quick

@@ -21,7 +21,7 @@ from tontine.module import Library
 from tontine_node.board import Board
 from tontine_node.worker import Worker, _ended, _with_time
 
-quick = settings(max_examples=100, deadline=None)
+quick = settings(max_examples=50, deadline=None)
 
 RESULTS = st.recursive(
     st.none()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tontine.job import TEXT_KEPT, Job, JobError, Progress, problem, utc
 from tontine.states import JobState
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),

@@ -1,0 +1,36 @@
+"""How an application tests its tasks: most of them inline, a few for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from shop_tasks import charge, resize
+
+from tontine import Reject, Retry
+from tontine.testing import Queue, run_task
+
+TASKS = str(Path(__file__).with_name("shop_tasks.py"))
+
+
+def test_resizing_reports_its_progress() -> None:
+    run = run_task(resize, image="a.png", width=400)
+    assert run.result == {"image": "a.png", "width": 400}
+    assert run.progress[-1] == (1.0, "400 pixels")
+
+
+def test_a_busy_bank_is_asked_again() -> None:
+    with pytest.raises(Retry):
+        run_task(charge, order=7, cents=100)
+    assert "charged 100 cents" in run_task(charge, order=7, cents=100, attempt=3).result
+    with pytest.raises(Reject):
+        run_task(charge, order=7, cents=0)
+
+
+def test_orders_are_charged_by_a_real_node(tontine_queue: Queue) -> None:
+    with tontine_queue.client() as client:
+        paid = client.submit("shop.charge", {"order": 1, "cents": 500})
+        free = client.submit("shop.charge", {"order": 2, "cents": 0})
+        tontine_queue.run_until_idle(TASKS)
+        assert client.get(paid.seq or 0).result == "order 1: charged 500 cents at attempt 3"
+        assert client.get(free.seq or 0).state == "failed"

@@ -1,0 +1,133 @@
+"""`tontine doctor` on real databases: healthy, damaged, and with a user who may not look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pymongo import MongoClient
+
+from tests.support.mongod import mongod, with_users
+from tontine.cli import tontine
+from tontine.store import census, checkup, members, schema
+from tontine.store.call import Store
+
+FIT = {"topology", "members", "version", "rights", "change streams", "majority write", "indexes", "validators"}
+
+
+def examine(uri: str, database: str, *options: str) -> tuple[int, dict[str, str]]:
+    """The exit code, and verdict and sentence of every check."""
+    arguments = ["doctor", "--json", "--uri", uri, "--database", database, *options]
+    ended = CliRunner().invoke(tontine, arguments, catch_exceptions=True)
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert lines, (ended.stderr, ended.exception)
+    return ended.exit_code, {line["check"]: f"{line['verdict']}: {line['sentence']}" for line in lines}
+
+
+def verdicts(found: dict[str, str], names: Sequence[str] | set[str]) -> set[str]:
+    return {found[name].partition(":")[0] for name in names}
+
+
+def add_node(store: Store, name: str, lease: float = 20.0) -> None:
+    store.run(members.register(name, {"name": name, "lease": lease, "slots": 1, "metrics": {}}, lease))
+
+
+def test_a_healthy_database_passes(store: Store, mongo_uri: str) -> None:
+    code, found = examine(mongo_uri, store.database.name)
+    assert code == 0, found
+    assert verdicts(found, FIT) <= {"ok", "warn"}
+    assert found["topology"].startswith("warn: replica set")
+    assert found["nodes"] == "warn: no node is alive"
+    assert store.database.cluster.count_documents({"_id": {"$regex": "^doctor"}}) == 0
+
+
+def test_a_missing_and_a_different_index_fail(store: Store, mongo_uri: str) -> None:
+    store.database.jobs.drop_index("held")
+    store.database.jobs.drop_index("raw")
+    store.database.jobs.create_index([("seq", -1)], name="raw")
+    code, found = examine(mongo_uri, store.database.name, "--quick")
+    assert code == 1
+    assert found["indexes"].startswith("fail: jobs.held is missing, jobs.raw is different")
+
+
+def test_a_database_without_anything_fails_but_answers(mongo_uri: str, database: str) -> None:
+    code, found = examine(mongo_uri, database, "--quick")
+    assert code == 1
+    assert "jobs is missing" in found["indexes"]
+
+
+def test_a_changed_validator_is_told(store: Store, mongo_uri: str) -> None:
+    store.database.command("collMod", "jobs", validator={})
+    assert examine(mongo_uri, store.database.name, "--quick")[1]["validators"].startswith("warn: jobs has another")
+
+
+def test_dead_members_that_nobody_removes_fail(store: Store, mongo_uri: str) -> None:
+    store.database.cluster.insert_one({"_id": "roster", "epoch": 4, "members": ["ghost-1"]})
+    store.database.jobs.insert_one(
+        {"seq": 1, "state": "working", "node": "ghost-1", "task": "x.y", "attempt": 1, "fails": 0, "lost": 0}
+    )
+    code, found = examine(mongo_uri, store.database.name)
+    assert (code, found["roster"].partition(":")[0]) == (0, "warn")
+    add_node(store, "alive")
+    code, found = examine(mongo_uri, store.database.name)
+    assert code == 1
+    assert found["roster"] == "fail: the roster has dead members: ghost-1, and no live node removes them"
+    assert found["held jobs"].startswith("fail: 1 job held by dead nodes: ghost-1")
+
+
+def test_nodes_that_stand_still_or_stay_outside_are_told(store: Store, mongo_uri: str) -> None:
+    add_node(store, "outside")
+    store.run(members.move("outside", members.NodeState.WAITING))
+    add_node(store, "silent", lease=1.0)
+    store.database.nodes.update_one({"_id": "silent"}, [{"$set": {"lease_until": {"$subtract": ["$$NOW", 60_000]}}}])
+    code, found = examine(mongo_uri, store.database.name)
+    assert code == 1
+    assert found["membership"] == "fail: live nodes that are not in the roster: outside"
+    assert found["heartbeats"].startswith("fail: silent for more than a lease")
+    assert found["agreement"].startswith("warn: live nodes have different leases")
+
+
+def test_unknown_tasks_and_unnumbered_jobs_are_told(store: Store, mongo_uri: str) -> None:
+    fresh = {"state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+    store.database.jobs.insert_many([{"seq": seq, "task": f"x.{seq % 2}", **fresh} for seq in range(1, 6)])
+    store.database.jobs.insert_one({"task": "x.y"})
+    found = examine(mongo_uri, store.database.name, "--quick")[1]
+    assert found["tasks"] == "warn: jobs wait for tasks that no live node has: x.1 (3), x.0 (2)"
+    assert found["numbering"].startswith("warn: 1 job without a number, and no node")
+    assert found["retention"].endswith("about 0 finished jobs now")
+
+
+def test_reads_use_their_indexes(store: Store) -> None:
+    assert store.run(census.index_faults()) == []
+    assert store.run(checkup.rights(store.database.name)) is None
+    assert abs(store.run(checkup.clock_ahead())) < 1
+
+
+def test_what_a_user_may_not_see_is_unknown(tmp_path: Path) -> None:
+    with with_users(tmp_path) as (root, host), MongoClient[dict[str, object]](root) as client:
+        Store(client["tontine"]).run(schema.init())
+        for name, role in (("reader", "read"), ("writer", "readWrite")):
+            client["tontine"].command("createUser", name, pwd="pw", roles=[role])
+        code, found = examine(f"mongodb://writer:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick")
+        assert code == 0, found
+        assert verdicts(found, {"members", "compatibility", "oplog"}) == {"unknown"}
+        assert verdicts(found, {"rights", "change streams", "majority write", "indexes"}) == {"ok"}
+        code, found = examine(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick")
+        assert code == 1
+        assert found["rights"].startswith("fail: this user may not insert, remove, update")
+        assert found["majority write"].startswith("unknown")
+        assert found["indexes"].startswith("ok")
+        code, found = examine(f"mongodb://{host}/tontine?replicaSet=rs", "tontine", "--quick")
+        assert code == 1
+        assert found["rights"].startswith("fail")
+
+
+@pytest.mark.story
+def test_a_standalone_server_fails_the_check_and_nothing_else_breaks(tmp_path: Path) -> None:
+    with mongod(tmp_path) as port:
+        code, found = examine(f"mongodb://127.0.0.1:{port}/?directConnection=true", "tontine", "--quick")
+        assert code == 1
+        assert found["topology"].startswith("fail: a standalone server")

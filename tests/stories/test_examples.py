@@ -1,0 +1,29 @@
+"""The examples do what their pages say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cluster import ROOT, Cluster
+from tontine import Client
+
+pytestmark = pytest.mark.story
+
+
+def test_the_hello_example_greets(cluster: Cluster) -> None:
+    cluster.launch("a", modules="examples/hello/tasks.py")
+    with Client(cluster.database) as client:
+        greeting = client.submit("hello.greet", {"name": "Ada"})
+        counts = client.submit_many("hello.count", [{"to": 2}] * 3)
+        assert client.wait(greeting, timeout=60).result == f"Hello, Ada! This is job {greeting.seq}."
+        assert [job.result for job in client.wait(counts, timeout=60)] == [2, 2, 2]
+
+
+def test_the_shop_tests_itself() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "examples" / "shop", timeout=120, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert "3 passed" in ended.stdout

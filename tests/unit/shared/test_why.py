@@ -1,0 +1,305 @@
+"""Each finding, from evidence made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tontine.job import Job, JobError, Progress
+from tontine.roster import Roster
+from tontine.share import Share
+from tontine.sighting import Sighting
+from tontine.states import Desired, JobState, NodeState
+from tontine.why import Evidence, Finding, Trace, explain, second_look
+
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+TASKS = frozenset({"shop.resize", "shop.mail"})
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def node(name: str, **facts: Any) -> Sighting:
+    return Sighting(f"{name}-1", name, **{"tasks": TASKS, "slots": 2, "beat_age": 1.0, **facts})
+
+
+A, B = node("a"), node("b")
+
+
+def job(**facts: Any) -> Job:
+    return Job(**{"id": 1, "seq": 17, "task": "shop.resize", "created_at": ago(1), **facts})
+
+
+def evidence(job: Job | None, *nodes: Sighting, members: tuple[Sighting, ...] | None = None, **facts: Any) -> Evidence:
+    roster = Roster(3, tuple(one.id for one in (nodes if members is None else members)))
+    return Evidence(NOW, job, roster=roster, nodes=nodes, **facts)
+
+
+def codes(found: Evidence) -> list[str]:
+    return [finding.code for finding in explain(found)]
+
+
+def only(found: Evidence, code: str) -> Finding:
+    (finding,) = (one for one in explain(found) if one.code == code)
+    return finding
+
+
+def working(**facts: Any) -> Job:
+    return job(**{"state": JobState.WORKING, "node": "a-1", "attempt": 1, "started_at": ago(12), **facts})
+
+
+def failed(error: JobError | None = None, **facts: Any) -> Job:
+    facts = {"state": JobState.FAILED, "finished_at": ago(60), "attempt": 3, "node": "a-1", **facts}
+    return job(error=error or JobError("ValueError", "no\nmore"), **facts)
+
+
+def test_a_job_that_is_not_due_says_when_it_will_be() -> None:
+    found = evidence(job(run_at=NOW + timedelta(minutes=3)), A)
+    assert codes(found) == ["not-due"]
+    assert "(in 3 min)" in only(found, "not-due").sentence
+    assert "tontine cancel 17" in only(found, "not-due").advice
+
+
+def test_a_job_that_is_not_due_also_tells_what_will_be_in_its_way() -> None:
+    assert codes(evidence(job(run_at=NOW + timedelta(minutes=3)))) == ["not-due", "no-node"]
+
+
+def test_a_job_waits_behind_older_ones_of_its_owners_share() -> None:
+    found = evidence(job(), A, B, ahead=312)
+    assert explain(found)[0].sentence == "It waits behind 312 older jobs of node b's share."
+    assert "more than 10,000 older jobs" in explain(replace(found, ahead=10_001))[0].sentence
+    assert "behind 1 older job of" in explain(replace(found, ahead=1))[0].sentence
+    assert (
+        "behind 9 jobs of node b's share, 4 of them with a higher"
+        in explain(replace(found, ahead=9, ahead_ranked=4))[0].sentence
+    )
+
+
+def test_a_task_that_no_live_node_has_is_told_with_near_matches() -> None:
+    finding = only(evidence(job(task="shop.resise"), A), "unknown-task")
+    assert finding.sentence == "No live node has the task shop.resise: a has 2 other tasks."
+    assert "is shop.resize meant?" in finding.advice
+
+
+def test_an_owner_without_the_task_is_helped_by_a_node_that_has_it() -> None:
+    other = replace(B, tasks=frozenset({"x.y"}))
+    finding = only(evidence(job(), A, other), "owner-lacks-task")
+    assert "node b, does not have the task shop.resize; a has it and helps" in finding.sentence
+
+
+def test_a_silent_owner_is_inherited_in_about_a_lease() -> None:
+    found = evidence(job(), A, replace(B, beat_age=18.0))
+    assert codes(found) == ["owner-silent", "help"]
+    assert "has not beaten for 18 s" in explain(found)[0].sentence
+    assert "a will inherit its share in about 4 s" in explain(found)[0].sentence
+
+
+def test_a_dead_owner_is_inherited_in_seconds() -> None:
+    dead = replace(B, state=NodeState.DEAD, death="lease expired")
+    assert "dead (lease expired)" in only(evidence(job(), A, dead), "owner-dead").sentence
+    assert codes(evidence(job(), A, members=(A, B)))[0] == "owner-dead"
+
+
+@pytest.mark.parametrize("desired", [Desired.PAUSED, Desired.STOPPED])
+def test_an_owner_that_leaves_is_inherited_in_a_moment(desired: Desired) -> None:
+    assert desired.value in only(evidence(job(), A, replace(B, desired=desired)), "owner-leaving").sentence
+
+
+def test_an_owner_that_beats_and_does_not_tick_is_stuck() -> None:
+    found = evidence(job(), A, B, owner_ticks=False)
+    assert codes(found) == ["owner-stuck", "help"]
+    assert "restart" in explain(found)[0].advice
+
+
+def test_no_node_at_all() -> None:
+    assert codes(evidence(job())) == ["no-node"]
+    assert codes(evidence(job(), replace(A, beat_age=300.0))) == ["all-silent"]
+
+
+def test_nodes_that_are_all_paused_or_starting_or_outside() -> None:
+    paused = replace(A, state=NodeState.PAUSED, desired=Desired.PAUSED)
+    assert only(evidence(job(), paused, members=()), "all-paused").advice == "`tontine resume a`"
+    starting = replace(A, state=NodeState.INITIALIZING)
+    assert codes(evidence(job(), starting, members=())) == ["starting"]
+    assert codes(evidence(job(), A, members=())) == ["roster-empty"]
+
+
+def test_only_a_paused_node_has_the_task() -> None:
+    other = replace(A, tasks=frozenset({"x.y"}))
+    paused = replace(B, state=NodeState.PAUSED, desired=Desired.PAUSED)
+    assert only(evidence(job(), other, paused, members=(other,)), "able-paused").advice == "`tontine resume b`"
+    silent = replace(B, beat_age=15.0)
+    assert "b is silent" in only(evidence(job(), other, silent), "able-away").sentence
+
+
+def test_busy_slots_are_told_and_who_could_help() -> None:
+    found = evidence(job(), A, replace(B, running=2))
+    assert codes(found) == ["slots-busy", "help"]
+    assert explain(found)[0].sentence == "All 2 slots of its owner, node b, are busy."
+
+
+def test_a_job_that_is_next() -> None:
+    assert codes(evidence(job(), A)) == ["next"]
+
+
+def test_a_long_wait_that_nothing_explains_says_so() -> None:
+    found = evidence(job(created_at=ago(300)), A, owner_ticks=True)
+    assert "due for 5 min" in only(found, "unexplained").sentence
+
+
+def test_a_second_look_is_taken_only_when_the_first_explains_nothing() -> None:
+    old = job(created_at=ago(60))
+    assert second_look(evidence(old, A)) == pytest.approx(2.6)
+    assert second_look(evidence(job(), A)) == 0
+    assert second_look(evidence(old, replace(A, running=2))) == 0
+    assert second_look(evidence(old, replace(A, lease=600.0))) == 0
+    assert second_look(evidence(working(created_at=ago(60)), A)) == 0
+    assert second_look(evidence(None)) == 0
+
+
+def test_a_running_job_says_where_since_when_and_how_far() -> None:
+    found = evidence(working(progress=Progress(0.4, "resizing"), timeout=30), A)
+    expected = "Node a has been running it for 12 s (attempt 1), 40%: resizing. Its time limit is 30 s."
+    assert [finding.sentence for finding in explain(found)] == [expected]
+
+
+def test_a_claimed_job_has_not_started_when_its_start_is_of_an_earlier_attempt() -> None:
+    assert codes(evidence(working(started_at=None), A)) == ["claimed"]
+    again = working(run_at=ago(1), attempt=2, fails=1, error=JobError("E", "boom"))
+    assert codes(evidence(again, A)) == ["claimed", "retried"]
+
+
+def test_cancelling_that_was_asked_for_and_a_holder_that_leaves() -> None:
+    found = evidence(working(cancel=True), replace(A, desired=Desired.PAUSED))
+    assert codes(found) == ["running", "holder-leaving", "cancel-asked"]
+
+
+def test_a_silent_holder() -> None:
+    silent = replace(A, beat_age=19.0)
+    found = evidence(working(), silent, B)
+    assert codes(found) == ["holder-silent", "running"]
+    assert "b will give the job back in about 3 s" in explain(found)[0].sentence
+    assert "nobody else is there" in explain(evidence(working(), silent))[0].sentence
+
+
+def test_a_dead_holder() -> None:
+    dead = replace(A, state=NodeState.DEAD, death="lease expired", died_at=ago(2))
+    assert "a live node will give it back" in only(evidence(working(), dead, B), "holder-dead").sentence
+    assert "no node is alive" in only(evidence(working()), "holder-dead").sentence
+
+
+def test_a_retried_job_says_why_and_how_many_attempts_are_used() -> None:
+    found = evidence(job(fails=1, attempt=1, run_at=NOW + timedelta(seconds=9), error=JobError("E", "boom")), A)
+    assert explain(found)[0].sentence.startswith("Its next attempt is not due until")
+    assert only(found, "retried").sentence == "1 attempt failed, the last with E: boom."
+    limited = evidence(job(fails=2, max_attempts=4, attempt=2, error=JobError("E", "boom")), A)
+    assert only(limited, "retried").sentence == "2 of 4 attempts failed, the last with E: boom."
+
+
+def test_lost_attempts_make_a_suspect() -> None:
+    assert codes(evidence(job(lost=1, attempt=1), A)) == ["next", "lost"]
+    found = evidence(job(lost=3, attempt=3), A)
+    assert codes(found) == ["next", "suspect"]
+    assert "ended 3 times" in explain(found)[1].sentence
+    assert "alone" in explain(found)[1].sentence
+
+
+def test_a_job_that_was_given_back() -> None:
+    assert "claimed twice and" in only(evidence(job(attempt=2), A), "given-back").sentence
+    assert "given-back" not in codes(evidence(working(attempt=1), A))
+
+
+def test_a_done_job_says_when_by_whom_and_how_long() -> None:
+    done = job(state=JobState.DONE, node="a-1", attempt=2, started_at=ago(65), finished_at=ago(60))
+    found = evidence(replace(done, errors=(JobError("E", "boom"),)), A, expire_at=NOW + timedelta(hours=1))
+    assert codes(found) == ["done", "earlier-errors", "expires"]
+    assert "node a finished it" in explain(found)[0].sentence
+    assert "(60 s ago) after 5.0 s, at attempt 2" in explain(found)[0].sentence
+    assert "failed once, the last time with E: boom" in explain(found)[1].sentence
+
+
+def test_a_failed_job_says_why_and_how_to_retry() -> None:
+    finding = only(evidence(failed(), A), "failed")
+    assert finding.sentence.endswith("on node a, at attempt 3: ValueError: no.")
+    assert finding.advice == "`tontine retry 17` puts it back in the queue"
+
+
+def test_a_poison_job_says_what_it_did() -> None:
+    lost = failed(JobError("Lost", "its worker or node ended 4 times while it ran: its worker exited with code 11"))
+    assert "ended 4 times while it ran" in only(evidence(lost, A), "failed-lost").sentence
+
+
+def test_a_cancelled_job() -> None:
+    assert codes(evidence(job(state=JobState.CANCELLED, finished_at=ago(1)), A)) == ["cancelled"]
+
+
+def test_a_document_that_cannot_be_a_job_was_refused() -> None:
+    refused = failed(JobError("InvalidJob", "this document cannot be a job: it has no `task`"), node=None)
+    finding = only(evidence(refused, A), "refused")
+    assert "it has no `task`" in finding.sentence
+    assert finding.advice == "insert a corrected document"
+
+
+def test_a_key_that_was_taken_names_the_job_that_has_it() -> None:
+    error = JobError("InvalidJob", "this document cannot be a job: an unfinished job has its key 'k' already")
+    holder = Job(id=2, seq=9, state=JobState.WORKING)
+    found = evidence(failed(error, key="k"), A, key_holder=holder)
+    assert "key 'k' is taken by job 9, which is working" in only(found, "key-taken").sentence
+    assert "ended since" in only(replace(found, key_holder=None), "key-was-taken").sentence
+
+
+def test_a_job_without_a_number() -> None:
+    raw = job(seq=None, created_at=None)
+    assert codes(evidence(raw, A, inserted_at=ago(1))) == ["unnumbered"]
+    assert codes(evidence(raw, A, inserted_at=ago(60))) == ["unnumbered-long"]
+    assert codes(evidence(raw)) == ["unnumbered", "no-node"]
+    assert codes(evidence(replace(raw, task=""), A, refusal="it has no `task`")) == ["will-be-refused", "unnumbered"]
+    holder = Job(id=2, seq=9)
+    assert codes(evidence(replace(raw, key="k"), A, key_holder=holder)) == ["key-taken", "unnumbered"]
+    assert codes(evidence(replace(raw, task="x.y"), A)) == ["unnumbered", "unknown-task"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "code", "words"),
+    [
+        (Trace(None, 5), "no-such-id", "_id"),
+        (Trace(0, 5, 1), "no-such-number", "start at 1"),
+        (Trace(9, 5, 1), "beyond", "the last one given is 5"),
+        (Trace(9, 0), "beyond", "none has been given"),
+        (Trace(3, 50, 10, removes=True), "removed", "removed by retention"),
+        (Trace(3, 50, 10), "removed", "by hand"),
+        (Trace(20, 50, 10, ago(5)), "hole-young", "may still insert"),
+        (Trace(20, 50, 10, ago(5000)), "hole", "ended before it inserted"),
+        (Trace(20, 50, 10, ago(5000), removes=True), "hole", "or its job has been removed by retention"),
+    ],
+)
+def test_a_job_that_is_not_there(trace: Trace, code: str, words: str) -> None:
+    (finding,) = explain(evidence(None, trace=trace))
+    assert (finding.code, words in finding.sentence) == (code, True), finding.sentence
+
+
+def test_a_sighting_takes_any_record() -> None:
+    assert Sighting.from_document({"_id": "x", "state": "dead"}).is_dead
+    odd = {
+        "_id": 5,
+        "state": "waiting",
+        "metrics": 3,
+        "modules": "no",
+        "share": {"rank": 1},
+        "lease": "x",
+        "slots": None,
+    }
+    assert Sighting.from_document(odd) == Sighting("5", "5")
+    now = {
+        "lease": 10,
+        "lease_until": NOW + timedelta(seconds=4),
+        "now": NOW,
+        "share": {"epoch": 1, "rank": 0, "size": 2},
+    }
+    seen = Sighting.from_document({"_id": "x", "state": "working", **now})
+    assert (seen.beat_age, seen.is_silent, seen.share) == (6.0, True, Share(1, 0, 2))
+    assert seen.buried_in() == pytest.approx(5.0)
