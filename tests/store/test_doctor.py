@@ -12,7 +12,8 @@ from pymongo import MongoClient
 
 from tests.support.mongod import mongod, with_users
 from tontine.cli import tontine
-from tontine.store import census, checkup, members, schema
+from tontine.states import NodeState
+from tontine.store import members, schema
 from tontine.store.call import Store
 
 FIT = {"topology", "members", "version", "rights", "change streams", "majority write", "indexes", "validators"}
@@ -80,7 +81,7 @@ def test_dead_members_that_nobody_removes_fail(store: Store, mongo_uri: str) -> 
 
 def test_nodes_that_stand_still_or_stay_outside_are_told(store: Store, mongo_uri: str) -> None:
     add_node(store, "outside")
-    store.run(members.move("outside", members.NodeState.WAITING))
+    store.run(members.move("outside", NodeState.WAITING))
     add_node(store, "silent", lease=1.0)
     store.database.nodes.update_one({"_id": "silent"}, [{"$set": {"lease_until": {"$subtract": ["$$NOW", 60_000]}}}])
     code, found = examine(mongo_uri, store.database.name)
@@ -98,12 +99,6 @@ def test_unknown_tasks_and_unnumbered_jobs_are_told(store: Store, mongo_uri: str
     assert found["tasks"] == "warn: jobs wait for tasks that no live node has: x.1 (3), x.0 (2)"
     assert found["numbering"].startswith("warn: 1 job without a number, and no node")
     assert found["retention"].endswith("about 0 finished jobs now")
-
-
-def test_reads_use_their_indexes(store: Store) -> None:
-    assert store.run(census.index_faults()) == []
-    assert store.run(checkup.rights(store.database.name)) is None
-    assert abs(store.run(checkup.clock_ahead())) < 1
 
 
 def test_what_a_user_may_not_see_is_unknown(tmp_path: Path) -> None:

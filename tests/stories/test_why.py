@@ -14,6 +14,7 @@ import pytest
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
+from tontine.states import Desired
 from tontine.store import control
 
 pytestmark = pytest.mark.story
@@ -59,11 +60,11 @@ def test_a_task_that_nobody_has_and_a_job_of_another_time(client: Client, cluste
 
 def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Path) -> None:
     cluster.start("a")
-    cluster.store.run(control.ask("a", control.Desired.PAUSED))
+    cluster.store.run(control.ask("a", Desired.PAUSED))
     cluster.wait_for_state("a", "paused")
     jobs = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 8)
     assert "tontine resume a" in ask(cluster, jobs[-1].seq)["all-paused"]
-    cluster.store.run(control.ask("a", control.Desired.RUNNING))
+    cluster.store.run(control.ask("a", Desired.RUNNING))
     assert "node a's share" in await_finding(cluster, jobs[-1].seq, "behind")
     assert "The only slot of its owner, node a, is busy" in await_finding(cluster, jobs[-1].seq, "slots-busy")
     assert "Node a has been running it" in await_finding(cluster, jobs[0].seq, "running")
@@ -73,15 +74,15 @@ def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Pa
 
 
 def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: Cluster, tmp_path: Path) -> None:
-    cluster.options = ["--lease", "8s"]
+    cluster.options = ["--lease", "10s"]
     a, _ = cluster.start("a", "b")
     gates = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 2)
     for gate in gates:
         await_finding(cluster, gate.seq, "running")
     records = {node["_id"]: node["name"] for node in cluster.records()}
     held = next(job["seq"] for job in cluster.jobs(state="working") if records[job["node"]] == "a")
-    owned = [job.seq for job in client.submit_many("story.double", [{"x": 1}] * 2)]
     a.signal_all(signal.SIGKILL)
+    owned = [job.seq for job in client.submit_many("story.double", [{"x": 1}] * 2)]
     told = await_finding(cluster, held, "holder-silent")
     assert "b will give the job back in about" in told
     rank = cluster.roster().members.index(next(one for one, name in records.items() if name == "a"))

@@ -67,7 +67,7 @@ def judge_tasks(found: Unclaimable) -> Judgement:
         return ok("every queued task has a live node")
     told = []
     for task, number in sorted(found.waiting.items(), key=lambda item: -item[1])[:_SHOWN]:
-        near = difflib.get_close_matches(task, sorted(found.known), 1, 0.75)
+        near = difflib.get_close_matches(task, sorted(found.known), 1, 0.8)
         many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
         told.append(f"{legible(task, 100)} ({many}{f', is {near[0]} meant?' if near else ''})")
     return warn(

@@ -11,7 +11,7 @@ from .words import names, these
 
 START = "start a node: `tontine node MODULE`"
 _DOCTOR = "`tontine doctor` checks the deployment"
-_NEAR = 0.75
+_NEAR = 0.8
 
 
 def find_obstacle(e: Evidence) -> Finding | None:
