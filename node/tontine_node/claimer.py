@@ -100,9 +100,11 @@ class Claimer:
         return self.is_open and self._beat.has_lease()
 
     async def _rest(self) -> None:
-        every = (1.0 if self._watching() else 0.25) * random.uniform(0.8, 1.0)  # noqa: S311
+        limit = (1.0 if self._watching() else 0.25) * random.uniform(0.8, 1.0)  # noqa: S311
+        if self._supervisor.room() > 0:  # with no room, a job that is due waits for a slot, which wakes us
+            limit = min(limit, max(0.0, self._next_due - self._clock.now()))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(every, max(0.0, self._next_due - self._clock.now()))):
+            async with asyncio.timeout(limit):
                 await self.wake.wait()
 
     async def _round(self) -> bool:

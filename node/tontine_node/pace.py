@@ -28,5 +28,5 @@ class Pace:
         return 1 + min(SEND_AT_MOST, int(AHEAD_FOR / max(self._mean, 1e-6)))
 
     def claim_target(self, slots: int) -> int:
-        """Jobs to hold in the whole node."""
-        return max(slots, min(CLAIM_AT_MOST, 2 * slots * self.ahead() - slots))
+        """Jobs to hold for so many slots."""
+        return min(max(CLAIM_AT_MOST, slots), 2 * slots * self.ahead() - slots)

@@ -93,7 +93,9 @@ class Supervisor:
         """How many more jobs to claim. Full batches, not a trickle: none until half of the target is used up."""
         if not self.is_ready:
             return 0
-        target = self.pace.claim_target(self.slots)
+        # A worker that is busy with something long will not start what is claimed ahead for it.
+        quick = sum(not child.is_recalled for child in self.children.values())
+        target = self.pace.claim_target(quick * self.config.slots) + (len(self.children) - quick) * self.config.slots
         holding = sum(len(child.sent) for child in self.children.values()) + len(self.held)
         return target - holding if holding <= target // 2 or holding < self.slots else 0
 

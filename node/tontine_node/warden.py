@@ -35,7 +35,7 @@ class Warden:
             running = self._supervisor.running_in(child)
             self._retire_if_worn(child)
             longest = max((now - since for since in running.values()), default=0.0)
-            if not child.is_recalled and longest > STUCK_AFTER and len(child.sent) > len(running):
+            if not child.is_recalled and longest > STUCK_AFTER:
                 child.recall()
             for seq, since in running.items():
                 self._keep_time(child, child.sent[seq], now - since, now)

@@ -21,6 +21,13 @@ class Progress:
     value: float
     note: str = ""
 
+    @classmethod
+    def from_document(cls, document: Any) -> Progress | None:
+        if not isinstance(document, Mapping):
+            return None
+        value = document.get("value")
+        return cls(float(value) if isinstance(value, int | float) else 0.0, str(document.get("note") or ""))
+
 
 @dataclass(frozen=True, slots=True)
 class JobError:
@@ -76,7 +83,6 @@ class Job:
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, existed: bool = False) -> Job:
         """The record of a document; tolerant, because any driver may have written it."""
-        progress = document.get("progress")
         args = document.get("args")
         errors = document.get("errors")
         return cls(
@@ -95,9 +101,7 @@ class Job:
             lost=document.get("lost") or 0,
             cancel=bool(document.get("cancel")),
             node=document.get("node"),
-            progress=Progress(float(progress.get("value") or 0), str(progress.get("note") or ""))
-            if isinstance(progress, Mapping)
-            else None,
+            progress=Progress.from_document(document.get("progress")),
             result=document.get("result"),
             error=JobError.from_document(document.get("error")),
             errors=tuple(filter(None, map(JobError.from_document, errors))) if isinstance(errors, list) else (),
@@ -156,9 +160,12 @@ def _key_problem(key: object) -> str | None:
 
 
 def _kind(value: object) -> str:
-    return {"NoneType": "null", "str": "an empty text", "list": "an array", "dict": "an object"}.get(
-        type(value).__name__, f"{type(value).__name__} {_short(value)}"
-    )
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return f"the text {_short(value)}" if value else "an empty text"
+    known = {"list": "an array", "dict": "an object", "bool": "true or false"}
+    return known.get(type(value).__name__, f"{type(value).__name__} {_short(value)}")
 
 
 def _short(value: object) -> str:

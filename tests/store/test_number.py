@@ -74,6 +74,15 @@ def test_the_order_of_arrival_holds_beyond_one_round(store: Store) -> None:
     assert [job["args"]["n"] for job in jobs(store)] == list(range(25))
 
 
+def test_looking_for_raw_jobs_costs_what_is_found_however_many_are_numbered(store: Store) -> None:
+    store.run(insert.submit_many(Wish("t.t"), [None] * 300))
+    store.database.jobs.insert_many([{"task": "t.t"}, {"task": "t.t"}])
+    call = next(number.find_raw())
+    command = {"find": "jobs", "filter": call.args[0], "hint": call.options["hint"], "sort": dict(call.options["sort"])}
+    plan = store.database.command({"explain": command, "verbosity": "executionStats"})
+    assert plan["executionStats"]["totalDocsExamined"] == 2
+
+
 def test_what_claims_rely_on_is_filled_in(store: Store) -> None:
     store.database.jobs.insert_one({"_id": 1, "task": "shop.resize"})
     before = store.run(look.now())

@@ -10,7 +10,7 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
-from tontine.errors import BulkRefused, ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
+from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
 from tontine.roster import Roster
 from tontine.store import claim, control, insert, members, settle
 from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
@@ -246,10 +246,3 @@ def test_a_delayed_retry_of_an_operator_does_not_touch_the_next_life(store: Stor
     store.run(settle.settle_done("x", 2, {seq: DONE}))
     retrying.go_on()  # ...and writes now
     assert (states(store), store.database.jobs.find_one()["attempt"]) == (["done"], 2)
-
-
-def test_a_refused_bulk_tells_which_and_by_what(bare: Store) -> None:
-    documents = [{"_id": 1}, {"_id": 1}, {"_id": 2}, {"_id": 2}]
-    with pytest.raises(BulkRefused) as caught:
-        bare.run(one(Call("jobs", "insert_many", (documents,), {"ordered": False})))
-    assert caught.value.refused == {1: ("_id",), 3: ("_id",)}

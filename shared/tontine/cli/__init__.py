@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import os
 import sys
 from importlib.metadata import entry_points
 from typing import NoReturn
@@ -22,6 +24,7 @@ _COMMANDS = {
     "stop": "ask",
     "retry": "amend",
     "cancel": "amend",
+    "schedule": "schedule",
     "why": "why",
     "doctor": "doctor",
     "init": "init",
@@ -33,10 +36,10 @@ _COMMANDS = {
 class _Commands(click.Group):
     """Loads a command only when it is used, so that `tontine` starts quickly."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted({*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))})
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         if name in _COMMANDS:
             found = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name]}"), name)
         else:
@@ -75,7 +78,7 @@ def main() -> NoReturn:
     """Run the command; errors are one line on stderr: 2 for a user's, 1 for a failure, 130 for Ctrl-C."""
     try:
         code = tontine.main(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        _leave(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = f" (see `{context.command_path} --help`)" if context is not None else ""
@@ -85,12 +88,21 @@ def main() -> NoReturn:
     except TontineError as error:
         _end(str(error), 1)
     except (KeyboardInterrupt, click.Abort):
-        sys.exit(130)
+        _leave(130)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _leave(0)
+    except SystemExit as ending:
+        _leave(ending.code if isinstance(ending.code, int) else 1)
 
 
 def _end(message: str, code: int) -> NoReturn:
     click.echo(f"tontine: {' '.join(message.split())}", err=True)
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    # pymongo would join its monitor threads for more than half a second, which one feels after every command.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

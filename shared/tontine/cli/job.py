@@ -14,6 +14,7 @@ from ..errors import UnknownJob
 from ..legible import ago, duration, legible, legible_lines
 from ..states import JobState
 from .jobs import percent
+from .lines import write_lines
 from .options import json_option, opened, store_options
 from .output import console, job_state, json_text, note, write_json
 
@@ -27,13 +28,27 @@ _WIDTH = 14
 
 @click.command()
 @click.argument("seq", type=click.IntRange(0, 2**63 - 1))
+@click.option("--logs", is_flag=True, help="Show what its task printed and logged, instead.")
+@click.option("--follow", "-f", is_flag=True, help="With --logs: go on until the job has ended.")
 @json_option
 @store_options
-def job(seq: int, as_json: bool, store: StoreConfig) -> None:
-    """Show one job whole: its document, errors with tracebacks, and what can be done about it."""
+def job(seq: int, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -> None:
+    """Show one job whole: its document, errors with tracebacks, and what can be done about it.
+
+    \b
+    Examples:
+      tontine job 17
+      tontine job 17 --logs             what the task printed and logged
+      tontine job 17 --logs --follow    and what it goes on to print
+    """
     from ..store import look
 
+    if follow and not logs:
+        raise click.UsageError("--follow goes with --logs")
     with opened(store) as opened_store:
+        if logs:
+            write_lines(opened_store, seq, follow=follow, as_json=as_json)
+            return
         document = opened_store.run(look.read_document(seq))
         if document is None:
             raise UnknownJob(f"there is no job {seq}: `tontine jobs` lists the newest")

@@ -13,7 +13,7 @@ from ..schedule import Missed, Schedule
 from .complete import complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json, write_table
-from .submit import read_args
+from .submit import read_arguments
 
 _COLUMNS = ("NAME", "NEXT", "WHEN", "TASK", "MISSED", "ARGS")
 
@@ -64,7 +64,7 @@ def add(
     from ..store import schedules
 
     interval = None if every is None else seconds(every)
-    wanted = Schedule(name, task, read_args(args_json) or {}, cron, interval, timezone, missed)
+    wanted = Schedule(name, task, read_arguments(args_json) if args_json else {}, cron, interval, timezone, missed)
     wanted.check()
     with opened(store) as opened_store:
         added = opened_store.run(schedules.add(wanted))
@@ -108,4 +108,11 @@ def rm(name: str, store: StoreConfig) -> None:
 
 def _row(one: Schedule, now: Any) -> tuple[Any, ...]:
     when = f"every {duration(one.every)}" if one.every else f"{one.cron} {one.timezone}"
-    return one.name, ago(one.next_at, now), when, one.task, one.missed, legible(dict(one.args), 200) if one.args else "-"
+    return (
+        one.name,
+        ago(one.next_at, now),
+        when,
+        one.task,
+        one.missed,
+        legible(dict(one.args), 200) if one.args else "-",
+    )

@@ -76,7 +76,7 @@ def submit(
     limit = None if timeout is None else seconds(timeout)
     wish = Wish(task, _delay(delay), _moment(at), priority, key, max_attempts, limit)
     wish.check()
-    args = _arguments(args_json)
+    args = read_arguments(args_json)
     with opened(store) as opened_store:
         _prepare(opened_store)
         announce = _announce_json if as_json and not wait else None
@@ -105,7 +105,7 @@ def _moment(text: str | None) -> datetime | None:
         ) from None
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def read_arguments(text: str) -> dict[str, Any]:
     source = sys.stdin.buffer.read() if text == "-" else text.encode("utf-8", "surrogateescape")
     try:
         # Not orjson, which makes a float of a whole number that is too large to store.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import StoreUnavailable, UnknownJob, UnknownNode
-from ..job import Job
+from ..errors import ConfigError, StoreUnavailable, UnknownJob, UnknownNode
+from ..job import Job, problem
 from ..states import FINAL, Desired, JobState, NodeState
 from .call import Call, Steps, find, find_one
 from .schema import JOBS, NODES
@@ -51,9 +51,14 @@ def cancel(seq: int) -> Steps[Job]:
 
 def retry(seq: int) -> Steps[tuple[Job, bool]]:
     """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt is never reset."""
-    job = yield from read_job(seq)
+    document = yield find_one(JOBS, {"seq": seq}, hint="seq")
+    if document is None:
+        raise UnknownJob(f"there is no job {seq}")
+    job = Job.from_document(document)
     if job.state not in FINAL:
         return job, False
+    if reason := problem({**document, "state": None}):
+        raise ConfigError(f"job {seq} cannot be run at all: {reason}")
     update = [
         {
             "$set": {

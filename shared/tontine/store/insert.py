@@ -18,6 +18,7 @@ from .number import Block, take
 from .schema import JOBS
 
 CHUNK = 2000
+CENTURY = 100 * 365 * 86400
 _OPEN = sorted(state.value for state in OPEN)
 
 
@@ -61,6 +62,8 @@ class Wish:
             raise ConfigError("give `delay` or `run_at`, not both")
         if self.delay is not None and self.delay < 0:
             raise ConfigError(f"a delay of {self.delay:g} s lies in the past")
+        if self.delay is not None and self.delay > CENTURY:
+            raise ConfigError(f"a delay of {self.delay:g} s is more than a century")
 
 
 def submit(wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:

@@ -106,7 +106,8 @@ def namesake(name: str) -> Steps[dict[str, Any] | None]:
 
 def bury(node: str, beat: int) -> Steps[bool]:
     """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten since."""
-    update = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired", "share": "$$REMOVE"}
+    update: dict[str, Any] = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired"}
+    update |= {"share": "$$REMOVE", "running": 0}
     answer = yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE, "beat": beat}, [{"$set": update}]))
     return bool(answer.modified_count)
 

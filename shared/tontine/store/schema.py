@@ -109,7 +109,25 @@ def init() -> Steps[None]:
     for name, indexes in INDEXES.items():
         yield from _create(name)
         if indexes:
+            yield from _drop_outdated(name, indexes)
             yield command(SON([("createIndexes", name), ("indexes", indexes)]), within=120)
+
+
+def _drop_outdated(name: str, indexes: list[dict[str, Any]]) -> Steps[None]:
+    """An index of ours that an earlier version defined otherwise is made anew."""
+    wanted = {index["name"]: index for index in indexes}
+    answer = yield command(SON([("listIndexes", name)]))
+    for there in answer["cursor"]["firstBatch"]:
+        new = wanted.get(there["name"])
+        if new is not None and any(_plain(there.get(part)) != _plain(new.get(part)) for part in _DEFINING):
+            yield command(SON([("dropIndexes", name), ("index", there["name"])]))
+
+
+_DEFINING = ("key", "unique", "partialFilterExpression", "expireAfterSeconds")
+
+
+def _plain(value: Any) -> Any:
+    return [(key, _plain(inner)) for key, inner in value.items()] if isinstance(value, dict) else value
 
 
 def _create(name: str) -> Steps[None]:

@@ -22,7 +22,6 @@ def explain_held(e: Evidence, job: Job) -> Iterator[Finding]:
         yield _holder_dead(e, job, holder)
     elif holder.is_silent:
         yield _holder_silent(e, holder)
-        yield from _running(e, job, holder)
     else:
         yield from _running(e, job, holder)
     if job.cancel:

@@ -51,7 +51,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.missing += range(self.counter + 1, self.counter + count + 1)
         self.counter += count
 
-    @rule(places=st.sets(st.integers(0, 200), max_size=20), hinted=st.booleans())
+    @rule(places=st.sets(st.integers(0, 99), max_size=40), hinted=st.booleans())
     def insert(self, places: set[int], hinted: bool) -> None:
         arriving = {self.missing[place] for place in places if place < len(self.missing)}
         self.missing = [seq for seq in self.missing if seq not in arriving]
@@ -90,7 +90,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.queue.queued == foreign, "and none of the others"
 
 
-AnyOrder.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
 
 

@@ -1,0 +1,58 @@
+"""`tontine job SEQ --logs`: what a job's task printed and logged."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from ..legible import legible
+from ..states import FINAL
+from .output import note, write_json
+
+if TYPE_CHECKING:
+    from ..store.call import Store
+    from ..store.logs import Line
+
+LOOK_EVERY = 0.5
+
+
+def write_lines(store: Store, seq: int, *, follow: bool, as_json: bool) -> None:
+    """Write a job's lines; with `follow`, until it has ended and its node had time to store the last of them."""
+    from ..store import control, logs
+
+    seen: set[tuple[int, object, str, int]] = set()
+    rounds_after_end = 0
+    while True:
+        ended = store.run(control.read_job(seq)).state in FINAL
+        for line in _unseen(store.run(logs.read_lines(seq)), seen):
+            _write(line, as_json)
+        rounds_after_end += ended
+        if not follow or rounds_after_end > 2:
+            break
+        time.sleep(LOOK_EVERY)
+    if not seen and not as_json:
+        note(f"job {seq} has printed and logged nothing")
+
+
+def _unseen(lines: list[Line], seen: set[tuple[int, object, str, int]]) -> list[Line]:
+    """Lines not written yet. The store keeps the newest, so a place in the list is no name for a line."""
+    fresh: list[Line] = []
+    same: dict[tuple[int, object, str], int] = {}
+    for line in lines:
+        key = (line.attempt, line.at, line.text)
+        same[key] = same.get(key, -1) + 1
+        name = (*key, same[key])
+        if name not in seen:
+            seen.add(name)
+            fresh.append(line)
+    return fresh
+
+
+def _write(line: Line, as_json: bool) -> None:
+    if as_json:
+        write_json({"attempt": line.attempt, "at": line.at, "text": line.text})
+    else:
+        local = line.at.astimezone()
+        click.echo(f"{local:%H:%M:%S} {line.attempt}  {legible(line.text)}")
