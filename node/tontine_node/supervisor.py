@@ -152,8 +152,10 @@ class Supervisor:
         limit = self.config.slots * self.pace.ahead()
         for child in sorted(workers, key=lambda child: len(child.sent)):
             room = (self.config.slots if child.is_recalled else limit) - len(child.sent)
+            if self.config.max_jobs is not None:
+                room = min(room, self.config.max_jobs - child.served - len(child.sent))
             share = min(room, -(-len(self.held) // len(workers)) if len(self.held) > self.slots else room)
-            entries = [self.held.popleft() for _ in range(min(share, len(self.held)))]
+            entries = [self.held.popleft() for _ in range(max(0, min(share, len(self.held))))]
             if entries:
                 for entry in entries:
                     entry.status = Status.SENT
@@ -233,6 +235,8 @@ class Supervisor:
             self.lines.append((seq, attempt, [(at, text) for at, text in lines]))
         if child.is_recalled and not self.running_in(child):
             child.is_recalled = False
+        if self.config.max_jobs is not None and child.served >= self.config.max_jobs and not child.sent:
+            child.kill("it is replaced")
         self.dispatch()
         self._wake()
 

@@ -55,16 +55,13 @@ class Warden:
                 child.send({"cancel": mine})
 
     def _retire_if_worn(self, child: Child) -> None:
-        """Replace a worker that has served its time or grown too large, once it has nothing to do."""
-        if child.can_work and self._is_worn(child):
+        """Replace a worker that has grown too large, once it has nothing to do."""
+        limit = self._config.max_memory
+        if limit is not None and child.can_work and child.memory > limit:
             child.is_retiring = True
             child.recall()
         if child.is_retiring and not child.sent:
             child.kill("it is replaced")
-
-    def _is_worn(self, child: Child) -> bool:
-        jobs, memory = self._config.max_jobs, self._config.max_memory
-        return (jobs is not None and child.served >= jobs) or (memory is not None and child.memory > memory)
 
     def _keep_time(self, child: Child, entry: Entry, ran: float, now: float) -> None:
         facts = self._supervisor.tasks.get(entry.task)

@@ -24,6 +24,8 @@ def test_the_hello_example_greets(cluster: Cluster) -> None:
 
 def test_the_shop_tests_itself() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "examples" / "shop", timeout=120, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT / "examples" / "shop", timeout=120, check=False
+    )
     assert ended.returncode == 0, ended.stdout
     assert "3 passed" in ended.stdout

@@ -34,7 +34,9 @@ def draw(moves: Mapping[str, frozenset[str]]) -> list[str]:
 def table(moves: Mapping[str, frozenset[str]], words: Mapping[str, str]) -> list[str]:
     lines = ["| state | meaning | may become |", "| --- | --- | --- |"]
     for state, targets in moves.items():
-        lines.append(f"| `{state}` | {words[state]} | {', '.join(f'`{one}`' for one in sorted(targets)) or 'nothing'} |")
+        lines.append(
+            f"| `{state}` | {words[state]} | {', '.join(f'`{one}`' for one in sorted(targets)) or 'nothing'} |"
+        )
     return lines
 
 

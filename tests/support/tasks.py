@@ -155,3 +155,8 @@ def who() -> int:
 
 
 _kept: list[bytes] = []
+
+
+@story.task(max_attempts=2)
+def postponed() -> None:
+    raise Retry("tomorrow", in_=86400)

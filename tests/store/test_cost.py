@@ -1,0 +1,81 @@
+"""Finding work costs the same however many jobs have ended, or are due another day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bson import Int64, ObjectId
+
+from tontine.share import Share
+from tontine.store import claim
+from tontine.store.call import Call, Steps, Store
+
+TASKS = ["story.double", "story.triple"]
+SHARE = Share(1, 1, 3)
+
+
+def keys_examined(store: Store, steps: Steps[Any]) -> int:
+    """Index keys that the first read of an operation examines."""
+    call: Call = next(steps)
+    options = dict(call.options)
+    find: dict[str, Any] = {"find": call.collection, "filter": call.args[0]}
+    find |= {name: options[name] for name in ("projection", "hint") if name in options}
+    if "sort" in options:
+        find["sort"] = dict(options["sort"])
+    limit = 1 if call.method == "find_one" else options.get("limit")
+    if limit:
+        find["limit"] = limit
+    explained = store.database.command({"explain": find, "verbosity": "executionStats"})
+    return int(explained["executionStats"]["totalKeysExamined"])
+
+
+def fill(store: Store, first: int, count: int, **fields: Any) -> None:
+    now = datetime.now(UTC)
+    store.database.jobs.insert_many(
+        [
+            {
+                "_id": ObjectId(),
+                "seq": Int64(seq),
+                "task": TASKS[seq % 2],
+                "args": {},
+                "attempt": 0,
+                "fails": 0,
+                "lost": 0,
+                "created_at": now,
+                **fields,
+            }
+            for seq in range(first, first + count)
+        ],
+        ordered=False,
+    )
+
+
+def costs(store: Store) -> dict[str, int]:
+    return {
+        "fresh": keys_examined(store, claim.find_fresh(SHARE.seqs(1, 300, 100), TASKS)),
+        "lowest": keys_examined(store, claim.lowest_fresh(TASKS, 0)),
+        "behind": keys_examined(store, claim.find_behind(SHARE, TASKS, 300, 50)),
+        "due": keys_examined(store, claim.find_due(SHARE, TASKS, 2.0, 100)),
+        "ranked": keys_examined(store, claim.find_ranked(SHARE, TASKS, 100)),
+        "left": keys_examined(store, claim.find_left(TASKS, 0.5, 64)),
+        "overdue": keys_examined(store, claim.find_overdue(TASKS, 0.5, 64)),
+    }
+
+
+def test_finished_and_far_off_jobs_do_not_make_finding_work_dearer(store: Store) -> None:
+    fill(store, 1, 300, state="queued")
+    before = costs(store)
+    fill(store, 1000, 20_000, state="done")
+    fill(store, 30_000, 5_000, state="failed", run_at=datetime.now(UTC) - timedelta(days=1))
+    fill(store, 40_000, 20_000, state="queued", run_at=datetime.now(UTC) + timedelta(days=1))
+    after = costs(store)
+    for name, keys in after.items():
+        assert keys <= before[name] + 2, (name, before, after)
+    assert before["fresh"] <= 2 * 100 + 1, "a look-up of 100 seqs costs at most two keys for each"
+
+
+def test_looking_for_due_jobs_does_not_read_those_of_tomorrow(store: Store) -> None:
+    fill(store, 1, 30, state="queued", run_at=datetime.now(UTC) - timedelta(seconds=5))
+    fill(store, 1000, 20_000, state="queued", run_at=datetime.now(UTC) + timedelta(days=1))
+    assert keys_examined(store, claim.find_due(SHARE, TASKS, 2.0, 100)) <= 35

@@ -1,0 +1,129 @@
+"""Verdicts, from readings made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tontine.doctor import nodes, queue, server
+from tontine.doctor.nodes import Look
+from tontine.doctor.queue import Kept, Raw, Recent, Unclaimable
+from tontine.doctor.server import Oplog
+from tontine.doctor.verdict import Verdict
+from tontine.roster import Roster
+from tontine.sighting import Sighting
+from tontine.states import Desired
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+OK, WARN, FAIL, UNKNOWN = Verdict.OK, Verdict.WARN, Verdict.FAIL, Verdict.UNKNOWN
+ALL_RIGHTS = frozenset({"find", "insert", "update", "remove", "createCollection", "createIndex", "changeStream"})
+
+
+def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, Any]:
+    return {"name": name, "stateStr": state, "health": health}
+
+
+@pytest.mark.parametrize(
+    ("judge", "reading", "verdict"),
+    [
+        (server.judge_topology, {"msg": "isdbgrid"}, OK),
+        (server.judge_topology, {}, FAIL),
+        (server.judge_topology, {"setName": "r", "hosts": ["a"]}, WARN),
+        (server.judge_topology, {"setName": "r", "hosts": ["a", "b"], "arbiters": ["c"]}, WARN),
+        (server.judge_topology, {"setName": "r", "hosts": ["a", "b"], "passives": ["c"]}, OK),
+        (server.judge_members, [member("a", "PRIMARY"), member("b")], OK),
+        (server.judge_members, [member("a", "PRIMARY"), member("b"), member("c", "RECOVERING")], WARN),
+        (server.judge_members, [member("a", "PRIMARY"), member("b", "DOWN", 0)], FAIL),
+        (server.judge_version, "5.0.9", FAIL),
+        (server.judge_version, "8.0.4", OK),
+        (server.judge_compatibility, "5.0", FAIL),
+        (server.judge_compatibility, "7.0", OK),
+        (server.judge_rights, None, OK),
+        (server.judge_rights, frozenset(), FAIL),
+        (server.judge_rights, ALL_RIGHTS, OK),
+        (server.judge_rights, ALL_RIGHTS - {"createIndex"}, WARN),
+        (server.judge_rights, ALL_RIGHTS - {"changeStream"}, WARN),
+        (server.judge_streams, False, WARN),
+        (server.judge_round_trip, 0.003, OK),
+        (server.judge_round_trip, 0.9, WARN),
+        (server.judge_write_concern, {"w": "majority"}, OK),
+        (server.judge_write_concern, {"w": 1}, WARN),
+        (server.judge_oplog, Oplog(1800, 95, 100), WARN),
+        (server.judge_oplog, Oplog(86400, 95, 100), OK),
+        (server.judge_oplog, Oplog(60, 0, 0), UNKNOWN),
+        (server.judge_clock, 0.01, OK),
+        (server.judge_clock, -60.0, WARN),
+        (queue.judge_indexes, ["jobs.seq is missing"], FAIL),
+        (queue.judge_retention, Kept(None, None, 5), OK),
+        (queue.judge_retention, Kept(None, None, 5_000_000), WARN),
+        (queue.judge_retention, Kept(604800.0, None, 5_000_000), OK),
+        (queue.judge_tasks, Unclaimable({}, frozenset(), 10), OK),
+        (queue.judge_failures, Recent(100, 50, 100), WARN),
+        (queue.judge_failures, Recent(10_000, 12, 10_000), OK),
+    ],
+)
+def test_a_reading_is_judged(judge: Any, reading: Any, verdict: Verdict) -> None:
+    assert judge(reading).verdict is verdict
+
+
+def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:
+    assert server.judge_oplog(Oplog(60, 1, 100)).verdict is OK
+    assert server.judge_oplog(Oplog(600, 50, 100)).verdict is WARN
+
+
+def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
+    told = queue.judge_tasks(Unclaimable({"shop.nop": 11}, frozenset({"shop.noop"}), 10))
+    assert "shop.nop (more than 10, is shop.noop meant?)" in told.sentence
+
+
+def seen(name: str, **facts: Any) -> Sighting:
+    return Sighting(f"{name}-1", name, **{"beat_age": 0.5, "slots": 1, **facts})
+
+
+def look(*sightings: Sighting, members: tuple[str, ...] | None = None, **facts: Any) -> Look:
+    roster = Roster(1, tuple(one.id for one in sightings) if members is None else members)
+    return Look(**{"now": NOW, "nodes": sightings, "roster": roster, "held": {}, "raw": Raw((), None, NOW), **facts})
+
+
+def test_a_node_that_beats_and_does_not_tick_is_stuck() -> None:
+    first, second = look(seen("a", beat=1, tick=7)), look(seen("a", beat=2, tick=7))
+    assert nodes.judge_ticks([first, second]).verdict is FAIL
+    assert nodes.judge_ticks([first, look(seen("a", beat=2, tick=8))]).verdict is OK
+    assert nodes.judge_ticks([first, first]).verdict is UNKNOWN
+    assert nodes.judge_ticks([first]).verdict is UNKNOWN
+
+
+def test_what_is_wrong_in_the_last_look_only_may_still_be_put_right() -> None:
+    fine, wrong = look(seen("a")), look(seen("a"), members=("a-1", "ghost"))
+    assert nodes.judge_roster([fine, wrong]).verdict is OK
+    assert nodes.judge_roster([wrong]).verdict is WARN
+    assert nodes.judge_roster([wrong, wrong]).verdict is FAIL
+
+
+def test_a_silent_node_is_a_warning_until_it_should_have_been_buried() -> None:
+    a = seen("a")
+    assert nodes.judge_beats([look(a, seen("b", beat_age=12.0))]).verdict is WARN
+    assert nodes.judge_beats([look(a, seen("b", beat_age=60.0))]).verdict is FAIL
+    assert nodes.judge_beats([look(seen("b", beat_age=60.0))]).verdict is WARN
+
+
+def test_jobs_that_stay_unnumbered_or_in_dead_hands_fail_when_nodes_are_there() -> None:
+    raw = Raw(("1",), None, NOW)
+    stuck = look(seen("a"), raw=raw, held={"ghost": 3, "a-1": 1})
+    assert nodes.judge_numbering([stuck, stuck]).verdict is FAIL
+    assert nodes.judge_numbering([stuck]).verdict is OK
+    assert nodes.judge_numbering([look(raw=raw)]).verdict is WARN
+    assert "3 jobs held by dead nodes: ghost" in nodes.judge_held([stuck, stuck]).sentence
+
+
+def test_paused_crashed_and_differing_nodes_are_warnings() -> None:
+    a = seen("a", version="1")
+    assert nodes.judge_nodes([look(replace(a, desired=Desired.PAUSED))]).verdict is WARN
+    assert nodes.judge_crashes([look(replace(a, crashes=2, last_crash="exited with code 11"))]).verdict is WARN
+    assert nodes.judge_agreement([look(a, seen("b", version="2"))]).verdict is WARN
+    assert nodes.judge_agreement([look(a, seen("b", version="1", lease=3.0))]).verdict is WARN
+    paused = replace(a, desired=Desired.PAUSED)
+    assert nodes.judge_membership([look(paused, members=())]).verdict is OK
