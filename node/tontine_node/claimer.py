@@ -91,6 +91,11 @@ class Claimer:
         self._hurry = True
         self.wake.set()
 
+    def due_in(self, delay: float) -> None:
+        """A job went back to the queue, and is due so many seconds from now."""
+        self._next_due = min(self._next_due, self._clock.now() + delay)
+        self.wake.set()
+
     def look_now(self) -> None:
         """The roster changed: read it before anything else."""
         self._looked_at = float("-inf")

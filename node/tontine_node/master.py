@@ -68,7 +68,7 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table()
-        self.settler = Settler(self.id, store, self.table, lambda: self.claimer.retention)
+        self.settler = Settler(self.id, store, self.table, lambda: self.claimer.retention, self._back_in_queue)
         self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
@@ -160,7 +160,7 @@ class Node:
                 await self._keep_place()
                 if buried:
                     await self.keeper.repair()
-                    self.claimer.look_now()
+                    self.claimer.due_in(0.0)
             except StoreError as error:
                 log.warning("watching failed", extra={"event": "watch-failed", "error": str(error)})
 
@@ -333,6 +333,9 @@ class Node:
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
+
+    def _back_in_queue(self, delay: float) -> None:
+        self.claimer.due_in(delay)
 
     def _more_room(self) -> None:
         self.claimer.wake.set()

@@ -11,7 +11,7 @@ from tontine.errors import StoreError, StoreUnavailable, TooLarge
 from tontine.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
-from tontine.store.retention import FOR_EVER, Retention
+from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
 from .table import Table
@@ -26,7 +26,12 @@ class Settler:
     """The settle loop of one node. What it has taken it keeps until the store has accepted or refused it (J3, J4)."""
 
     def __init__(
-        self, node: str, store: AsyncStore, table: Table, retention: Callable[[], Retention] = lambda: FOR_EVER
+        self,
+        node: str,
+        store: AsyncStore,
+        table: Table,
+        retention: Callable[[], Retention],
+        back_in_queue: Callable[[float], None],
     ) -> None:
         self.node = node
         self.done = 0
@@ -36,6 +41,7 @@ class Settler:
         self._store = store
         self._table = table
         self._retention = retention
+        self._back_in_queue = back_in_queue
         self._waiting: deque[Outcome] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -120,6 +126,8 @@ class Settler:
         self.done += one.kind == "done"
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"
+        if one.kind in ("retry", "released", "lost"):
+            self._back_in_queue(one.delay)
 
 
 def _group(one: Outcome) -> int | None:

@@ -254,7 +254,10 @@ class Supervisor:
             child.ending.pop(seq, None)
             if entry := child.sent.pop(seq, None):
                 result = RawBSONDocument(raw)
-                self.end(entry, Outcome("done", seq, entry.attempt, ran, result=result, clean=not entry.fails))
+                self.end(
+                    entry,
+                    Outcome("done", seq, entry.attempt, ran, result=result, clean=not entry.fails and not entry.lost),
+                )
         child.served += len(done)
         self.pace.ran(sum(ran for _, ran, _ in done) / len(done), len(done))
 

@@ -124,7 +124,10 @@ def test_outcomes_set_the_documented_fields_and_no_others(store: Store) -> None:
         (Outcome("retry", 4, 1, 0.5, error=BROKEN), {"state": "queued", "fails": 1, "error": error, "errors": []}),
         (Outcome("cancelled", 5, 1, 0.5), {"state": "cancelled"}),
         (Outcome("released", 6, 1), {"state": "queued", "node": None}),
-        (Outcome("lost", 7, 1, error=JobError("Lost", "oom")), {"state": "queued", "lost": 1, "node": None}),
+        (
+            Outcome("lost", 7, 1, error=JobError("Lost", "oom")),
+            {"state": "queued", "lost": 1, "node": None, "error": lost, "errors": []},
+        ),
         (
             Outcome("lost", 8, 1, error=JobError("Lost", "oom"), final=True),
             {"state": "failed", "lost": 1, "error": lost, "errors": []},
@@ -132,13 +135,14 @@ def test_outcomes_set_the_documented_fields_and_no_others(store: Store) -> None:
     ]
     seqs = hold(store, len(expected))
     before = [job(store, seq) for seq in seqs]
+    store.run(settle.note_running("x", [(4, 1, 1.0, {"value": 0.5}), (6, 1, 1.0, {"value": 0.5})]))
     store.run(settle.settle_each("x", [outcome for outcome, _ in expected]))
     for was, (outcome, fields) in zip(before, expected, strict=True):
         now = job(store, outcome.seq)
         assert changes(was, now) == fields, outcome
         assert ("finished_at" in now) == (now["state"] != "queued")
-        assert ("started_at" in now) == (outcome.ran is not None)
-        if "started_at" in now and "finished_at" in now:
+        assert ("started_at" in now) == (now["state"] != "queued" and outcome.ran is not None)
+        if "started_at" in now:
             assert now["finished_at"] - now["started_at"] == timedelta(seconds=0.5)
 
 

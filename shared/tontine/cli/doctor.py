@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
-from ..doctor import nodes, queue, server
+from ..doctor import backlog, nodes, server
 from ..doctor.verdict import Judgement, Verdict, fail, unknown
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from ..legible import count, legible
@@ -57,11 +57,11 @@ def _checks(database: str) -> list[Check]:
         Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),
         Check("oplog", checkup.oplog, server.judge_oplog, "local"),
         Check("clock", checkup.clock_ahead, server.judge_clock),
-        Check("indexes", census.index_faults, queue.judge_indexes),
-        Check("validators", census.validator_faults, queue.judge_validators),
-        Check("retention", census.kept, queue.judge_retention),
-        Check("tasks", census.unclaimable, queue.judge_tasks),
-        Check("failures", census.recent, queue.judge_failures),
+        Check("indexes", census.index_faults, backlog.judge_indexes),
+        Check("validators", census.validator_faults, backlog.judge_validators),
+        Check("retention", census.kept, backlog.judge_retention),
+        Check("tasks", census.unclaimable, backlog.judge_tasks),
+        Check("failures", census.recent, backlog.judge_failures),
     ]
 
 

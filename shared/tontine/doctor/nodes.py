@@ -10,7 +10,7 @@ from ..legible import count, duration
 from ..roster import Roster
 from ..sighting import Sighting
 from ..states import Desired, NodeState
-from .queue import Raw
+from .backlog import Raw
 from .verdict import Judgement, fail, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0

@@ -10,7 +10,7 @@ from bson import ObjectId
 from bson.son import SON
 
 from ..doctor.nodes import Look
-from ..doctor.queue import Kept, Raw, Recent, Unclaimable
+from ..doctor.backlog import Kept, Raw, Recent, Unclaimable
 from ..errors import NotPermitted, StoreError
 from ..sighting import Sighting
 from ..states import FINAL, JobState

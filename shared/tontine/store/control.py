@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ConfigError, StoreUnavailable, UnknownJob, UnknownNode
+from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
 from ..job import Job, problem
 from ..states import FINAL, Desired, JobState, NodeState
 from .call import Call, Steps, find, find_one
@@ -74,6 +74,8 @@ def retry(seq: int) -> Steps[tuple[Job, bool]]:
     seen = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:
         yield Call(JOBS, "update_one", (seen, update))
+    except DuplicateKey:
+        raise ConfigError(f"job {seq} cannot go back: an unfinished job has its key {job.key!r}") from None
     except StoreUnavailable:
         again = yield from read_job(seq)
         if again.state is not JobState.QUEUED and again.attempt == job.attempt:

@@ -191,6 +191,8 @@ def _requeue(delay: float = 0.0, **more: Any) -> dict[str, Any]:
         "finished_at": {"$cond": [_ASKED_TO_CANCEL, "$$NOW", "$$REMOVE"]},
         "run_at": later,
         "node": None,
+        "started_at": "$$REMOVE",
+        "progress": "$$REMOVE",
     }
     return {"$set": values | more}
 
@@ -216,11 +218,11 @@ def _change(one: Outcome) -> list[dict[str, Any]]:
     if one.kind == "lost":
         reason = one.error.message if one.error else "the worker ended"
         return _losing(one.final, {"$literal": reason})
-    fields = _failing(one.error)
-    if one.ran is not None:
-        fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "released":
-        return [_requeue(**fields)]
+        return [_requeue()]
+    fields = _failing(one.error)
+    if one.ran is not None and one.kind != "retry":
+        fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "retry":
         # `node` stays: it lets a repeated settlement see that the first one was accepted.
         return [_requeue(one.delay, **fields, fails={"$add": ["$fails", 1]}, node="$node")]
@@ -239,7 +241,6 @@ def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
     """An attempt that ended with its worker or node: counted, then given back, failed or cancelled."""
     hopeless = {"$or": [hopeless, {"$gte": ["$lost", LIMIT]}]}
     ends = {"$or": [hopeless, _ASKED_TO_CANCEL]}
-    fails = {"$and": [hopeless, {"$not": [_ASKED_TO_CANCEL]}]}
     times = {"$cond": [{"$eq": ["$lost", 1]}, "once", {"$concat": [{"$toString": "$lost"}, " times"]}]}
     message = {"$concat": ["its worker or node ended ", times, " while it ran: ", reason]}
     error = {"type": "Lost", "message": message, "traceback": ""}
@@ -248,11 +249,13 @@ def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
         {
             "$set": {
                 "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},
-                "errors": {"$cond": [fails, _ERRORS_SO_FAR, {"$ifNull": ["$errors", "$$REMOVE"]}]},
-                "error": {"$cond": [fails, error, {"$ifNull": ["$error", "$$REMOVE"]}]},
+                "errors": _ERRORS_SO_FAR,
+                "error": error,
                 "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
                 "run_at": "$$NOW",
                 "node": {"$cond": [ends, "$node", None]},
+                "started_at": {"$cond": [ends, "$started_at", "$$REMOVE"]},
+                "progress": {"$cond": [ends, "$progress", "$$REMOVE"]},
             }
         },
     ]

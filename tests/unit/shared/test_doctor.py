@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tontine.doctor import nodes, queue, server
+from tontine.doctor import backlog, nodes, server
 from tontine.doctor.nodes import Look
-from tontine.doctor.queue import Kept, Raw, Recent, Unclaimable
+from tontine.doctor.backlog import Kept, Raw, Recent, Unclaimable
 from tontine.doctor.server import Oplog
 from tontine.doctor.verdict import Verdict
 from tontine.roster import Roster
@@ -56,13 +56,13 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (server.judge_oplog, Oplog(60, 0, 0), UNKNOWN),
         (server.judge_clock, 0.01, OK),
         (server.judge_clock, -60.0, WARN),
-        (queue.judge_indexes, ["jobs.seq is missing"], FAIL),
-        (queue.judge_retention, Kept(None, None, 5), OK),
-        (queue.judge_retention, Kept(None, None, 5_000_000), WARN),
-        (queue.judge_retention, Kept(604800.0, None, 5_000_000), OK),
-        (queue.judge_tasks, Unclaimable({}, frozenset(), 10), OK),
-        (queue.judge_failures, Recent(100, 50, 100), WARN),
-        (queue.judge_failures, Recent(10_000, 12, 10_000), OK),
+        (backlog.judge_indexes, ["jobs.seq is missing"], FAIL),
+        (backlog.judge_retention, Kept(None, None, 5), OK),
+        (backlog.judge_retention, Kept(None, None, 5_000_000), WARN),
+        (backlog.judge_retention, Kept(604800.0, None, 5_000_000), OK),
+        (backlog.judge_tasks, Unclaimable({}, frozenset(), 10), OK),
+        (backlog.judge_failures, Recent(100, 50, 100), WARN),
+        (backlog.judge_failures, Recent(10_000, 12, 10_000), OK),
     ],
 )
 def test_a_reading_is_judged(judge: Any, reading: Any, verdict: Verdict) -> None:
@@ -75,7 +75,7 @@ def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:
 
 
 def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
-    told = queue.judge_tasks(Unclaimable({"shop.nop": 11}, frozenset({"shop.noop"}), 10))
+    told = backlog.judge_tasks(Unclaimable({"shop.nop": 11}, frozenset({"shop.noop"}), 10))
     assert "shop.nop (more than 10, is shop.noop meant?)" in told.sentence
 
 
