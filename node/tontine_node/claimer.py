@@ -15,8 +15,8 @@ from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.store import claim
 from tontine.store.call import AsyncStore
+from tontine.store.claim import SUSPECT
 from tontine.store.retention import FOR_EVER
-from tontine.store.settle import SUSPECT
 
 from .member import Heartbeat, Member
 from .supervisor import Supervisor
@@ -30,6 +30,7 @@ HELP_LOOKS_AT = 64
 HELP_EVERY = 1.5
 SIEVE_EVERY = 2.0
 RANKED_EVERY = 0.25
+BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
 
 
 class Claimer:
@@ -63,6 +64,7 @@ class Claimer:
         self._supervisor = supervisor
         self._watching = watching
         self._looked_at = self._sieved_at = self._behind_at = self._helped_at = self._fair_at = float("-inf")
+        self._behind_for = BEHIND_SOON
         self._ranked_at = self._low_at = float("-inf")
         self._next_due = float("inf")
         self._helps_with = 0
@@ -121,18 +123,19 @@ class Claimer:
         room = min(self._supervisor.room(), CLAIM_AT_ONCE)
         if self.sweep is None:
             return False
+        sweep, cursor = self.sweep, self.sweep.cursor
         claimed = await self._help_fairly()
         if room <= 0:
             self._hurry = hurry  # for when there is room
             return bool(claimed)
-        claimed += await self._claim_ranked(self.sweep, room - claimed, hurry)
+        claimed += await self._claim_ranked(sweep, room - claimed, hurry)
         if claimed < room:
-            claimed += await self._sieve(room - claimed, hurry)
+            claimed += await self._sieve(sweep, room - claimed, hurry)
         if claimed < room:
-            claimed += await self._sweep(self.sweep, room - claimed)
-        if not claimed and self.sweep.is_exhausted:
-            claimed = await self._claim_low(self.sweep) or await self._help(self._supervisor.free_slots())
-        return bool(claimed) or not self.sweep.is_exhausted
+            claimed += await self._sweep(sweep, room - claimed)
+        if not claimed and sweep.is_exhausted:
+            claimed = await self._claim_low(sweep) or await self._help(self._supervisor.free_slots())
+        return bool(claimed) or (sweep.cursor != cursor and not sweep.is_exhausted)
 
     async def _claim_ranked(self, sweep: Sweep, room: int, hurry: bool) -> int:
         """Claim jobs with a priority before any others, looking for them a few times a second."""
@@ -141,7 +144,7 @@ class Claimer:
         if room <= 0 or (now - self._ranked_at < every and not hurry):
             return 0
         self._ranked_at = now
-        ranked = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room))
+        ranked = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, suspects=self._may_suspect()))
         if len(ranked) == room:
             self._ranked_at = float("-inf")
         return await self._claim(ranked)
@@ -176,8 +179,9 @@ class Claimer:
         elif self.sweep is None or self.sweep.share != share:
             lowest = await self._store.run(claim.lowest_fresh(self.tasks, 0))
             self.sweep = Sweep(share, counter + 1 if lowest is None else lowest, counter)
-            self._sieved_at = self._behind_at = float("-inf")
+            self._sieved_at = float("-inf")
             self._next_due = float("inf")
+            self._passed_by()
         else:
             self.sweep.counter = max(self.sweep.counter, counter)
 
@@ -196,7 +200,13 @@ class Claimer:
         sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
         if not found and not sweep.is_exhausted:
             sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
+            self._passed_by()
         return await self._claim(taken)
+
+    def _passed_by(self) -> None:
+        """The cursor was moved without looking: look behind it soon."""
+        self._behind_for = BEHIND_SOON
+        self._behind_at = min(self._behind_at, self._clock.now() + BEHIND_SOON)
 
     def _takeable(self, jobs: list[RawBSONDocument], room: int) -> list[RawBSONDocument]:
         """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
@@ -212,25 +222,37 @@ class Claimer:
         return taken
 
     async def _sweep_behind(self, sweep: Sweep) -> None:
-        """Once a minute, look for anything in the share that the cursor has passed (F5 c)."""
-        if self._clock.now() - self._behind_at < 60:
+        """Look for anything in the share that the cursor has passed: once a minute (F5 c), and soon after a jump.
+
+        A producer that had taken its numbers, and not yet inserted its jobs, is passed by a jump without a trace.
+        """
+        now = self._clock.now()
+        if now < self._behind_at:
             return
-        self._behind_at = self._clock.now()
+        self._behind_at = now + self._behind_for
+        self._behind_for = min(self._behind_for * 4, BEHIND_EVERY)
         for seq in await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, 500)):
             if seq not in self._table:
                 sweep.hint(seq)
 
-    async def _sieve(self, room: int, hurry: bool) -> int:
+    async def _sieve(self, sweep: Sweep, room: int, hurry: bool) -> int:
         """Claim postponed jobs of the share whose time has come, and note when the next one's will (F5 a)."""
         now = self._clock.now()
         every = SIEVE_EVERY if self._watching() else SIEVE_EVERY / 4
-        if self.sweep is None or not (now >= self._next_due or now - self._sieved_at >= (0.2 if hurry else every)):
+        if now < self._next_due and now - self._sieved_at < (0.2 if hurry else every):
             return 0
         self._sieved_at = now
-        found = await self._store.run(claim.find_due(self.sweep.share, self.tasks, SIEVE_EVERY * 1.5, room))
+        look = claim.find_due(sweep.share, self.tasks, SIEVE_EVERY * 1.5, room, suspects=self._may_suspect())
+        self._next_due = float("inf")
+        found = await self._store.run(look)
         due = [job for job in found if job["wait"] <= 0]
-        self._next_due = now if len(due) == room else _time_of_next(found, now)
-        return await self._claim(due)
+        claimed = await self._claim(due)
+        self._next_due = min(self._next_due, now if claimed and len(due) == room else _time_of_next(found, now))
+        return claimed
+
+    def _may_suspect(self) -> bool:
+        """Whether a job that may be poison could be claimed now: alone, for a slot that is free (P2)."""
+        return self._supervisor.free_slots() > 0 and not self._supervisor.has_suspect
 
     async def _help(self, free: int) -> int:
         """Claim for slots that are free now what others have left lying for longer than H (F6)."""
@@ -251,15 +273,15 @@ class Claimer:
         if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
             return 0  # it would only wait here instead of there
         self._fair_at = now
-        return await self._claim(await self._find_left(1))
+        return await self._claim(await self._find_left(1), first=True)
 
     async def _find_left(self, limit: int) -> list[RawBSONDocument]:
         """What has been lying for longer than H: fresh jobs, and in turn postponed and ranked ones."""
-        age = self._timing.help_after
+        age, suspects = self._timing.help_after, self._may_suspect()
         others = (
-            claim.find_overdue(self.tasks, age, limit),
-            claim.find_ranked(None, self.tasks, limit, age=age),
-            claim.find_ranked(None, self.tasks, limit, age=age, low=True),
+            claim.find_overdue(self.tasks, age, limit, suspects=suspects),
+            claim.find_ranked(None, self.tasks, limit, age=age, suspects=suspects),
+            claim.find_ranked(None, self.tasks, limit, age=age, low=True, suspects=suspects),
         )
         self._helps_with = (self._helps_with + 1) % len(others)
         left = await self._store.run(others[self._helps_with])
@@ -271,7 +293,7 @@ class Claimer:
         start = random.randrange(size)  # noqa: S311
         return sorted(jobs, key=lambda job: (int(job["seq"]) - start) % size)
 
-    async def _claim(self, jobs: Sequence[RawBSONDocument]) -> int:
+    async def _claim(self, jobs: Sequence[RawBSONDocument], *, first: bool = False) -> int:
         """Claim what was found, one update per attempt number, suspects alone (J1, P2)."""
         free = [job for job in jobs if job["seq"] not in self._table]
         batches: dict[int, list[RawBSONDocument]] = {}
@@ -280,13 +302,13 @@ class Claimer:
                 batches.setdefault(int(job["attempt"]), []).append(job)
         claimed = 0
         for attempt, batch in batches.items():
-            claimed += await self._claim_batch(batch, attempt)
+            claimed += await self._claim_batch(batch, attempt, first=first)
         suspect = next((job for job in free if job["lost"] >= SUSPECT), None)
-        if suspect is not None and self._supervisor.free_slots() > 0 and not self._supervisor.has_suspect:
+        if suspect is not None and self._may_suspect():
             claimed += await self._claim_batch([suspect], int(suspect["attempt"]))
         return claimed
 
-    async def _claim_batch(self, jobs: Sequence[RawBSONDocument], attempt: int) -> int:
+    async def _claim_batch(self, jobs: Sequence[RawBSONDocument], attempt: int, *, first: bool = False) -> int:
         if not self._may_claim():
             return 0
         now = self._clock.now()
@@ -298,17 +320,17 @@ class Claimer:
         except StoreError:
             self._has_doubts = True  # they stay pending until a read tells
             return 0
-        self._keep(entries.values(), ours)
+        self._keep(entries.values(), ours, first=first)
         return len(ours)
 
-    def _keep(self, entries: Iterable[Entry], ours: set[int]) -> None:
+    def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
         held = []
         for entry in entries:
             if entry.seq in ours:
                 held.append(entry)
             else:
                 self._table.drop(entry.seq)
-        self._supervisor.offer(held)
+        self._supervisor.offer(held, first=first)
 
     async def _resolve_pending(self) -> None:
         """Ask the store about claims whose outcome stayed unknown (J1)."""
@@ -318,6 +340,9 @@ class Claimer:
         for attempt, entries in by_attempt.items():
             ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
             self._keep(entries, ours)
+            for entry in entries:
+                if entry.seq not in ours and self.sweep is not None:
+                    self.sweep.hint(entry.seq)  # it may never have been claimed
         self._has_doubts = False
 
 

@@ -50,15 +50,14 @@ class Keeper:
         held = await self._store.run(settle.find_held(self.node))
         strays = {seq: attempt for seq, attempt in held.items() if not self._table.licensed(seq, attempt)}
         # Most of these were settled since the read; the release finds only those that were not.
-        if strays and (released := await self._store.run(settle.release(self.node, strays))):
+        if strays and (released := await self._store.run(settle.release(self.node, strays, self._retention()))):
             log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
 
     async def repair(self) -> int:
         """Give back the jobs of dead nodes (J7)."""
         if not self._beat.has_lease():
             return 0
-        unwilling = [name for name, facts in self._supervisor.tasks.items() if facts.on_lost == "fail"]
-        repaired = await self._store.run(settle.repair(unwilling, self._retention()))
+        repaired = await self._store.run(settle.repair(self._supervisor.careful_tasks, self._retention()))
         for node, count in repaired.items():
             if count:
                 log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})

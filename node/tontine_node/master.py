@@ -42,6 +42,7 @@ from .warden import Warden
 log = logging.getLogger(__name__)
 
 CONTROL_EVERY = 0.2
+GUARD_EVERY = 0.1
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
@@ -61,7 +62,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stops_asked = 0
-        self._is_fenced = self._was_starved = False
+        self._is_fenced = self._was_starved = self._is_ending = False
         self._moved_at = self._cancels_at = float("-inf")
         self._share: Share | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -113,7 +114,8 @@ class Node:
             raise
         while not self.beat.is_dead and not self._stops_asked:
             try:
-                await self._store.run(members.describe(self.id, {"modules": self.supervisor.modules}))
+                facts = {"modules": self.supervisor.modules, "careful": self.supervisor.careful_tasks}
+                await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
                 await self._join()
                 break
@@ -128,12 +130,14 @@ class Node:
             self.scheduler.run,
             self._watch_others,
             self._upkeep,
+            self._guard_lease,
         ]
         if self.config.streams:
             loops.append(self.waker.run)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
 
     async def _end_loops(self) -> None:
+        self._is_ending = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -177,7 +181,6 @@ class Node:
                 log.warning("declared dead by others; starting again", extra={"event": "dead", "node": self.id})
                 return True
             try:
-                await self._follow_lease()
                 if self._stops_asked or self.beat.desired is Desired.STOPPED:
                     await self._stop()
                     return False
@@ -185,8 +188,6 @@ class Node:
                 await self._look_after_jobs()
             except StoreError as error:
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
-            except ConfigError as error:
-                log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
 
     async def _wait(self, limit: float) -> None:
         """Until something changed, or for a while."""
@@ -195,20 +196,30 @@ class Node:
                 await self._changed.wait()
         self._changed.clear()
 
-    async def _follow_lease(self) -> None:
-        """Fence when the lease has run out (N5); go on when it is back."""
-        if not self.beat.has_lease() and not self._is_fenced:
-            self._is_fenced = True
-            self._was_starved = not self.beat.failed_since_renewal
-            log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
-            await self.supervisor.kill_all(FENCE)
-        elif self.beat.has_lease() and self._is_fenced:
-            self._is_fenced = False
-            log.info("the lease is back", extra={"event": "unfenced"})
-            self._release_killed()
+    async def _guard_lease(self) -> None:
+        """Fence when the lease has run out (N5), go on when it is back. Nothing here may wait for the store."""
+        while not self._is_ending:
+            await asyncio.sleep(GUARD_EVERY)
+            if not self.beat.has_lease() and not self._is_fenced:
+                self._is_fenced = True
+                self._was_starved = not self.beat.failed_since_renewal
+                log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
+                await self.supervisor.kill_all(FENCE)
+            elif self.beat.has_lease() and not self._is_ending:
+                # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
+                self._release_killed()
+                if self._is_fenced:
+                    self._is_fenced = self._was_starved = False
+                    log.info("the lease is back", extra={"event": "unfenced"})
+                    self.supervisor.hold_again()
+                    await self._restart_workers()
+
+    async def _restart_workers(self) -> None:
+        try:
             await self.supervisor.start()
-            self.supervisor.hold_again()
             self.supervisor.dispatch()
+        except ConfigError as error:
+            log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
 
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
@@ -260,6 +271,7 @@ class Node:
             if hurry or not len(self.table):
                 break
             await self._wait(0.05)
+        self._is_ending = True
         await self.supervisor.kill_all("the node stops")
         self._release_held(patience=0.0)
         self._release_killed()

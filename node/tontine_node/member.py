@@ -95,15 +95,23 @@ class Heartbeat:
             self.is_dead = True
             self._changed()
         except StoreError as error:
-            self.disturbed_at = self._clock.now()
-            self.failed_since_renewal = True
-            log.warning("heartbeat failed", extra={"event": "heartbeat-failed", "error": str(error)})
+            self._missed(str(error))
+        except Exception:
+            # The top of this thread: without it the node would be fenced for good.
+            log.exception("heartbeat failed", extra={"event": "heartbeat-failed"})
+            self._missed("")
         else:
             self._board.deadline = sent + self._timing.valid_for
             self.failed_since_renewal = False
             if desired is not self.desired:
                 self.desired = desired
                 self._changed()
+
+    def _missed(self, error: str) -> None:
+        self.disturbed_at = self._clock.now()
+        self.failed_since_renewal = True
+        if error:
+            log.warning("heartbeat failed", extra={"event": "heartbeat-failed", "error": error})
 
 
 class Member:
@@ -146,13 +154,13 @@ class Member:
         beats = await self._store.run(members.beats())
         answered = self._clock.now()
         buried = []
-        for node, beat in beats.items():
+        for node, (beat, lease) in beats.items():
             if node == self.node:
                 continue
             seen, since = self._watched.get(node, (None, 0.0))
             if seen != beat or since < self._beat.disturbed_at:
                 self._watched[node] = (beat, max(answered, self._beat.disturbed_at))
-            elif asked - since >= self._timing.lease_for and await self._bury(node, beat):
+            elif asked - since >= max(lease, self._timing.lease_for) and await self._bury(node, beat):
                 buried.append(node)
         self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
         return buried

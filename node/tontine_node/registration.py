@@ -46,6 +46,7 @@ class Registration:
         try:
             await self.store.run(members.register(self.node, record, timing.lease_for))
         except StoreUnavailable as error:
+            self._namesake = None  # while we cannot write, neither can it: its beat proves nothing
             await wait_for_store(error)
             return False
         except DuplicateKey as error:

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tontine.errors import StoreError, StoreUnavailable, TooLarge
+from tontine.errors import TooLarge, Unstorable
 from tontine.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
@@ -65,9 +65,9 @@ class Settler:
             try:
                 await self._settle(batch)
                 pause = 0.1
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, these outcomes are not settled yet
                 self._waiting.extendleft(reversed([one for one in batch if self._is_mine(one)]))
-                log.warning("settling failed", extra={"event": "settle-failed", "error": str(error)})
+                log.warning("settling failed", extra={"event": "settle-failed", "error": f"{error}"})
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
             if not self._waiting:
@@ -92,22 +92,20 @@ class Settler:
     async def _settle(self, batch: Sequence[Outcome]) -> None:
         try:
             settled = await self._send(batch)
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
+        except Unstorable as error:
             # One outcome that cannot be stored must not hold up the others: find it by sending each alone.
             if len(batch) > 1:
                 for one in batch:
                     await self._settle([one])
                 return
-            settled = await self._send([_unstorable(batch[0], error)])
-        for one in batch:
-            if one.seq in settled.accepted:
-                self._count(one)
+            batch = [_unstorable(batch[0], error)]
+            settled = await self._send(batch)
         if settled.dropped:
             self.dropped += len(settled.dropped)
             log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
         for one in batch:
+            if one.seq in settled.accepted:
+                self._count(one)
             if one.seq in settled.accepted or one.seq in settled.dropped:
                 self._table.drop(one.seq)
             else:
@@ -135,7 +133,7 @@ def _group(one: Outcome) -> int | None:
     return one.attempt if one.kind == "done" and one.clean else None
 
 
-def _unstorable(one: Outcome, error: StoreError) -> Outcome:
+def _unstorable(one: Outcome, error: Unstorable) -> Outcome:
     kind = "ResultTooLarge" if isinstance(error, TooLarge) else "UnstorableResult"
     text = f"the result cannot be stored beside the job's other fields: {error}"
     return Outcome("refused", one.seq, one.attempt, one.ran, error=JobError(kind, text))

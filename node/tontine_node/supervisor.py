@@ -15,7 +15,8 @@ from bson.raw_bson import RawBSONDocument
 from tontine.clock import Clock
 from tontine.errors import ConfigError
 from tontine.job import JobError
-from tontine.store.settle import SUSPECT, Outcome
+from tontine.store.claim import SUSPECT
+from tontine.store.settle import Outcome
 
 from . import pipe
 from .board import Board
@@ -39,6 +40,8 @@ class TaskFacts:
     is_async: bool
     timeout: float | None
     max_attempts: int
+    delays: list[float]
+    """Its backoff before the second attempt, the third, ..."""
 
 
 class Supervisor:
@@ -106,6 +109,11 @@ class Supervisor:
         return max(0, self.config.slots * len(workers) - busy - len(self.held))
 
     @property
+    def careful_tasks(self) -> list[str]:
+        """Tasks that must not run again once they may have begun."""
+        return sorted(name for name, facts in self.tasks.items() if facts.on_lost == "fail")
+
+    @property
     def has_suspect(self) -> bool:
         """Whether a job that may be poison is in this node (P2)."""
         return any(entry.lost >= SUSPECT for entry in self.table)
@@ -132,13 +140,13 @@ class Supervisor:
         if self._keepers:
             await asyncio.wait(set(self._keepers))
 
-    def offer(self, entries: Iterable[Entry]) -> None:
-        """Take claimed jobs and hand out what fits, higher priority first."""
+    def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
+        """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before the others."""
         ranked = False
         for entry in entries:
             entry.status = Status.HELD
             entry.since = self.clock.now()
-            self.held.append(entry)
+            self.held.insert(0 if first else len(self.held), entry)
             ranked = ranked or entry.priority != 0
         if ranked:
             self.held = deque(sorted(self.held, key=lambda entry: -entry.priority))

@@ -82,7 +82,9 @@ class Warden:
         fails, allowed = entry.fails + 1, entry.max_attempts or (facts.max_attempts if facts else 1)
         if fails >= allowed:
             return Outcome("failed", entry.seq, entry.attempt, ran, error=error)
-        return Outcome("retry", entry.seq, entry.attempt, ran, error=error, delay=backoff.delay_before(fails))
+        delays = facts.delays if facts else []
+        delay = delays[min(fails, len(delays)) - 1] if delays else backoff.delay_before(fails)
+        return Outcome("retry", entry.seq, entry.attempt, ran, error=error, delay=delay)
 
     def _cancelled(self, entry: Entry, ran: float) -> Outcome:
         return Outcome(

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import bson
@@ -37,7 +37,8 @@ from .board import Board
 EXIT_AT_DEADLINE = 75
 """The exit code of a worker whose lease ran out: its job is not to blame."""
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
-WATCH_EVERY = 0.2
+WATCH_EVERY = 0.1
+LONGEST_DELAY = 10 * 365 * 86400.0
 
 _CODEC: CodecOptions[Any] = CodecOptions(
     tz_aware=True,
@@ -67,15 +68,15 @@ class Worker:
         """Serve until the master closes the connection or the lease runs out."""
         threads = [self.read_orders, self.write_reports, self.watch_lease]
         for target in threads:
-            threading.Thread(target=target, daemon=True).start()
+            threading.Thread(target=_or_end, args=(target,), daemon=True).start()
         for slot in range(self.board.slots):
-            threading.Thread(target=self.serve_slot, args=(slot,), daemon=True, name=f"slot-{slot}").start()
+            threading.Thread(target=_or_end, args=(self.serve_slot, slot), daemon=True, name=f"slot-{slot}").start()
         self.outbox.put(("hello", self.describe(), b""))
         self.loop.run_forever()
 
     def describe(self) -> dict[str, Any]:
         tasks = {
-            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts]
+            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts, _delays(task)]
             for module in self.library.modules
             for task in module.tasks.values()
         }
@@ -212,7 +213,7 @@ class Worker:
         try:
             result = self.call(task, document, args)
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
-            return self.judge(task, document, error)
+            return self.judge_safely(task, document, error)
         if self.was_cancelled(seq):
             return _ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
         try:
@@ -237,11 +238,19 @@ class Worker:
         return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
 
     def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
-        self.progressed[job.seq] = (value, note)
+        self.progressed[job.seq] = (value, _printable(note))
 
     def was_cancelled(self, seq: int) -> bool:
         job, _ = self.current.get(seq, (None, None))
         return job is not None and job.cancelled
+
+    def judge_safely(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
+        """`judge`, also for an exception that cannot be printed or a backoff that fails."""
+        try:
+            return self.judge(task, document, error)
+        except Exception as trouble:  # noqa: BLE001 - both are the user's code
+            kind, why = type(error).__name__, type(trouble).__name__
+            return _ended("failed", kind, f"it failed, and so did saying how or when to try again ({why})")
 
     def judge(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
         """What an exception means for the job."""
@@ -257,12 +266,32 @@ class Worker:
         if isinstance(error, Reject) or fails >= limit:
             return _ended("failed", *described)
         if isinstance(error, Retry) and error.in_ is not None:
-            return _ended("retry", *described, delay=max(0.0, error.in_))
-        return _ended("retry", *described, delay=backoff.delay_before(fails, task.backoff))
+            return _ended("retry", *described, delay=_delay(error.in_))
+        return _ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
+
+
+def _or_end(target: Callable[..., None], *args: Any) -> None:
+    """Run a thread of the worker; without one of them the process is of no use, and its master must see that."""
+    try:
+        target(*args)
+    except BaseException:  # noqa: BLE001 - the top of a thread
+        traceback.print_exc()
+        os._exit(70)
+
+
+def _delay(seconds: Any) -> float:
+    return min(max(0.0, float(seconds)), LONGEST_DELAY)
 
 
 def _ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> tuple[str, Any, bytes]:
     return "ended", [kind, _printable(type), _printable(message), _printable(trace), delay], b""
+
+
+def _delays(task: Task) -> list[float]:
+    """A task's backoff as its master needs it, which runs no code of the user's."""
+    if task.max_attempts == 1:
+        return []
+    return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
 
 
 def _printable(text: str) -> str:

@@ -22,6 +22,7 @@ from .store.connect import open_async_store, open_store
 from .store.insert import Wish
 
 _AT_ONCE = 1000
+_BREATH = 0.002
 
 Args = Mapping[str, Any] | None
 Duration = float | str | timedelta
@@ -140,11 +141,10 @@ class Client:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
                 return end.value[0] if isinstance(jobs, Job) else end.value  # type: ignore[no-any-return]
+            if answer is not None and until is not None and time.monotonic() >= until:
+                raise _late(many, timeout)
             answer = self._store.run(steps)
-            if not answer:
-                if until is not None and time.monotonic() >= until:
-                    raise _late(many, timeout)
-                time.sleep(next(pauses))
+            time.sleep(_BREATH if answer else next(pauses))
 
     def get(self, seq: int) -> Job:
         """One job as it is now."""
@@ -243,11 +243,10 @@ class AsyncClient:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
                 return end.value[0] if isinstance(jobs, Job) else end.value  # type: ignore[no-any-return]
+            if answer is not None and until is not None and time.monotonic() >= until:
+                raise _late(many, timeout)
             answer = await self._run(steps)
-            if not answer:
-                if until is not None and time.monotonic() >= until:
-                    raise _late(many, timeout)
-                await asyncio.sleep(next(pauses))
+            await asyncio.sleep(_BREATH if answer else next(pauses))
 
     async def get(self, seq: int) -> Job:
         """One job as it is now."""

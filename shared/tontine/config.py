@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from .errors import ConfigError
 DEFAULT_DATABASE = "tontine"
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
 def seconds(text: str | float | timedelta) -> float:
@@ -24,13 +25,13 @@ def seconds(text: str | float | timedelta) -> float:
         return text.total_seconds()
     if isinstance(text, int | float):
         return float(text)
-    compact = text.strip().lower().replace(" ", "")
-    parts = _PART.findall(compact)
-    if not parts or "".join(number + unit for number, unit in parts) != compact:
+    words = text.strip().lower()
+    with contextlib.suppress(ValueError):
+        if words[:1].isdigit():
+            return float(words)
+    if not re.fullmatch(f"(?:{_PART.pattern})+", words):
         raise ConfigError(f"{text!r} is not a duration: write it like 10s, 5m, 1h30m or 7d")
-    if len(parts) > 1 and any(not unit for _, unit in parts):
-        raise ConfigError(f"{text!r} is not a duration: give every part a unit, like 1h30m")
-    return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(words))
 
 
 def home() -> Path:
@@ -74,8 +75,8 @@ class Timing:
     @classmethod
     def of_lease(cls, lease: float) -> Timing:
         """The times for a lease, checked against each other."""
-        if not 1.0 <= lease <= 3600.0:
-            raise ConfigError(f"a lease of {lease:g} s cannot work: choose between 1 s and 1 h (default 20 s)")
+        if not 2.0 <= lease <= 3600.0:
+            raise ConfigError(f"a lease of {lease:g} s cannot work: choose between 2 s and 1 h (default 20 s)")
         return cls(
             lease_for=lease,
             heartbeat_every=lease / 10,

@@ -52,7 +52,11 @@ class BulkRefused(StoreError):
         self.refused = refused
 
 
-class TooLarge(StoreError):
+class Unstorable(StoreError, ConfigError):
+    """MongoDB cannot store this, however often it is tried."""
+
+
+class TooLarge(Unstorable):
     """A document would grow beyond the 16 MB that MongoDB stores in one."""
 
 

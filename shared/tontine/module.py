@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
 from .backoff import STANDARD, Wait
@@ -145,9 +146,24 @@ def _modules_in(name: str) -> list[Module]:
         file = Path(path)
         if not file.is_file():
             raise ConfigError(f"there is no file {path}")
-        sys.path.insert(0, str(file.resolve().parent))
-        path = file.stem
-    imported = importlib.import_module(path)
+        return _modules_of(_import_file(file), name, attribute)
+    return _modules_of(importlib.import_module(path), name, attribute)
+
+
+def _import_file(file: Path) -> ModuleType:
+    """Import a file by its name, with its directory on the path, as Python runs a script."""
+    directory = str(file.resolve().parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    imported = importlib.import_module(file.stem)
+    origin = getattr(imported, "__file__", None)
+    if origin is None or Path(origin).resolve() != file.resolve():
+        raise ConfigError(f"{file} cannot be imported beside {origin or file.stem}, which has the same name: rename it")
+    return imported
+
+
+def _modules_of(imported: ModuleType, name: str, attribute: str) -> list[Module]:
+    path = imported.__name__
     if attribute:
         module = getattr(imported, attribute, None)
         if not isinstance(module, Module):

@@ -11,8 +11,9 @@ from bson.raw_bson import RawBSONDocument
 from tontine.job import ERRORS_KEPT, JobError
 from tontine.store import claim, control, insert, look, members, settle
 from tontine.store.call import Store
+from tontine.store.claim import LIMIT
 from tontine.store.insert import Wish
-from tontine.store.settle import LIMIT, Outcome
+from tontine.store.settle import Outcome
 
 BROKEN = JobError("ValueError", "no $good", "Traceback")
 

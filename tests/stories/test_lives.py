@@ -109,10 +109,10 @@ def test_a_node_that_froze_for_less_than_its_lease_just_goes_on(cluster: Cluster
 
 
 def test_a_task_that_keeps_the_interpreter_for_five_leases_runs_once(cluster: Cluster) -> None:
-    (a,) = cluster.start("a", options=("--lease", "1s"))
+    (a,) = cluster.start("a", options=("--lease", "2s"))
     first = (cluster.record("a") or {})["_id"]
     with Client(cluster.database) as client:
-        job = client.wait(client.submit("story.hold_the_gil", {"seconds": 5}), timeout=60)
+        job = client.wait(client.submit("story.hold_the_gil", {"seconds": 10}), timeout=60)
     assert (job.result, job.attempt, job.lost) == ("held", 1, 0)
     assert cluster.runs("began") == {job.seq: 1}
     assert (cluster.record("a") or {})["_id"] == first

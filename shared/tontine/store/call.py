@@ -17,7 +17,14 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference, WriteConcern, errors
 from pymongo.read_concern import ReadConcern
-from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from ..errors import (
     BulkRefused,
@@ -28,6 +35,7 @@ from ..errors import (
     StoreUnavailable,
     TontineError,
     TooLarge,
+    Unstorable,
 )
 
 T = TypeVar("T")
@@ -125,7 +133,7 @@ class Store(_Driver):
         except StoreUnavailable:
             if not call.repeats:
                 raise
-            return Retrying(**_AGAIN)(self._once, call)
+            return Retrying(**_again(call))(self._once, call)
 
     def _once(self, call: Call) -> Any:
         try:
@@ -159,7 +167,7 @@ class AsyncStore(_Driver):
         except StoreUnavailable:
             if not call.repeats:
                 raise
-            return await AsyncRetrying(**_AGAIN)(self._once, call)
+            return await AsyncRetrying(**_again(call))(self._once, call)
 
     async def _once(self, call: Call) -> Any:
         try:
@@ -171,17 +179,21 @@ class AsyncStore(_Driver):
             raise translated(error) from error
 
 
-_AGAIN: dict[str, Any] = {
-    "retry": retry_if_exception_type(StoreUnavailable),
-    "wait": wait_random_exponential(multiplier=0.1, max=1),
-    "stop": stop_after_attempt(3),
-    "reraise": True,
-}
+def _again(call: Call) -> dict[str, Any]:
+    """Make a call again while that can end within its limit; each try has that limit itself."""
+    return {
+        "retry": retry_if_exception_type(StoreUnavailable),
+        "wait": wait_random_exponential(multiplier=0.1, max=1),
+        "stop": stop_after_attempt(3) | stop_after_delay(call.within / 2),
+        "reraise": True,
+    }
 
-_REFUSALS = (errors.PyMongoError, BSONError, OverflowError)
+
+_REFUSALS = (errors.PyMongoError, BSONError, OverflowError, UnicodeError)
 _FORBIDDEN = {13, 18, 8000, 33}
 _TOO_LARGE = {10334, 17419, 17420, 17280}
-_UNSETTLED = {50, 64, 79, 91, 100, 133, 189, 202, 262, 10107, 11600, 11602, 13435, 13436}
+_INVALID = {121}
+_UNSETTLED = {50, 64, 79, 91, 100, 112, 133, 189, 202, 262, 10107, 11600, 11601, 11602, 13435, 13436}
 
 
 def translated(error: Exception) -> TontineError:
@@ -189,17 +201,19 @@ def translated(error: Exception) -> TontineError:
     if isinstance(error, errors.BulkWriteError):
         return _translated_bulk(error)
     if isinstance(error, errors.DuplicateKeyError):
-        return DuplicateKey(str(error), tuple((error.details or {}).get("keyPattern", ())))
+        return DuplicateKey(_line(error), tuple((error.details or {}).get("keyPattern", ())))
     if isinstance(error, errors.DocumentTooLarge):
         return TooLarge(_line(error))
+    if isinstance(error, errors.InvalidOperation):
+        return StoreError(_line(error))
     if isinstance(error, errors.ConfigurationError | errors.InvalidURI | errors.InvalidName):
         return ConfigError(_line(error))
     if isinstance(error, errors.OperationFailure):
         return _translated_failure(error)
-    if isinstance(error, errors.ConnectionFailure | errors.ExecutionTimeout) or getattr(error, "timeout", False):
+    if isinstance(error, errors.ConnectionFailure) or getattr(error, "timeout", False):
         return StoreUnavailable(_line(error))
-    if isinstance(error, BSONError | OverflowError | errors.InvalidOperation):
-        return ConfigError(f"MongoDB cannot store this: {_line(error)}")
+    if isinstance(error, BSONError | OverflowError | UnicodeError):
+        return Unstorable(f"MongoDB cannot store this: {_line(error)}")
     return StoreError(_line(error))
 
 
@@ -208,7 +222,10 @@ def _translated_failure(error: errors.OperationFailure) -> TontineError:
         return NotPermitted(f"MongoDB refused it: {_line(error)}")
     if error.code in _TOO_LARGE:
         return TooLarge(_line(error))
-    if error.code in _UNSETTLED or error.timeout or error.has_error_label("RetryableWriteError"):
+    if error.code in _INVALID:
+        return Unstorable(f"MongoDB refused it: {_line(error)}")
+    unsettled = isinstance(error, errors.WriteConcernError) or error.has_error_label("RetryableWriteError")
+    if error.code in _UNSETTLED or error.timeout or unsettled:
         return StoreUnavailable(f"MongoDB could not finish it: {_line(error)}")
     return StoreError(f"MongoDB answered: {_line(error)} (code {error.code})")
 

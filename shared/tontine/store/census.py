@@ -9,8 +9,8 @@ from typing import Any
 from bson import ObjectId
 from bson.son import SON
 
-from ..doctor.nodes import Look
 from ..doctor.backlog import Kept, Raw, Recent, Unclaimable
+from ..doctor.nodes import Look
 from ..errors import NotPermitted, StoreError
 from ..sighting import Sighting
 from ..states import FINAL, JobState

@@ -16,6 +16,9 @@ from .call import Call, Steps, find, find_one
 from .retention import Retention
 from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 
+SUSPECT, LIMIT = 2, 4
+"""Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
+
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
 # MongoDB merges at most 200 sorted index ranges; more tasks than this are asked for in parts.
@@ -96,7 +99,9 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
     return sorted(seqs)[:limit]
 
 
-def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int) -> Steps[list[RawBSONDocument]]:
+def find_due(
+    share: Share, tasks: Sequence[str], ahead: float, limit: int, *, suspects: bool = True
+) -> Steps[list[RawBSONDocument]]:
     """Postponed jobs of the share that are due within `ahead` seconds; `wait` says in how many ms (F5 a)."""
     soon = {"$add": ["$$NOW", round(ahead * 1000)]}
     found: list[RawBSONDocument] = yield find(
@@ -107,6 +112,7 @@ def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int) -> St
             "$expr": {"$lte": ["$run_at", soon]},
             "seq": share.query(),
             "task": {"$in": list(tasks)},
+            **_unless(suspects),
         },
         projection={**_FIELDS, "wait": {"$subtract": ["$run_at", "$$NOW"]}},
         sort=[("run_at", 1)],
@@ -117,7 +123,9 @@ def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int) -> St
     return found
 
 
-def find_overdue(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSONDocument]]:
+def find_overdue(
+    tasks: Sequence[str], age: float, limit: int, *, suspects: bool = True
+) -> Steps[list[RawBSONDocument]]:
     """The oldest postponed jobs of any share that have been due for more than `age` seconds (F6)."""
     found: list[RawBSONDocument] = yield find(
         JOBS,
@@ -125,7 +133,9 @@ def find_overdue(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw
             "state": QUEUED,
             "run_at": {"$type": "date"},
             "$expr": {"$lt": ["$run_at", _ago(age)]},
+            "seq": _NUMBERED,
             "task": {"$in": list(tasks)},
+            **_unless(suspects),
         },
         projection=_FIELDS,
         sort=[("run_at", 1)],
@@ -142,7 +152,7 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSO
     for some in _parts(tasks):
         found += yield find(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None},
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": _NUMBERED},
             projection={**_FIELDS, "late": {"$lt": ["$created_at", _ago(age)]}},
             sort=[("seq", 1)],
             limit=limit,
@@ -153,7 +163,13 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSO
 
 
 def find_ranked(
-    share: Share | None, tasks: Sequence[str], limit: int, *, low: bool = False, age: float = 0.0
+    share: Share | None,
+    tasks: Sequence[str],
+    limit: int,
+    *,
+    low: bool = False,
+    age: float = 0.0,
+    suspects: bool = True,
 ) -> Steps[list[RawBSONDocument]]:
     """Due jobs with a priority, the highest first: those above zero, or the `low` ones below; of a share, or of all."""
     ranked: dict[str, Any] = {
@@ -161,13 +177,21 @@ def find_ranked(
         "priority": {"$lt": 0} if low else {"$gt": 0},
         "$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, _ago(age)]},
         "task": {"$in": list(tasks)},
+        "seq": _NUMBERED if share is None else share.query(),
+        **_unless(suspects),
     }
-    if share is not None:
-        ranked["seq"] = share.query()
     found: list[RawBSONDocument] = yield find(
         JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", raw=True
     )
     return found
+
+
+_NUMBERED = {"$gte": 0}
+
+
+def _unless(suspects: bool) -> dict[str, Any]:
+    """Leave out jobs that may be poison, as long as they could not be claimed anyway (P2)."""
+    return {} if suspects else {"lost": {"$lt": SUSPECT}}
 
 
 def _ago(age: float) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, Un
 from ..job import Job, problem
 from ..states import FINAL, Desired, JobState, NodeState
 from .call import Call, Steps, find, find_one
+from .retention import read_retention
 from .schema import JOBS, NODES
+from .settle import ERRORS_SO_FAR
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 
@@ -39,9 +41,11 @@ def read_job(seq: int) -> Steps[Job]:
 def cancel(seq: int) -> Steps[Job]:
     """Cancel a queued job at once, or ask the holder of a running one to end it (J8)."""
     asked = {"$eq": ["$state", JobState.QUEUED.value]}
+    retention = yield from read_retention()
     update = {
         "state": {"$cond": [asked, JobState.CANCELLED.value, "$state"]},
         "finished_at": {"$cond": [asked, "$$NOW", "$$REMOVE"]},
+        "expire_at": {"$cond": [asked, retention.expiry(done=False), "$$REMOVE"]},
         "cancel": True,
     }
     open_states = [JobState.QUEUED.value, JobState.WORKING.value]
@@ -67,6 +71,7 @@ def retry(seq: int) -> Steps[tuple[Job, bool]]:
                 "run_at": "$$NOW",
                 "lost": 0,
                 "fails": 0,
+                "errors": ERRORS_SO_FAR,
             }
         },
         {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},

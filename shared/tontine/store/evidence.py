@@ -16,10 +16,9 @@ from ..why import Evidence, Trace
 from ..why.words import is_later
 from .ahead import count_ahead
 from .call import Steps, find, find_one
-from .claim import Overview, overview
+from .claim import LIMIT, SUSPECT, Overview, overview
 from .look import now, read_nodes
 from .schema import JOBS, NODES
-from .settle import LIMIT, SUSPECT
 
 COUNTED_AT_MOST = 10_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -60,10 +60,8 @@ class Wish:
         """Refuse what a node would refuse later."""
         if self.delay is not None and self.run_at is not None:
             raise ConfigError("give `delay` or `run_at`, not both")
-        if self.delay is not None and self.delay < 0:
-            raise ConfigError(f"a delay of {self.delay:g} s lies in the past")
-        if self.delay is not None and self.delay > CENTURY:
-            raise ConfigError(f"a delay of {self.delay:g} s is more than a century")
+        if self.delay is not None and not 0 <= self.delay <= CENTURY:
+            raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
 
 
 def submit(wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
@@ -83,13 +81,15 @@ def submit_many(
     jobs: list[Job] = []
     arguments = iter(many)
     while chunk := list(islice(arguments, CHUNK)):
+        unknown = 0
         try:
+            _check(wish, chunk)
             block = yield from take(len(chunk))
+            unknown = len(chunk)
             jobs += yield from _add(wish, chunk, block)
         except TontineError as error:
-            if not jobs and not isinstance(error, StoreUnavailable):
-                raise
-            unknown = len(chunk) if isinstance(error, StoreUnavailable) else 0
+            if not jobs and (not unknown or (len(chunk) == 1 and not isinstance(error, StoreUnavailable))):
+                raise  # nothing was inserted
             raise SubmitInterrupted(
                 f"{len(jobs)} jobs were inserted, {unknown} more may have been: {error}", len(jobs), unknown
             ) from error
@@ -98,13 +98,17 @@ def submit_many(
     return jobs
 
 
+def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
+    now = datetime.now(UTC)  # any time will do: only kinds of values are looked at
+    for args in chunk:
+        if reason := problem(wish.document(args, now)):
+            raise ConfigError(f"this cannot be a job: {reason}")
+
+
 def _add(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> Steps[list[Job]]:
     documents = [
         {"_id": ObjectId(), "seq": seq, **wish.document(args, block.at)} for seq, args in zip(block, chunk, strict=True)
     ]
-    for document in documents:
-        if reason := problem(document):
-            raise ConfigError(f"this cannot be a job: {reason}")
     refused = yield from _insert(documents)
     jobs = []
     for place, document in enumerate(documents):

@@ -59,7 +59,11 @@ def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
         update |= {"died_at": "$$NOW", "share": "$$REMOVE", "running": 0}
     matching = {"_id": node, "state": {"$in": sources(NODE_MOVES, target)}}
     answer = yield Call(NODES, "update_one", (matching, [{"$set": update}]), repeats=True)
-    return bool(answer.modified_count)
+    if answer.modified_count:
+        return True
+    # Made again after an unknown outcome, it finds itself there already.
+    record = yield find_one(NODES, {"_id": node}, projection={"state": 1})
+    return record is not None and record["state"] == target
 
 
 def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
@@ -73,10 +77,10 @@ def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
     yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE}, update), repeats=True)
 
 
-def beats() -> Steps[dict[str, int]]:
-    """The beat of every node that is not dead (D1)."""
-    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1})
-    return {node["_id"]: int(node.get("beat", 0)) for node in found}
+def beats() -> Steps[dict[str, tuple[int, float]]]:
+    """The beat and the lease of every node that is not dead (D1)."""
+    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1})
+    return {node["_id"]: (int(node.get("beat") or 0), float(node.get("lease") or 0)) for node in found}
 
 
 def presume_dead(node: str) -> Steps[NodeState]:

@@ -10,10 +10,11 @@ from typing import Any
 from bson import Int64
 from pymongo import ReturnDocument, UpdateOne
 
-from ..errors import BulkRefused, DuplicateKey
+from ..errors import BulkRefused, DuplicateKey, TooLarge
 from ..job import JobError, problem
 from ..states import JobState
 from .call import Call, Steps, find
+from .retention import FOR_EVER, Retention, read_retention
 from .schema import CLUSTER, COUNTER, JOBS
 
 RAW_AT_ONCE = 500
@@ -70,16 +71,38 @@ def give_numbers(documents: list[dict[str, Any]]) -> Steps[int]:
         return 0
     block = yield from take(len(documents))
     numbered = list(zip(block, documents, strict=True))
-    updates = [_numbering(seq, document, problem(document)) for seq, document in numbered]
+    reasons = [problem(document) for document in documents]
+    retention = (yield from read_retention()) if any(reasons) else FOR_EVER
+    updates = [
+        _numbering(seq, document, reason, retention) for (seq, document), reason in zip(numbered, reasons, strict=True)
+    ]
     try:
         result = yield _bulk(updates)
         return int(result.modified_count)
+    except TooLarge:
+        return (yield from _number_large(numbered))
     except BulkRefused as refusal:
         # Two raw jobs with one key, or a key that an unfinished job has: the later one cannot be.
         taken = [numbered[place] for place, key in refusal.refused.items() if "key" in key]
         if taken:
-            yield _bulk([_numbering(seq, document, _taken(document)) for seq, document in taken])
+            retention = yield from read_retention()
+            yield _bulk([_numbering(seq, document, _taken(document), retention) for seq, document in taken])
         return len(documents) - len(refusal.refused) + len(taken)
+
+
+def _number_large(numbered: list[tuple[Int64, dict[str, Any]]]) -> Steps[int]:
+    """One of these has no room left in its document for a number: it fails, without its arguments."""
+    count = 0
+    for seq, document in numbered:
+        update = _numbering(seq, document, problem(document), FOR_EVER)
+        try:
+            result = yield _bulk([update])
+        except TooLarge:
+            why = "it is too large to be numbered, and its `args` had to be removed"
+            slim = _numbering(seq, document, why, FOR_EVER, {"args": {"$literal": {}}})
+            result = yield _bulk([slim])
+        count += int(result.modified_count)
+    return count
 
 
 def _bulk(updates: Iterable[UpdateOne]) -> Call:
@@ -90,7 +113,13 @@ def _taken(document: Mapping[str, Any]) -> str:
     return f"an unfinished job has its key {document.get('key')!r} already"
 
 
-def _numbering(seq: Int64, document: Mapping[str, Any], reason: str | None) -> UpdateOne:
+def _numbering(
+    seq: Int64,
+    document: Mapping[str, Any],
+    reason: str | None,
+    retention: Retention,
+    more: Mapping[str, Any] | None = None,
+) -> UpdateOne:
     values: dict[str, Any] = {
         "seq": seq,
         "attempt": 0,
@@ -102,10 +131,11 @@ def _numbering(seq: Int64, document: Mapping[str, Any], reason: str | None) -> U
     if reason is not None:
         error = JobError("InvalidJob", f"this document cannot be a job: {reason}").to_document()
         values |= {"state": JobState.FAILED.value, "error": {"$literal": error}, "finished_at": "$$NOW"}
+        values |= {"expire_at": retention.expiry(done=False), **(more or {})}
     elif document.get("args") is None:
         values["args"] = {"$literal": {}}
     update: list[dict[str, Any]] = [{"$set": values}]
     # The index of fresh jobs holds those without these fields; a null or a zero says the same as leaving them out.
-    if empty := [name for name in ("run_at", "priority") if name in document and not document[name]]:
+    if empty := [name for name in ("run_at", "priority", "key") if name in document and not document[name]]:
         update.append({"$unset": empty})
     return UpdateOne({"_id": document["_id"], "seq": None}, update)

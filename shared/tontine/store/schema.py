@@ -44,7 +44,7 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "name": "seq",
             "key": SON([("seq", 1)]),
             "unique": True,
-            "partialFilterExpression": {"seq": {"$exists": True}},
+            "partialFilterExpression": {"seq": {"$gte": 0}},
         },
         {
             "name": "fresh",
@@ -76,7 +76,7 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "key": SON([("key", 1)]),
             "unique": True,
             "partialFilterExpression": {
-                "key": {"$exists": True},
+                "key": {"$gt": ""},
                 "state": {"$in": sorted(state.value for state in OPEN)},
             },
         },

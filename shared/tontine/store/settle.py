@@ -5,7 +5,7 @@ Every filter names the job, `working`, the node and the attempt, so a late write
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,12 +14,10 @@ from pymongo import UpdateOne
 from ..job import ERRORS_KEPT, JobError
 from ..states import FINAL, JobState, NodeState
 from .call import Call, Steps, find
+from .claim import LIMIT
 from .members import presume_dead
 from .retention import FOR_EVER, Retention
 from .schema import JOBS, NODES
-
-SUSPECT, LIMIT = 2, 4
-"""Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
 
 _WORKING, _QUEUED = JobState.WORKING.value, JobState.QUEUED.value
 _FAILED, _CANCELLED = JobState.FAILED.value, JobState.CANCELLED.value
@@ -76,17 +74,24 @@ def settle_done(node: str, attempt: int, results: Mapping[int, Any], retention: 
     return (yield from verify(node, dict.fromkeys(seqs, attempt)))
 
 
+GIVEN_BACK = ("released", "lost")
+
+
 def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER) -> Steps[Settled]:
     """Settle attempts that ended differently, in one unordered bulk."""
     updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
     answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
     if answer.modified_count == len(outcomes):
         return Settled(accepted={one.seq for one in outcomes})
-    return (yield from verify(node, {one.seq: one.attempt for one in outcomes}))
+    attempts = {one.seq: one.attempt for one in outcomes}
+    return (yield from verify(node, attempts, {one.seq for one in outcomes if one.kind in GIVEN_BACK}))
 
 
-def verify(node: str, attempts: Mapping[int, int]) -> Steps[Settled]:
-    """What became of settlements that matched fewer jobs than were sent: accepted before, or dropped (J3)."""
+def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] = ()) -> Steps[Settled]:
+    """What became of settlements that matched fewer jobs than were sent: accepted before, or dropped (J3).
+
+    A job that was `given_back` belongs to nobody since.
+    """
     found = yield find(
         JOBS,
         {"seq": {"$in": list(attempts)}},
@@ -97,7 +102,8 @@ def verify(node: str, attempts: Mapping[int, int]) -> Steps[Settled]:
     settled = Settled()
     for seq, attempt in attempts.items():
         job = now.get(seq)
-        if job is None or job.get("attempt") != attempt or job.get("node") not in (node, None):
+        holders = (node, None) if seq in given_back else (node,)
+        if job is None or job.get("attempt") != attempt or job.get("node") not in holders:
             settled.dropped.add(seq)
         elif job["state"] != _WORKING:
             settled.accepted.add(seq)
@@ -105,14 +111,15 @@ def verify(node: str, attempts: Mapping[int, int]) -> Steps[Settled]:
     return settled
 
 
-def release(node: str, attempts: Mapping[int, int]) -> Steps[int]:
+def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
     """Give jobs back unsettled, at no cost to them (J5); how many were still this node's."""
+    update = [_requeue(), {"$set": {"expire_at": _expiry(retention)}}]
     released = 0
     by_attempt: dict[int, list[int]] = {}
     for seq, attempt in attempts.items():
         by_attempt.setdefault(attempt, []).append(seq)
     for attempt, seqs in by_attempt.items():
-        answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), [_requeue()]), repeats=True)
+        answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), update), repeats=True)
         released += answer.modified_count
     return released
 
@@ -151,14 +158,15 @@ def repair(fail_tasks: Sequence[str], retention: Retention = FOR_EVER) -> Steps[
     if not holders:
         return {}
     # The holders were read first: a node born after that cannot be taken for a missing one.
-    known = yield find(NODES, {"_id": {"$in": holders}}, projection={"state": 1})
+    known = yield find(NODES, {"_id": {"$in": holders}}, projection={"state": 1, "careful": 1})
     states = {node["_id"]: node["state"] for node in known}
+    careful = {node["_id"]: node.get("careful") or [] for node in known}
     repaired: dict[str, int] = {}
     for holder in holders:
         if holder not in states:
             states[holder] = yield from presume_dead(holder)
         if states[holder] == NodeState.DEAD:
-            unwilling = {"$in": ["$task", {"$literal": list(fail_tasks)}]}
+            unwilling = {"$in": ["$task", {"$literal": [*fail_tasks, *careful.get(holder, ())]}]}
             update = _losing(unwilling, {"$literal": f"node {holder} died"})
             update.append({"$set": {"expire_at": _expiry(retention)}})
             answer = yield Call(JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"})
@@ -171,7 +179,7 @@ def _mine(node: str, attempt: int, seq: Any) -> dict[str, Any]:
 
 
 _ASKED_TO_CANCEL = {"$eq": ["$cancel", True]}
-_ERRORS_SO_FAR = {
+ERRORS_SO_FAR = {
     "$slice": [
         {
             "$concatArrays": [
@@ -200,7 +208,7 @@ def _requeue(delay: float = 0.0, **more: Any) -> dict[str, Any]:
 def _failing(error: JobError | None) -> dict[str, Any]:
     if error is None:
         return {}
-    return {"errors": _ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
+    return {"errors": ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
 
 
 def _ending(one: Outcome, retention: Retention) -> list[dict[str, Any]]:
@@ -228,7 +236,9 @@ def _change(one: Outcome) -> list[dict[str, Any]]:
         return [_requeue(one.delay, **fields, fails={"$add": ["$fails", 1]}, node="$node")]
     fields["finished_at"] = "$$NOW"
     if one.kind == "done":
-        done = {"state": JobState.DONE.value, "result": {"$literal": one.result["r"]}, "errors": _ERRORS_SO_FAR}
+        # The result stays encoded: what a driver cannot decode, a task may still return.
+        result = {"$let": {"vars": {"mine": {"$literal": one.result}}, "in": "$$mine.r"}}
+        done = {"state": JobState.DONE.value, "result": result, "errors": ERRORS_SO_FAR}
         return [{"$set": fields | done}, {"$unset": "error"}]
     if one.kind == "cancelled":
         return [{"$set": fields | {"state": _CANCELLED}}]
@@ -249,7 +259,7 @@ def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
         {
             "$set": {
                 "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},
-                "errors": _ERRORS_SO_FAR,
+                "errors": ERRORS_SO_FAR,
                 "error": error,
                 "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
                 "run_at": "$$NOW",

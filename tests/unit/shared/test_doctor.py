@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tontine.doctor import backlog, nodes, server
-from tontine.doctor.nodes import Look
 from tontine.doctor.backlog import Kept, Raw, Recent, Unclaimable
+from tontine.doctor.nodes import Look
 from tontine.doctor.server import Oplog
 from tontine.doctor.verdict import Verdict
 from tontine.roster import Roster
