@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -60,7 +61,7 @@ class Child:
 
     def kill(self, reason: str) -> None:
         self.kill_reason = self.kill_reason or reason
-        if self.process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
             self.process.kill()
 
     async def gone(self) -> None:
@@ -68,7 +69,8 @@ class Child:
         try:
             await asyncio.wait_for(self.process.wait(), 0.2)
         except TimeoutError:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
             await self.process.wait()
         self.writer.close()
 

@@ -138,9 +138,11 @@ class Node:
 
     async def _end_loops(self) -> None:
         self._is_ending = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # One cancel is not enough: a driver that was just timing out may turn it into an error of its own.
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.5)
         await self.supervisor.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
 

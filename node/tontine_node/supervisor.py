@@ -29,6 +29,7 @@ from .worker import EXIT_AT_DEADLINE
 log = logging.getLogger(__name__)
 
 START_LIMIT = 60.0
+STARTS_AT_MOST = 3
 LINES_AT_MOST = 10_000
 
 
@@ -124,10 +125,12 @@ class Supervisor:
         self._broken = None
         for index in range(self.config.processes):
             self._keep_task(self._keep(index))
-        deadline = self.clock.now() + START_LIMIT
+        deadline, crashes = self.clock.now() + START_LIMIT, self.crashes
         while not self.is_ready:
             if self._broken:
                 raise ConfigError(self._broken)
+            if self.crashes >= crashes + STARTS_AT_MOST:
+                raise ConfigError(f"workers end while they load {', '.join(self.config.modules)}: {self.last_crash}")
             if self.clock.now() > deadline:
                 raise ConfigError(f"no worker could load {', '.join(self.config.modules)} in {START_LIMIT:g} s")
             await asyncio.sleep(0.01)

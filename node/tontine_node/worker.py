@@ -289,9 +289,10 @@ def _ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0
 
 def _delays(task: Task) -> list[float]:
     """A task's backoff as its master needs it, which runs no code of the user's."""
-    if task.max_attempts == 1:
+    try:
+        return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
+    except Exception:  # noqa: BLE001 - the user's code: it is judged when a job needs it
         return []
-    return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
 
 
 def _printable(text: str) -> str:

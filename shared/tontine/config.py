@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -26,9 +25,8 @@ def seconds(text: str | float | timedelta) -> float:
     if isinstance(text, int | float):
         return float(text)
     words = text.strip().lower()
-    with contextlib.suppress(ValueError):
-        if words[:1].isdigit():
-            return float(words)
+    if re.fullmatch(r"\d+(\.\d+)?", words):
+        return float(words)
     if not re.fullmatch(f"(?:{_PART.pattern})+", words):
         raise ConfigError(f"{text!r} is not a duration: write it like 10s, 5m, 1h30m or 7d")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(words))

@@ -14,7 +14,7 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.mongod import free_port
 from tontine import AsyncClient, Client, Job, JobState
-from tontine.errors import ConfigError, JobNotFinished, StoreUnavailable, UnknownJob
+from tontine.errors import ConfigError, JobNotFinished, StoreError, StoreUnavailable, UnknownJob
 from tontine.store import control, look, members
 from tontine.store.call import AsyncStore, Call, Steps, Store
 
@@ -104,7 +104,7 @@ def test_a_client_that_opened_its_connection_closes_it(mongo_uri: str, database:
     client = Client(mongo_uri, database=database)
     client.submit("t.t")
     client.close()
-    with pytest.raises(ConfigError, match="after close"):
+    with pytest.raises(StoreError, match="after close"):
         client.submit("t.t")
 
 

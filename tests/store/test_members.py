@@ -101,7 +101,8 @@ def test_a_move_follows_the_table_and_never_raises_the_dead(store: Store) -> Non
         for target in NodeState:
             put(store, "x", state)
             allowed = target in NODE_MOVES[state]
-            assert store.run(members.move("x", target)) == allowed, f"{state} -> {target}"
+            there = allowed or target is state  # a move made again finds itself done
+            assert store.run(members.move("x", target)) == there, f"{state} -> {target}"
             assert record(store, "x")["state"] == (target if allowed else state)
     assert not store.run(members.move("nobody", NodeState.WAITING))
 

@@ -142,6 +142,35 @@ def test_a_node_whose_record_vanished_starts_again(cluster: Cluster) -> None:
     cluster.wait_for_members(1)
 
 
+def test_a_node_with_a_short_lease_leaves_one_with_a_longer_lease_alive(cluster: Cluster) -> None:
+    a, _b = cluster.launch("a", "--lease", "20s"), cluster.launch("b", "--lease", "2s")
+    for name in ("a", "b"):
+        cluster.wait_for_state(name, *LIVE)
+    first = (cluster.record("a") or {})["_id"]
+    a.signal_all(signal.SIGSTOP)
+    beat = (cluster.record("b") or {})["beat"]
+    eventually(lambda: (cluster.record("b") or {})["beat"] > beat + 25, 60, "five seconds of b's life")
+    a.signal_all(signal.SIGCONT)
+    assert [(node["name"], node["_id"]) for node in cluster.records() if node["name"] == "a"] == [("a", first)]
+
+
+def test_a_task_that_must_not_run_twice_is_failed_by_any_survivor(cluster: Cluster, tmp_path: Path) -> None:
+    a = cluster.launch("a")
+    (tmp_path / "other_tasks.py").write_text(
+        "from tontine import Module\nother = Module('other')\n@other.task\ndef hello():\n    return 1\n"
+    )
+    cluster.launch("b", modules=str(tmp_path / "other_tasks.py"))
+    cluster.wait_for_members(2)
+    with Client(cluster.database) as client:
+        job = client.submit("story.once_only", {"path": str(tmp_path / "never")})
+        eventually(lambda: cluster.runs("began"), what="it runs")
+        a.signal_all(signal.SIGKILL)
+        ended = client.wait(job, timeout=30)
+    assert (ended.state, ended.attempt, ended.lost) == ("failed", 1, 1)
+    assert ended.error is not None
+    assert "died" in ended.error.message
+
+
 def test_all_nodes_killed_at_once_and_one_new_started(cluster: Cluster) -> None:
     nodes = cluster.start("a", "b")
     with Client(cluster.database) as client:

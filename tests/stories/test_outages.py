@@ -29,6 +29,28 @@ def home(tmp_path: Path) -> Iterator[Path]:
     embedded.stop(home)
 
 
+def test_a_job_ended_by_a_short_outage_is_given_back(home: Path, tmp_path: Path) -> None:
+    """The outage is over before anybody else may act, but the worker has ended itself."""
+    running = embedded.start(home)
+    with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:
+        store = Store(mongo["outage"])
+        store.run(schema.init())
+        cluster = Cluster(running.uri, store, tmp_path)
+        cluster.options = ["--lease", "8s"]
+        try:
+            cluster.start("a")
+            with Client(mongo["outage"]) as client:
+                job = client.submit("story.gate", {"path": str(tmp_path / "gate")})
+                eventually(lambda: cluster.runs("began"), what="it runs")
+                os.kill(running.pid, signal.SIGSTOP)
+                time.sleep(6.8)
+                os.kill(running.pid, signal.SIGCONT)
+                (tmp_path / "gate").touch()
+                assert client.wait(job, timeout=40).state == "done"
+        finally:
+            cluster.close()
+
+
 def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(home: Path, tmp_path: Path) -> None:
     running = embedded.start(home)
     with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:

@@ -128,6 +128,17 @@ def test_cancelling_ends_queued_and_running_jobs(client: Client, cluster: Cluste
     assert client.wait(again, timeout=30).result == 2
 
 
+def test_tasks_that_say_nonsense_cost_themselves_only(client: Client, cluster: Cluster) -> None:
+    silent, unspeakable, far, hopeless_backoff = (
+        client.submit(f"story.{name}") for name in ("bad_note", "bad_error", "far_retry", "bad_backoff")
+    )
+    assert client.wait(silent, timeout=30).result == "said"
+    assert client.wait(unspeakable, timeout=30).state == "failed"
+    assert client.wait(hopeless_backoff, timeout=30).state == "failed"
+    eventually(lambda: client.get(far.seq or 0).fails == 1, what="it waits for a retry far away")
+    assert [end(client, "story.double", {"x": x}).result for x in (1, 2, 3)] == [2, 4, 6]
+
+
 def test_progress_is_seen_while_a_job_runs(client: Client) -> None:
     job = client.submit("story.count_to", {"steps": 6})
     seen = eventually(lambda: client.get(job.seq or 0).progress, what="progress")

@@ -160,3 +160,44 @@ _kept: list[bytes] = []
 @story.task(max_attempts=2)
 def postponed() -> None:
     raise Retry("tomorrow", in_=86400)
+
+
+@story.task
+def bad_note() -> str:
+    current_job().progress(0.5, "a lone \udc80 surrogate")
+    print("and \udc80 in a line")
+    time.sleep(0.5)
+    return "said"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@story.task(max_attempts=3)
+def bad_error() -> None:
+    raise Unspeakable
+
+
+@story.task(max_attempts=3)
+def far_retry() -> None:
+    raise Retry(in_=1e17)
+
+
+def _broken_backoff(state: object) -> float:
+    if current_job().seq:
+        raise RuntimeError("no pause")
+    return 1.0
+
+
+@story.task(max_attempts=3, backoff=_broken_backoff)
+def bad_backoff() -> None:
+    raise ValueError("again")
+
+
+@story.task(on_lost="fail")
+def once_only(path: str) -> None:
+    note("began")
+    while not Path(path).exists():
+        time.sleep(0.01)

@@ -81,17 +81,23 @@ def submit_many(
     jobs: list[Job] = []
     arguments = iter(many)
     while chunk := list(islice(arguments, CHUNK)):
-        unknown = 0
+        inserted = unknown = 0
+        documents: list[dict[str, Any]] = []
         try:
             _check(wish, chunk)
             block = yield from take(len(chunk))
-            unknown = len(chunk)
-            jobs += yield from _add(wish, chunk, block)
+            documents = _documents(wish, chunk, block)
+            jobs += yield from _add(wish, documents)
         except TontineError as error:
-            if not jobs and (not unknown or (len(chunk) == 1 and not isinstance(error, StoreUnavailable))):
-                raise  # nothing was inserted
+            if isinstance(error, StoreUnavailable):
+                unknown = len(documents)
+            elif documents:
+                inserted = yield _count_of(documents)
+            if not jobs and not inserted and not unknown:
+                raise
+            total = len(jobs) + inserted
             raise SubmitInterrupted(
-                f"{len(jobs)} jobs were inserted, {unknown} more may have been: {error}", len(jobs), unknown
+                f"{total} jobs were inserted, {unknown} more may have been: {error}", total, unknown
             ) from error
         if progress:
             progress(len(jobs))
@@ -105,10 +111,18 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
             raise ConfigError(f"this cannot be a job: {reason}")
 
 
-def _add(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> Steps[list[Job]]:
-    documents = [
+def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
+    return [
         {"_id": ObjectId(), "seq": seq, **wish.document(args, block.at)} for seq, args in zip(block, chunk, strict=True)
     ]
+
+
+def _count_of(documents: list[dict[str, Any]]) -> Call:
+    ids = [document["_id"] for document in documents]
+    return Call(JOBS, "count_documents", ({"_id": {"$in": ids}},), repeats=True)
+
+
+def _add(wish: Wish, documents: list[dict[str, Any]]) -> Steps[list[Job]]:
     refused = yield from _insert(documents)
     jobs = []
     for place, document in enumerate(documents):
