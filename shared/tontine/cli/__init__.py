@@ -33,6 +33,29 @@ _COMMANDS = {
 }
 
 
+_BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a command's own text would be cut off
+    "audit": "Check the invariants in the documents.",
+    "bench": "Measure this deployment.",
+    "cancel": "End queued or running jobs.",
+    "db": "The embedded MongoDB: start, stop, status, uri.",
+    "demo": "See it work, with nothing else set up.",
+    "doctor": "Check the deployment.",
+    "init": "Make the database ready; say how long jobs are kept.",
+    "job": "Show one job whole, or what it printed.",
+    "jobs": "List jobs.",
+    "node": "Run one node in the foreground.",
+    "nodes": "List nodes, their states and shares.",
+    "observe": "Watch the nodes and the queue.",
+    "pause": "Ask nodes to pause.",
+    "resume": "Ask paused nodes to go on.",
+    "retry": "Put finished jobs back in the queue.",
+    "schedule": "Recurring jobs: add, ls, rm.",
+    "stop": "Ask nodes to stop.",
+    "submit": "Insert jobs.",
+    "why": "Tell why a job is where it is.",
+}
+
+
 class _Commands(click.Group):
     """Loads a command only when it is used, so that `tontine` starts quickly."""
 
@@ -45,7 +68,10 @@ class _Commands(click.Group):
         else:
             points = entry_points(group="tontine.commands", name=name)
             found = next(iter(points)).load() if points else None
-        return found if isinstance(found, click.Command) else None
+        if not isinstance(found, click.Command):
+            return None
+        found.short_help = _BRIEFLY.get(name)
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
