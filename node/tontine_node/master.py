@@ -33,6 +33,7 @@ from .numberer import Numberer
 from .registration import Registration, wait_for_store
 from .reporter import Reporter
 from .scheduler import Scheduler
+from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
 from .table import Status, Table
@@ -69,20 +70,19 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table()
-        self.settler = Settler(self.id, store, self.table, lambda: self.claimer.retention, self._back_in_queue)
+        self.settler = Settler(self.id, store, self.table, lambda: self.search.retention, self._back_in_queue)
         self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
         self.waker = Waker(store, clock, lambda: self.claimer.is_idle, self._take_hint)
-        self.claimer = Claimer(
-            self.id, store, timing, clock, self.beat, self.member, self.table, self.supervisor, self._is_watching
-        )
+        self.search = Search(self.id, store, timing, clock, self.member, self.table, self.supervisor, self._is_watching)
+        self.claimer = Claimer(self.id, store, clock, self.beat, self.table, self.supervisor, self.search)
         self.numberer = Numberer(store, timing, clock, self._own_share, self._is_watching, self.claimer.hint)
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
         self.keeper = Keeper(
-            self.id, store, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.claimer.retention
+            self.id, store, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
         )
 
     def ask_to_stop(self) -> None:

@@ -115,9 +115,9 @@ class Supervisor:
         return sorted(name for name, facts in self.tasks.items() if facts.on_lost == "fail")
 
     @property
-    def has_suspect(self) -> bool:
-        """Whether a job that may be poison is in this node (P2)."""
-        return any(entry.lost >= SUSPECT for entry in self.table)
+    def takes_suspects(self) -> bool:
+        """Whether a job that may be poison may be claimed now: alone, one at a time, for a slot that is free (P2)."""
+        return self.free_slots() > 0 and not any(entry.lost >= SUSPECT for entry in self.table)
 
     async def start(self) -> None:
         """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they cannot be."""

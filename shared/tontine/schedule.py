@@ -87,31 +87,37 @@ class Schedule:
         return _steps(moment, step)
 
     def fire(self, now: datetime) -> tuple[list[datetime], datetime]:
-        """The due times to fire now, and when to look again: `next_at` from then on."""
+        """The due times to fire now, and when to look again: `next_at` from then on.
+
+        Times of the last minute are fired, each. Older ones were missed, and `missed` says what becomes of them.
+        """
         if self.next_at is None or self.next_at > now:
             return [], self.next_at or next(self.times_after(now))
         if self.missed == "all":
-            due = list(islice(self._due(now), FIRED_AT_ONCE))
+            due = list(islice(takewhile(lambda time: time <= now, self._times_from(self.next_at)), FIRED_AT_ONCE))
             return due, next(self.times_after(due[-1]))
-        last = self._last_due(now)
-        late = now - last > LATE_AFTER
-        return ([] if late and self.missed == "skip" else [last]), next(self.times_after(last))
+        missed = self._last_missed(now - LATE_AFTER)
+        start = self.next_at if missed is None else next(self.times_after(missed))
+        due = list(islice(takewhile(lambda time: time <= now, self._times_from(start)), FIRED_AT_ONCE))
+        if missed is not None and self.missed == "once":
+            due.insert(0, missed)
+        return due, next(self.times_after(due[-1] if due else missed or now))
 
-    def _due(self, now: datetime) -> Iterator[datetime]:
-        assert self.next_at is not None  # noqa: S101
-        yield self.next_at
-        yield from takewhile(lambda time: time <= now, self.times_after(self.next_at))
+    def _times_from(self, start: datetime) -> Iterator[datetime]:
+        yield start
+        yield from self.times_after(start)
 
-    def _last_due(self, now: datetime) -> datetime:
-        """The newest due time, without walking through a year of missed seconds."""
+    def _last_missed(self, until: datetime) -> datetime | None:
+        """The newest due time up to `until`, without walking through a year of them; None when there is none."""
         assert self.next_at is not None  # noqa: S101
+        if self.next_at > until:
+            return None
         if self.every is not None:
-            missed = (now - self.next_at) // timedelta(seconds=self.every)
-            return self.next_at + missed * timedelta(seconds=self.every)
-        last = self.next_at
-        for last in self._due(now):  # noqa: B007 - the last one is wanted
-            pass
-        return last
+            step = timedelta(seconds=self.every)
+            return self.next_at + (until - self.next_at) // step * step
+        zone = ZoneInfo(self.timezone)
+        backwards = CronSim(self.cron or "", (until + timedelta(seconds=1)).astimezone(zone), reverse=True)
+        return max(next(backwards).astimezone(UTC), self.next_at)
 
 
 def _steps(moment: datetime, step: timedelta) -> Iterator[datetime]:

@@ -27,7 +27,9 @@ _COMMANDS = {
     "schedule": "schedule",
     "why": "why",
     "doctor": "doctor",
+    "audit": "audit",
     "init": "init",
+    "bench": "bench",
     "db": "db",
     "demo": "demo",
 }

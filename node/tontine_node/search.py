@@ -1,0 +1,228 @@
+"""Where a node looks for jobs, and how often: its share first, then what others have left lying.
+
+Each look returns jobs to claim. None of them decides anything: the claim does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from bson.raw_bson import RawBSONDocument
+
+from tontine.clock import Clock
+from tontine.config import Timing
+from tontine.store import claim
+from tontine.store.call import AsyncStore
+from tontine.store.retention import FOR_EVER
+
+from .member import Member
+from .supervisor import Supervisor
+from .sweep import Sweep
+from .table import Table
+
+NEVER = float("-inf")
+SOON = 0.05
+"""When a look found as much as it could take, the next one is due this soon."""
+AROUND_EVERY, AROUND_POLL = 2.0, 0.25
+DUE_EVERY, DUE_POLL = 2.0, 0.5
+RANKED_EVERY, RANKED_POLL = 2.0, 0.25
+HELP_EVERY, HELP_POLL = 1.5, 0.75
+HELP_LOOKS_AT = 64
+BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
+
+Jobs = list[RawBSONDocument]
+
+
+class Search:
+    """One node's looks, each at its own pace; slower while a change stream would wake us."""
+
+    def __init__(
+        self,
+        node: str,
+        store: AsyncStore,
+        timing: Timing,
+        clock: Clock,
+        member: Member,
+        table: Table,
+        supervisor: Supervisor,
+        watching: Callable[[], bool],
+    ) -> None:
+        self.node = node
+        self.sweep: Sweep | None = None
+        self.retention = FOR_EVER
+        self.next_due = float("inf")
+        """When the next postponed job of the share that we know of is due."""
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._member = member
+        self._table = table
+        self._supervisor = supervisor
+        self._watching = watching
+        self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = self._fair_at = NEVER
+        self._behind_at, self._behind_for = NEVER, BEHIND_SOON
+        self._helps_with = 0
+
+    @property
+    def tasks(self) -> list[str]:
+        return sorted(self._supervisor.tasks)
+
+    def forget_roster(self) -> None:
+        """The roster changed: read it before anything else."""
+        self._around_at = NEVER
+
+    def due_in(self, delay: float) -> None:
+        """A job went back to the queue, and is due so many seconds from now."""
+        self.next_due = min(self.next_due, self._clock.now() + delay)
+
+    async def around(self, hurry: bool) -> None:
+        """Read roster, counter and retention, when it is time to or the sweep has come to its end."""
+        now = self._clock.now()
+        exhausted = self.sweep is None or self.sweep.is_exhausted
+        if not self._is_time(self._around_at, AROUND_EVERY, AROUND_POLL) and not (hurry and exhausted):
+            return
+        around = await self._store.run(claim.overview())
+        self._around_at = now
+        self._member.see(around.roster)
+        self.retention = around.retention
+        share = self._member.roster.share_of(self.node)
+        if share is None:
+            self.sweep = None
+        elif self.sweep is None or self.sweep.share != share:
+            lowest = await self._store.run(claim.lowest_fresh(self.tasks, 0))
+            self.sweep = Sweep(share, around.counter + 1 if lowest is None else lowest, around.counter)
+            self._due_at, self.next_due = NEVER, float("inf")
+            self._passed_by()
+        else:
+            self.sweep.counter = max(self.sweep.counter, around.counter)
+
+    async def ranked(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
+        """Jobs of the share with a priority above zero, highest first."""
+        every = RANKED_EVERY if sweep.is_exhausted else RANKED_POLL
+        if not hurry and not self._is_time(self._ranked_at, every, RANKED_POLL):
+            return []
+        found = await self._store.run(
+            claim.find_ranked(sweep.share, self.tasks, room, suspects=self._supervisor.takes_suspects)
+        )
+        self._ranked_at = self._clock.now() - (every - SOON if len(found) == room else 0.0)
+        return found
+
+    async def due(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
+        """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""
+        now = self._clock.now()
+        due = now >= self.next_due or self._is_time(self._due_at, DUE_EVERY, DUE_POLL)
+        if not due and not (hurry and now - self._due_at >= 0.2):
+            return []
+        self._due_at, self.next_due = now, float("inf")
+        look = claim.find_due(sweep.share, self.tasks, DUE_EVERY * 1.5, room, suspects=self._supervisor.takes_suspects)
+        found = await self._store.run(look)
+        waits = [job["wait"] / 1000 for job in found]
+        self.due_in(SOON if len(found) == room else min((wait for wait in waits if wait > 0), default=float("inf")))
+        return [job for job, wait in zip(found, waits, strict=True) if wait <= 0]
+
+    async def fresh(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - called like the others
+        """The share's next seqs; when none of them is there, jump to the lowest that is (F4)."""
+        await self._behind(sweep)
+        planned = sweep.plan(room, self._clock.now())
+        if not planned:
+            return []
+        found = await self._store.run(claim.find_fresh(planned, self.tasks))
+        taken = self.takeable(sorted(found, key=lambda job: job["seq"]), room)
+        sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
+        if not found and not sweep.is_exhausted:
+            sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
+            self._passed_by()
+        return taken
+
+    def takeable(self, jobs: Sequence[RawBSONDocument], room: int) -> Jobs:
+        """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
+
+        When a node dies, nobody can tell which of the jobs it held had started, so all of such a task are failed.
+        """
+        free = self._supervisor.free_slots()
+        taken: Jobs = []
+        for job in jobs[:room]:
+            if len(taken) >= free and self._supervisor.tasks[job["task"]].on_lost == "fail":
+                break
+            taken.append(job)
+        return taken
+
+    async def low(self, sweep: Sweep) -> Jobs:
+        """Jobs of the share with a priority below zero: for free slots, when there is nothing else."""
+        free = self._supervisor.free_slots()
+        if free <= 0 or not self._is_time(self._low_at, RANKED_EVERY, RANKED_POLL):
+            return []
+        found = await self._store.run(claim.find_ranked(sweep.share, self.tasks, free, low=True))
+        self._low_at = self._clock.now() - (RANKED_EVERY - SOON if found else 0.0)
+        if found:
+            self.forget_roster()
+            await self.around(hurry=True)
+        return found if self.sweep is sweep and sweep.is_exhausted else []
+
+    async def left(self) -> Jobs:
+        """What others have left lying for longer than H, for slots that are free now (F6)."""
+        free = self._supervisor.free_slots()
+        if free <= 0 or self._is_alone or not self._is_time(self._help_at, HELP_EVERY, HELP_POLL):
+            return []
+        found = self._spread(await self._lying(HELP_LOOKS_AT))
+        self._help_at = self._clock.now() - (HELP_EVERY - SOON if found else 0.0)
+        return found[: self._supervisor.free_slots()]
+
+    async def oldest(self) -> Jobs:
+        """Now and then the oldest job of anybody, even with an own backlog: a stuck member must not starve it (F6)."""
+        now = self._clock.now()
+        if now - self._fair_at < 10 * self._timing.help_after or self._is_alone:
+            return []
+        if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
+            return []  # it would only wait here instead of there
+        self._fair_at = now
+        return await self._lying(1)
+
+    async def _lying(self, limit: int) -> Jobs:
+        """What has been lying for longer than H: postponed and ranked jobs in turn, then fresh ones."""
+        age, suspects = self._timing.help_after, self._supervisor.takes_suspects
+        others = (
+            claim.find_overdue(self.tasks, age, limit, suspects=suspects),
+            claim.find_ranked(None, self.tasks, limit, age=age, suspects=suspects),
+            claim.find_ranked(None, self.tasks, limit, age=age, low=True, suspects=suspects),
+        )
+        self._helps_with = (self._helps_with + 1) % len(others)
+        found = await self._store.run(others[self._helps_with])
+        return found or await self._store.run(claim.find_left(self.tasks, age, limit))
+
+    def _spread(self, jobs: Jobs) -> Jobs:
+        """Start at a random member's share, so that helpers do not all reach for the same jobs."""
+        size = max(1, len(self._member.roster.members))
+        start = random.randrange(size)  # noqa: S311
+        return sorted(jobs, key=lambda job: (int(job["seq"]) - start) % size)
+
+    async def _behind(self, sweep: Sweep) -> None:
+        """Look for anything in the share that the cursor has passed: once a minute (F5 c), and soon after a jump.
+
+        A producer that had taken its numbers, and not yet inserted its jobs, is passed by a jump without a trace.
+        """
+        now = self._clock.now()
+        if now < self._behind_at:
+            return
+        self._behind_at = now + self._behind_for
+        self._behind_for = min(self._behind_for * 4, BEHIND_EVERY)
+        for seq in await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, 500)):
+            if seq not in self._table:
+                sweep.hint(seq)
+
+    def _passed_by(self) -> None:
+        """The cursor was moved without looking: look behind it soon."""
+        self._behind_for = BEHIND_SOON
+        self._behind_at = min(self._behind_at, self._clock.now() + BEHIND_SOON)
+
+    def _is_time(self, last: float, every: float, poll: float) -> bool:
+        return self._clock.now() - last >= self.pace_of(every, poll)
+
+    def pace_of(self, every: float, poll: float) -> float:
+        """How often to do something: rarely while a change stream would wake us, else by polling."""
+        return every if self._watching() else poll
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self._member.roster.members) < 2

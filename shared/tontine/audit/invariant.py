@@ -1,0 +1,116 @@
+"""The invariants by their ids in the protocol, and what an audit concludes about each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+INVARIANTS = {
+    "S1": "a job is whole: an ended one says when it ended, an open one has no end",
+    "S2": "a settlement comes from the node and attempt in the document: both are there",
+    "S3": "two workers never run one job at the same time",
+    "S4": "every claim is a new attempt: no more attempts have failed or were lost than were made",
+    "S5": "epochs only grow, one roster per epoch, no member twice, and shares are those of the roster",
+    "S6": "a dead node stays dead, with the time of its death, no share and nothing running",
+    "S7": "no two jobs share a seq, and none has one that was never given",
+    "S8": "no node is declared dead while its lease is valid",
+    "S9": "no job fails because of a neighbour that ended its node",
+    "L1": "no job is left unnumbered, in a dead node's hands, or waiting for an idle node",
+    "L2": "an outage of the datastore kills no node",
+    "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
+    "key": "at most one unfinished job per key",
+}
+
+UNSEEN = {
+    "S3": "documents do not tell what ran at the same time",
+    "S8": "documents do not tell how a node's own stopwatch stood",
+    "S9": "documents do not tell which job ended a node",
+    "L2": "documents do not tell of outages",
+}
+
+
+class Verdict(StrEnum):
+    """`unknown`: documents do not show it, this user may not look, or nobody is there to keep it."""
+
+    OK = "ok"
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One document against one invariant."""
+
+    invariant: str
+    fact: str
+    seq: Any = None
+    node: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in a word or two."""
+        if self.seq is not None:
+            return f"job {self.seq}"
+        return "" if self.node is None else f"node {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The verdict on one invariant."""
+
+    invariant: str
+    verdict: Verdict
+    looked_at: int
+    violations: int
+    examples: tuple[Finding, ...]
+    why_unknown: str
+
+    @property
+    def sentence(self) -> str:
+        return INVARIANTS[self.invariant]
+
+
+class Tally:
+    """Counts everything, and keeps a few examples of each violation."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._looked_at: Counter[str] = Counter()
+        self._violations: Counter[str] = Counter()
+        self._examples: dict[str, list[Finding]] = {name: [] for name in INVARIANTS}
+        self._doubts: dict[str, str] = dict(UNSEEN)
+
+    def looked_at(self, documents: int, *invariants: str) -> None:
+        self._looked_at.update(dict.fromkeys(invariants, documents))
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._violations[finding.invariant] += 1
+            examples = self._examples[finding.invariant]
+            if len(examples) < self._limit:
+                examples.append(finding)
+
+    def doubt(self, invariant: str, why: str) -> None:
+        """It cannot be called ok."""
+        self._doubts.setdefault(invariant, why)
+
+    def conclusions(self) -> list[Conclusion]:
+        return [
+            Conclusion(
+                name,
+                self._verdict(name),
+                self._looked_at[name],
+                self._violations[name],
+                tuple(self._examples[name]),
+                self._doubts.get(name, ""),
+            )
+            for name in INVARIANTS
+        ]
+
+    def _verdict(self, name: str) -> Verdict:
+        if self._violations[name]:
+            return Verdict.VIOLATED
+        return Verdict.UNKNOWN if name in self._doubts else Verdict.OK

@@ -1,0 +1,192 @@
+"""`tontine audit`: check the protocol's invariants in the documents, one line an invariant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from ..audit.invariant import Conclusion, Finding, Tally, Verdict
+from ..audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
+from ..audit.nodes import Look, judge_node, judge_return, standing, suspicions
+from ..audit.roster import judge_epochs, judge_roster, roster_of
+from ..config import StoreConfig
+from ..errors import NotPermitted, StoreError
+from ..legible import count, legible
+from .options import json_option, opened, store_options
+from .output import console, note, write_json
+from .progress import Meter
+
+if TYPE_CHECKING:
+    from ..store.call import Steps, Store
+
+LOOK_EVERY = 1.0
+
+_LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdict.UNKNOWN: ("?", "dim")}
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(0), default=5, show_default=True, help="Examples of each violation.")
+@json_option
+@store_options
+def audit(limit: int, as_json: bool, store: StoreConfig) -> None:
+    """Check the invariants of the protocol in the documents.
+
+    Each is ok, violated, or unknown when documents cannot show it. It reads every job, writes nothing, and may run
+    while nodes do: what may be a matter of two reads at different moments is looked at again until it is certain. Exit
+    code 1 if an invariant is violated.
+    """
+    with opened(store) as opened_store:
+        conclusions = examine(opened_store, limit)
+    for conclusion in conclusions:
+        (_write_json if as_json else _write)(conclusion)
+    violated = sum(one.verdict is Verdict.VIOLATED for one in conclusions)
+    if not as_json:
+        unknown = sum(one.verdict is Verdict.UNKNOWN for one in conclusions)
+        note(f"{count(len(conclusions), 'invariant')}: {violated} violated, {unknown} unknown")
+    raise click.exceptions.Exit(int(violated > 0))
+
+
+def examine(store: Store, limit: int, patience: float | None = None) -> list[Conclusion]:
+    """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
+    from ..store import ledger
+
+    tally = Tally(limit)
+    first = store.run(ledger.look())
+    _judge_records(store, tally)
+    suspects = Suspects(first.live, _tasks(first), first.due_before)
+    _judge_jobs(store, tally, suspects)
+    keys = _tried(tally, "key", lambda: _shared_keys(store, tally)) or []
+    _judge_together(store, tally, first, suspects, keys, patience)
+    return tally.conclusions()
+
+
+def _tasks(look: Look) -> frozenset[str]:
+    return frozenset(task for node in look.takers for task in node.seen.tasks)
+
+
+def _judge_records(store: Store, tally: Tally) -> None:
+    from ..store import ledger
+
+    for document in store.run(ledger.node_records()):
+        tally.looked_at(1, "S5", "S6", "L3")
+        tally.add(judge_node(document))
+    events = _tried(tally, "S5", lambda: store.run(ledger.recorded_epochs())) or []
+    roster = store.run(ledger.roster_document())
+    tally.looked_at(len(events) + (roster is not None), "S5")
+    tally.add(judge_roster(roster))
+    tally.add(judge_epochs(events, roster_of(roster)))
+
+
+def _judge_jobs(store: Store, tally: Tally, suspects: Suspects) -> None:
+    from ..store import ledger
+
+    index = store.run(ledger.seq_index())
+    if index is None:
+        return  # no collection, no job
+    if index.fault:
+        tally.add([Finding("S7", index.fault)])
+    upto, given, last = store.run(ledger.highest(index.hint)), 0, None
+    is_long = upto > ledger.CHUNK and console(stderr=True).is_terminal
+    with Meter("auditing jobs up to", int(upto), shown=is_long) as meter:
+        for chunk in _walked(store, "seq", lambda after, beyond: ledger.jobs(after, beyond, upto, index.hint), 0):
+            if chunk[-1]["seq"] > given:
+                given = store.run(ledger.counter())
+            tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "L1")
+            tally.add(judge_seqs(twins(last, chunk, "seq")))
+            tally.add(judge_counter(chunk, given))
+            for document in chunk:
+                tally.add(judge_job(document))
+                suspects.see(document)
+            last = chunk[-1]
+            meter.reach(int(last["seq"]))
+    for odd in _tried(tally, "S7", lambda: store.run(ledger.oddly_numbered(KEPT))) or []:
+        tally.add([Finding("S7", f"the job with _id {odd['_id']!r} has the seq {odd['seq']!r}")])
+
+
+def _shared_keys(store: Store, tally: Tally) -> list[str]:
+    """Keys that several unfinished jobs seem to have."""
+    from ..store import ledger
+
+    keys: dict[str, None] = {}
+    last = None
+    for chunk in _walked(store, "key", ledger.keyed, ""):
+        tally.looked_at(len(chunk), "key")
+        for _, second in twins(last, chunk, "key"):
+            if len(keys) < KEPT:
+                keys[second["key"]] = None
+        last = chunk[-1]
+    return list(keys)
+
+
+def _walked(
+    store: Store, field: str, read: Callable[[Any, bool], Steps[list[dict[str, Any]]]], start: Any
+) -> Iterator[list[dict[str, Any]]]:
+    """All documents in the order of a field, a chunk at a time; equal values may lie on both sides of a border."""
+    from ..store.ledger import CHUNK
+
+    after, beyond, known = start, False, set[str]()
+    while chunk := store.run(read(after, beyond)):
+        if fresh := [document for document in chunk if repr(document["_id"]) not in known]:
+            yield fresh
+        if len(chunk) < CHUNK:
+            return
+        after = chunk[-1][field]
+        beyond = chunk[0][field] == after  # a whole chunk of one value: more of it tells nothing new
+        known = {repr(document["_id"]) for document in chunk if document[field] == after}
+
+
+def _judge_together(
+    store: Store, tally: Tally, first: Look, suspects: Suspects, keys: list[str], patience: float | None
+) -> None:
+    """Look until no suspicion is left, or those that are have stood for long enough."""
+    from ..store import ledger
+
+    look = store.run(ledger.look(suspects.seqs, keys))
+    tally.looked_at(len(look.raw), "L1")
+    until = time.monotonic() + (look.patience if patience is None else patience)
+    looks = [suspicions(look)]
+    while left := standing(looks):
+        if len(looks) > 1 and time.monotonic() >= until:
+            break
+        time.sleep(max(0.0, min(LOOK_EVERY, until - time.monotonic())))
+        look = store.run(ledger.look(suspects.seqs, keys))
+        looks = [left, suspicions(look)]
+    tally.add(left.values())
+    tally.add(judge_return(first, look))
+    if not look.takers and (suspects.open or look.raw):
+        tally.doubt("L1", "no node is there to do the jobs that wait")
+    if not look.keepers and look.roster.members:
+        tally.doubt("L3", "no node is there to keep the roster")
+
+
+def _tried(tally: Tally, invariant: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except NotPermitted:
+        tally.doubt(invariant, "this user may not look")
+    except StoreError as error:
+        tally.doubt(invariant, f"it could not be read: {error}")
+
+
+def _write_json(one: Conclusion) -> None:
+    examples = [{"seq": found.seq, "node": found.node, "fact": found.fact} for found in one.examples]
+    facts = {"looked_at": one.looked_at, "violations": one.violations, "examples": examples, "why": one.why_unknown}
+    write_json({"invariant": one.invariant, "sentence": one.sentence, "verdict": one.verdict, **facts})
+
+
+def _write(one: Conclusion) -> None:
+    glyph, colour = _LOOKS[one.verdict]
+    out, about = console(), f" ({count(one.looked_at, 'document')})"
+    if one.verdict is Verdict.UNKNOWN:
+        about = f": {legible(one.why_unknown)}"
+    head = (f"{glyph} {one.verdict.value:<9}", colour), (f"{one.invariant:<4}", "bold")
+    out.print(Text.assemble(*head, one.sentence, (about, "dim")))
+    for found in one.examples:
+        about = f"{found.subject}: " if found.subject else ""
+        out.print(Text(f"{'':<15}{legible(about + found.fact, 500)}", style=colour))
+    if one.violations > len(one.examples):
+        out.print(Text(f"{'':<15}and {one.violations - len(one.examples):,} more", style="dim"))

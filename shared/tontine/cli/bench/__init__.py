@@ -1,0 +1,143 @@
+"""`tontine bench`: measure this deployment, in a database of its own and with nodes of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from ...config import StoreConfig, home
+from ...errors import ConfigError, StoreError
+from ...store import schema, scratch
+from ...store.call import Store
+from ...store.connect import resolve, shown
+from ..demo.crew import refuse_company
+from ..options import json_option, opened
+from ..output import note
+from . import measure
+from .findings import Findings, Place
+from .hands import Hands
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.command()
+@click.option("--jobs", type=click.IntRange(100, 1_000_000), default=20_000, show_default=True, help="Jobs per run.")
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes of each node."
+)
+@click.option("--nodes", type=click.IntRange(1, 16), default=1, show_default=True, help="Nodes on this machine.")
+@click.option("--repeat", type=click.IntRange(1, 100), default=3, show_default=True, help="How often to measure.")
+@click.option("--keep", is_flag=True, help="Keep the database, to look at it; the next bench empties it.")
+@json_option
+@click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
+@click.option("--database", default="tontine_bench", show_default=True, help="Database to use, and to drop at the end.")
+def bench(
+    jobs: int, processes: int, nodes: int, repeat: int, keep: bool, as_json: bool, uri: str | None, database: str
+) -> None:
+    """Measure this deployment: its MongoDB, and nodes on this machine.
+
+    It works in a database of its own, which it drops at the end, and refuses one that has anything else in it. Run it
+    when nothing else is busy: other load makes every number worse.
+    """
+    config = StoreConfig.of(uri, database)
+    address = resolve(config)
+    directory = _directory()
+    note(f"MongoDB: {shown(address)}, database {config.database}")
+    with _interruptible(), opened(StoreConfig(address, config.database)) as store:
+        findings = Findings(jobs, processes, nodes, repeat, Place.look(store))
+        hands = Hands(config, address, store, directory, processes)
+        _prepare(store, config.database)
+        try:
+            store.run(schema.init())
+            _measure(store, hands, findings)
+        finally:
+            _clean_up(store, hands, keep)
+    findings.write(as_json=as_json)
+
+
+def _directory() -> Path:
+    directory = home() / "bench"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write the nodes' logs to {directory}: {error.strerror}") from error
+    return directory
+
+
+def _prepare(store: Store, database: str) -> None:
+    names = store.run(scratch.refuse_foreign(measure.TASKS))
+    refuse_company(store, database)
+    owner = scratch.Owner(socket.gethostname(), os.getpid())
+    store.run(scratch.take_over(owner, names, _is_alive))
+
+
+def _is_alive(owner: Mapping[str, Any]) -> bool:
+    """Whether that bench still runs, as far as this machine can tell."""
+    host, pid = owner.get("host"), owner.get("pid")
+    if host != socket.gethostname() or not isinstance(pid, int) or pid in (0, os.getpid()):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and alive
+    return True
+
+
+def _measure(store: Store, hands: Hands, findings: Findings) -> None:
+    for number in range(1, findings.repeat + 1):
+        backlog = measure.submit(store, findings.jobs)
+        bare = measure.run_bare(store, backlog)
+        findings.submits.append(backlog.rate)
+        findings.bares.append(bare)
+        note(f"run {number} of {findings.repeat}: submit {backlog.rate:,.0f} jobs/s, bare loop {bare:,.0f} jobs/s")
+    for _ in range(findings.nodes):
+        hands.launch()
+    hands.wait_until_ready()
+    for number in range(1, findings.repeat + 1):
+        hands.pause()
+        drained = measure.drain(store, hands, measure.submit(store, findings.jobs))
+        findings.drains.append(drained)
+        note(f"run {number} of {findings.repeat}: drain {drained.rate:,.0f} jobs/s")
+    findings.latency = measure.latency(store, hands)
+
+
+def _clean_up(store: Store, hands: Hands, keep: bool) -> None:
+    """Stop the nodes and drop the database, whoever is impatient."""
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    hands.stop_all()
+    name = store.database.name
+    try:
+        if keep:
+            store.run(scratch.leave())
+            note(f"kept the database {name}")
+        else:
+            store.run(scratch.refuse_foreign(measure.TASKS))  # who knows what has come in since
+            store.run(scratch.drop())
+    except (StoreError, ConfigError) as error:
+        note(f"could not drop the database {name}: {error}")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end bench like Ctrl-C, so that no node and no database is left behind."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = [signal.signal(number, interrupt) for number in _ENDINGS]
+    try:
+        yield
+    finally:
+        for number, handler in zip(_ENDINGS, before, strict=True):
+            signal.signal(number, handler)

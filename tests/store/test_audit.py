@@ -1,0 +1,310 @@
+"""`tontine audit` on real databases: a real history passes, and a planted violation of each kind is caught."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pymongo import MongoClient
+
+from tests.support.cluster import Cluster
+from tests.support.mongod import with_users
+from tontine import Client
+from tontine.audit.invariant import INVARIANTS, UNSEEN
+from tontine.cli import tontine
+from tontine.cli.audit import examine
+from tontine.states import Desired, NodeState
+from tontine.store import claim, control, events, ledger, members, schema, settle
+from tontine.store.call import Store
+
+LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
+FRESH = {"task": "shop.mail", "args": {}, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+DONE = FRESH | {"state": "done", "attempt": 1, "node": "a-1", "finished_at": LONG_AGO}
+BUSY = FRESH | {"state": "working", "attempt": 1, "node": "a-1"}
+
+
+def violated(store: Store, patience: float = 0.3) -> dict[str, list[str]]:
+    """What is violated, and the facts."""
+    found = examine(store, 10, patience)
+    return {one.invariant: [each.fact for each in one.examples] for one in found if one.verdict == "violated"}
+
+
+def unknown(store: Store) -> set[str]:
+    return {one.invariant for one in examine(store, 10, 0.3) if one.verdict == "unknown"} - set(UNSEEN)
+
+
+def plant(store: Store, *documents: Mapping[str, Any], counter: int = 1000) -> None:
+    """Jobs as they cannot come about, past the validator."""
+    store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": counter}}, upsert=True)
+    numbered = [{"seq": seq, **document} for seq, document in enumerate(documents, 1)]
+    store.database.jobs.insert_many(numbered, bypass_document_validation=True)
+
+
+def add_node(store: Store, node: str, *, joins: bool = True, **more: Any) -> None:
+    """A node that has long been there, idle, with one task and a free slot."""
+    modules = [{"name": "shop", "tasks": ["shop.mail"]}]
+    store.run(members.register(node, {"name": node, "lease": 60.0, "slots": 1, "modules": modules}, 60.0))
+    store.run(members.move(node, NodeState.WAITING))
+    if joins:
+        roster = store.run(members.read_roster())
+        assert store.run(members.replace_roster(roster, roster.joined_by(node)))
+        for member, share in roster.joined_by(node).shares().items():
+            alive = {"_id": member, "state": "waiting"}
+            store.database.nodes.update_one(alive, {"$set": {"share": share.to_document()}})
+    store.database.nodes.update_one({"_id": node}, {"$set": {"started_at": LONG_AGO, **more}})
+
+
+def tamper(store: Store, node: str, **values: Any) -> None:
+    store.database.get_collection("nodes").update_one({"_id": node}, {"$set": values}, bypass_document_validation=True)
+
+
+@pytest.mark.story
+def test_a_real_history_passes_while_nodes_run_and_after(cluster: Cluster) -> None:
+    cluster.options = ["--lease", "3s"]
+    one, *_ = cluster.start("a", "b", "c")
+    with Client(cluster.database) as client:
+        client.submit_many("story.double", [{"x": x} for x in range(300)])
+        client.submit_many("story.double", [{"y": x} for x in range(5)])
+        client.cancel(client.submit("story.double", {"x": 1}, delay=600, key="once").seq or 0)
+        client.submit("story.double", {"x": 1}, delay=600, key="once")
+        client.submit_many("story.nap", [{"seconds": 0.5}] * 10)
+        cluster.database.jobs.insert_many([{"task": "story.triple", "args": {"x": 1}}, {"args": 7}])
+        assert violated(cluster.store, 5.0) == {}
+        one.signal_all(9)
+        cluster.wait_for_members(2)
+        cluster.wait_for_all(318)
+        client.retry(cluster.jobs(state="failed")[0]["seq"])
+    assert violated(cluster.store, 5.0) == {}
+    assert unknown(cluster.store) == set()
+
+
+def test_a_history_made_by_the_store_operations_passes(store: Store) -> None:
+    with Client(store.database) as client:
+        client.submit_many("shop.mail", [{}] * 6)
+    store.run(claim.claim("a-1", [1, 2, 3, 4, 5], 0))
+    store.run(settle.settle_done("a-1", 1, {1: {"r": 1, "ms": 1}}))
+    outcomes = [settle.Outcome("retry", 2, 1), settle.Outcome("failed", 3, 1), settle.Outcome("lost", 4, 1)]
+    store.run(settle.settle_each("a-1", outcomes))
+    store.run(control.cancel(5))
+    store.run(settle.release("a-1", {5: 1}))
+    store.run(control.retry(3))
+    store.run(members.presume_dead("gone-1"))
+    assert violated(store) == {}
+    assert unknown(store) == {"L1"}
+
+
+def test_an_empty_database_passes(mongo_client: MongoClient[dict[str, object]], database: str) -> None:
+    assert violated(Store(mongo_client[database])) == {}
+
+
+@pytest.mark.parametrize(
+    ("job", "invariant", "fact"),
+    [
+        ({**FRESH, "state": "asleep"}, "S1", "state is 'asleep'"),
+        ({"task": "shop.mail", "state": "queued", "attempt": 0, "fails": 0}, "S1", "lost is None"),
+        ({**FRESH, "seq": 1.0}, "S1", "seq is no integer"),
+        ({**FRESH, "attempt": float("nan")}, "S1", "attempt is nan"),
+        ({**DONE, "finished_at": None}, "S1", "done without finished_at"),
+        ({**FRESH, "finished_at": LONG_AGO}, "S1", "queued with finished_at"),
+        ({**DONE, "attempt": 0}, "S1", "done without an attempt"),
+        ({**BUSY, "attempt": 0}, "S2", "working without an attempt"),
+        ({**BUSY, "node": None}, "S2", "working at attempt 1, by no node"),
+        ({**DONE, "node": None}, "S2", "done at attempt 1, by no node"),
+        ({**DONE, "state": "failed", "node": None}, "S2", "failed at attempt 1, by no node"),
+        ({**FRESH, "attempt": 1, "fails": 1, "lost": 1}, "S4", "queued with attempt 1, fails 1, lost 1"),
+        ({**BUSY, "lost": 1}, "S4", "working with attempt 1, fails 0, lost 1"),
+        ({**DONE, "fails": 1}, "S4", "done with attempt 1, fails 1, lost 0"),
+    ],
+)
+def test_a_job_that_contradicts_itself_is_caught(store: Store, job: dict[str, Any], invariant: str, fact: str) -> None:
+    plant(store, job)
+    found = violated(store)
+    assert list(found) == [invariant]
+    assert found[invariant][0].startswith(fact)
+
+
+def test_a_seq_twice_is_caught_also_at_the_border_of_a_chunk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "CHUNK", 3)
+    store.database.jobs.drop_index("seq")
+    plant(store, *([DONE] * 3), *[{**DONE, "seq": 3}] * 5, *[{**DONE, "seq": seq} for seq in range(4, 20)])
+    found = {one.invariant: one for one in examine(store, 10, 0.3)}
+    assert found["S7"].examples[0].fact == "its unique index is missing"
+    assert {one.seq for one in found["S7"].examples[1:]} == {3}
+    assert found["S4"].looked_at >= 20
+    store.database.jobs.delete_many({"seq": 3})
+    store.database.jobs.create_index("seq", partialFilterExpression={"seq": {"$gte": 0}})
+    assert violated(store) == {"S7": ["its index is not unique"]}
+
+
+def test_numbers_that_were_never_given_are_caught(store: Store) -> None:
+    plant(store, DONE, DONE, {**DONE, "seq": -4}, {**DONE, "seq": "five"}, counter=1)
+    facts = violated(store)["S7"]
+    assert facts[0] == "the last number given is 1"
+    assert sorted(fact.rpartition(" ")[2] for fact in facts[1:]) == ["'five'", "-4"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "names", "recorded", "fact"),
+    [
+        (3, ["a", "a"], {}, "twice in epoch 3: a"),
+        (-1, [], {}, "the epoch is -1"),
+        (2.5, [], {}, "the epoch is 2.5"),
+        (3, "a", {}, "the members of epoch 3 are no list"),
+        (3, [], {4: ["a"]}, "the roster is at epoch 3, but epoch 4 was recorded"),
+        (3, ["a"], {3: ["b"]}, "epoch 3 is [a], recorded as [b]"),
+        (9, [], {3: ["a", "b"], 4: ["b", "a"]}, "epoch 4 is neither"),
+        (9, [], {3: ["a"], 4: ["a", "b", "c"]}, "epoch 4 is neither"),
+        (4, ["b"], {3: ["a"]}, "epoch 4 is neither"),
+        (9, [], {3: ["a", "a"]}, "recorded: twice in epoch 3: a"),
+    ],
+)
+def test_a_roster_that_contradicts_itself_is_caught(
+    store: Store, epoch: Any, names: Any, recorded: dict[int, list[str]], fact: str
+) -> None:
+    store.database.cluster.insert_one({"_id": "roster", "epoch": epoch, "members": names})
+    for number, those in recorded.items():
+        store.run(events.record("roster", epoch=number, members=those))
+    found = violated(store)
+    assert list(found) == ["S5"]
+    assert found["S5"][0].startswith(fact)
+
+
+def test_an_epoch_recorded_twice_is_caught_and_gaps_are_not(store: Store) -> None:
+    store.database.cluster.insert_one({"_id": "roster", "epoch": 9, "members": ["z"]})
+    for number, those in ((1, ["a"]), (4, ["b", "c"]), (3, ["b"]), (5, [])):
+        store.run(events.record("roster", epoch=number, members=those))
+    assert violated(store) == {}
+    store.run(events.record("roster", epoch=4, members=["b", "c"]))
+    assert violated(store) == {"S5": ["epoch 4 was recorded twice"]}
+
+
+def test_shares_that_are_not_those_of_the_roster_are_caught(store: Store) -> None:
+    add_node(store, "a-1")
+    add_node(store, "b-1")
+    assert violated(store) == {}
+    tamper(store, "a-1", share={"epoch": 2, "rank": 1, "size": 2})
+    assert violated(store)["S5"][0].startswith("shows share {'epoch': 2, 'rank': 1, 'size': 2} at epoch 2")
+    store.database.nodes.update_one({"_id": "a-1"}, {"$unset": {"share": ""}})
+    assert violated(store)["S5"][0].startswith("shows no share at epoch 2")
+
+
+@pytest.mark.parametrize(
+    ("values", "fact"),
+    [
+        ({"died_at": None}, "dead without died_at"),
+        ({"share": {"epoch": 1, "rank": 0, "size": 1}}, "dead with the share"),
+        ({"running": 2}, "dead with 2 jobs running"),
+        ({"state": "waiting"}, "waiting with died_at"),
+        ({"state": "undead"}, "state is 'undead'"),
+    ],
+)
+def test_a_dead_node_that_is_not_quite_dead_is_caught(store: Store, values: dict[str, Any], fact: str) -> None:
+    add_node(store, "a-1", joins=False)
+    store.run(members.move("a-1", NodeState.DEAD, death="stopped"))
+    assert violated(store) == {}
+    tamper(store, "a-1", **values)
+    assert violated(store)["S6"][0].startswith(fact)
+
+
+def test_members_that_are_dead_or_gone_are_caught_when_somebody_is_there_to_remove_them(store: Store) -> None:
+    store.run(members.presume_dead("dead-1"))
+    tamper(store, "dead-1", died_at=LONG_AGO)
+    store.run(members.read_roster())
+    store.database.cluster.update_one({"_id": "roster"}, {"$set": {"members": ["dead-1", "gone-1"]}})
+    assert (violated(store), unknown(store)) == ({}, {"L3"})
+    add_node(store, "a-1")
+    assert violated(store)["L3"] == [
+        "dead for 60 min, yet a member at epoch 1",
+        "without a record, yet a member at epoch 1",
+    ]
+    tamper(store, "a-1", started_at=datetime.now(UTC))
+    assert violated(store) == {}
+
+
+def test_a_wanted_node_outside_and_an_unwanted_one_inside_are_caught(store: Store) -> None:
+    add_node(store, "a-1")
+    add_node(store, "b-1", joins=False)
+    store.run(control.ask("a-1", Desired.PAUSED))
+    assert violated(store) == {
+        "L3": ["paused is wanted, yet a member", "waiting and wanted, yet no member"],
+    }
+    tamper(store, "b-1", running=1)  # it may be finishing what it runs before it stops
+    assert violated(store) == {"L3": ["paused is wanted, yet a member"]}
+
+
+def test_jobs_in_the_hands_of_dead_and_missing_nodes_are_caught(store: Store) -> None:
+    plant(store, {**BUSY, "node": "dead-1"}, {**BUSY, "node": "gone-1"}, {**BUSY, "node": "a-1"})
+    store.run(members.presume_dead("dead-1"))
+    tamper(store, "dead-1", died_at=LONG_AGO)
+    assert (violated(store), unknown(store)) == ({}, {"L1"})
+    add_node(store, "a-1")
+    assert violated(store)["L1"] == [
+        "working at attempt 1 on dead-1, dead for 60 min",
+        "working at attempt 1 on gone-1, without a record",
+    ]
+    tamper(store, "dead-1", died_at=datetime.now(UTC))
+    assert len(violated(store)["L1"]) == 1
+
+
+def test_jobs_that_wait_for_an_idle_node_are_caught(store: Store) -> None:
+    old, later = {"created_at": LONG_AGO}, {"run_at": datetime.now(UTC) + timedelta(hours=1)}
+    plant(
+        store,
+        {**FRESH, **old},
+        {**FRESH, **old, **later},
+        {**FRESH, **old, "task": "shop.other"},
+        {**FRESH, "created_at": datetime.now(UTC)},
+        {**FRESH, **old, "run_at": LONG_AGO, "priority": 3},
+    )
+    assert (violated(store), unknown(store)) == ({}, {"L1"})
+    add_node(store, "a-1")
+    found = {one.invariant: one for one in examine(store, 10, 0.3)}["L1"]
+    assert sorted(one.seq for one in found.examples) == [1, 5]
+    assert "although node a-1 has its task and free slots" in found.examples[0].fact
+    tamper(store, "a-1", running=1)
+    assert violated(store) == {}
+
+
+def test_jobs_without_a_number_are_caught(store: Store) -> None:
+    store.database.jobs.insert_one({"_id": "x", "task": "shop.mail"})
+    assert (violated(store), unknown(store)) == ({}, {"L1"})
+    add_node(store, "a-1")
+    assert violated(store) == {"L1": ["the job with _id 'x' gets no number, although there are members"]}
+
+
+def test_two_unfinished_jobs_with_one_key_are_caught(store: Store) -> None:
+    store.database.jobs.drop_index("key")
+    plant(store, {**FRESH, "key": "k"}, {**BUSY, "key": "k"}, {**DONE, "key": "k"}, {**FRESH, "key": "l"})
+    assert violated(store) == {"key": ["key 'k' is that of the unfinished jobs 1, 2"]}
+
+
+def test_the_command_tells_people_and_programs_and_its_exit_code(store: Store, mongo_uri: str) -> None:
+    where = ["--uri", mongo_uri, "--database", store.database.name]
+    assert CliRunner().invoke(tontine, ["audit", *where]).exit_code == 0
+    plant(store, *[{**DONE, "attempt": 0}] * 4)
+    told = CliRunner().invoke(tontine, ["audit", *where, "--limit", "1"])
+    assert told.exit_code == 1
+    assert "✗ violated S1" in told.stdout
+    assert "job 1: done without an attempt\n" in told.stdout
+    assert "and 3 more" in told.stdout
+    assert told.stderr == f"{len(INVARIANTS)} invariants: 1 violated, {len(UNSEEN)} unknown\n"
+    ended = CliRunner().invoke(tontine, ["audit", *where, "--json", "--limit", "2"])
+    lines = {line["invariant"]: line for line in map(json.loads, ended.stdout.splitlines())}
+    assert (ended.exit_code, list(lines)) == (1, list(INVARIANTS))
+    assert lines["S1"]["verdict"] == "violated"
+    assert (lines["S1"]["looked_at"], lines["S1"]["violations"]) == (4, 4)
+    assert [one["seq"] for one in lines["S1"]["examples"]] == [1, 2]
+    assert lines["S7"]["verdict"] == "ok"
+
+
+def test_it_only_needs_to_read(tmp_path: Path) -> None:
+    with with_users(tmp_path) as (root, host), MongoClient[dict[str, object]](root) as client:
+        Store(client["tontine"]).run(schema.init())
+        client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
+        where = ["--uri", f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "--database", "tontine"]
+        assert CliRunner().invoke(tontine, ["audit", *where], catch_exceptions=False).exit_code == 0
