@@ -21,6 +21,8 @@ from tontine.store.call import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = ("waiting", "working")
+# `STORY_OPTIONS=--no-streams scripts/test tests/stories` tells all stories with polling nodes.
+EVERYWHERE = os.environ.get("STORY_OPTIONS", "").split()
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Cluster:
     def launch(self, name: str, *options: str, modules: str = "tests.support.tasks") -> NodeProcess:
         """Start a node without waiting for it."""
         command = [sys.executable, "-m", "tontine", "node", modules, "--name", name]
-        command += ["--uri", self.uri, "--database", self.database.name, *self.options, *options]
+        command += ["--uri", self.uri, "--database", self.database.name, *EVERYWHERE, *self.options, *options]
         log = self.directory / f"{name}-{len(self.nodes)}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(

@@ -85,9 +85,12 @@ def beats() -> Steps[dict[str, tuple[int, float]]]:
 
 def presume_dead(node: str) -> Steps[NodeState]:
     """The state of a node that seemed to have no record: dead only once a record says so (D3)."""
-    dead = {"state": NodeState.DEAD.value, "death": "its record was gone", "beat": 0}
+    # What $setOnInsert would do, with the server's time: a record that is there stays as it is.
+    is_new = {"$eq": [{"$type": "$state"}, "missing"]}
+    dead = {"state": NodeState.DEAD.value, "death": "its record was gone", "beat": 0, "died_at": "$$NOW"}
+    update = [{"$set": {name: {"$cond": [is_new, value, f"${name}"]} for name, value in dead.items()}}]
     with contextlib.suppress(DuplicateKey):
-        yield Call(NODES, "update_one", ({"_id": node}, {"$setOnInsert": dead}), {"upsert": True}, repeats=True)
+        yield Call(NODES, "update_one", ({"_id": node}, update), {"upsert": True}, repeats=True)
     found = yield find_one(NODES, {"_id": node}, projection={"state": 1})
     return NodeState(found["state"]) if found else NodeState.WAITING
 

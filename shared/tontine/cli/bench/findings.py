@@ -94,7 +94,7 @@ class Findings:
         server = f"MongoDB {legible(place.mongodb, 40)}, {members}"
         notes = [
             f"{count(self.jobs, 'job')} per backlog, {count(self.repeat, 'run')}",
-            f"{count(self.nodes, 'node')}, each with {workers}",
+            f"{count(self.nodes, 'node')}{'' if self.nodes == 1 else ', each'} with {workers}",
             f"this machine: {count(place.cpus, 'CPU')}{load}, Python {place.python}; {server}",
             "every write is majority-committed and journaled, and every result is stored",
             f"submit to start: {SUBMITS} jobs, one after another, by this machine's clock",
