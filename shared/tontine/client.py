@@ -13,6 +13,7 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
 
+from .batch import Batch
 from .config import StoreConfig, seconds
 from .errors import ConfigError, JobNotFinished
 from .job import Job
@@ -122,8 +123,8 @@ class Client:
         max_attempts: int | None = None,
         timeout: Duration | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> list[Job]:
-        """Add one job per arguments; `progress` hears how many are in. `SubmitInterrupted` tells what was inserted."""
+    ) -> Batch:
+        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
         wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
         return self._store.run(insert.submit_many(wish, many, progress=progress))
 
@@ -220,8 +221,8 @@ class AsyncClient:
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109
         progress: Callable[[int], None] | None = None,
-    ) -> list[Job]:
-        """Add one job per arguments; `progress` hears how many are in. `SubmitInterrupted` tells what was inserted."""
+    ) -> Batch:
+        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
         wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
         return await self._run(insert.submit_many(wish, many, progress=progress))  # type: ignore[no-any-return]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cluster import LIVE, Cluster
 from tests.support.eventually import eventually
-from tontine import Client
+from tontine import Client, Job
 from tontine.errors import UnknownNode
 from tontine.roster import Roster
 from tontine.states import Desired
@@ -28,7 +28,7 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
     names = [f"n{number}" for number in range(10)]
     running = dict(zip(names, cluster.start(*names[:6]), strict=False))
     with Client(cluster.database) as client:
-        jobs = []
+        jobs: list[Job] = []
         for _ in range(20):
             jobs += client.submit_many("story.double", [{"x": x} for x in range(JOBS // 20)])
             name = chance.choice(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from .complete import complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json
 from .progress import Meter
-from .waiting import Batch
+from .waiting import Submitted
 
 _CENTURY = 100 * 365.25 * 86400
 
@@ -132,14 +132,18 @@ def _prepare(store: Store) -> None:
 
 
 def _insert(
-    store: Store, wish: Wish, args: dict[str, Any], count: int, announce: Callable[[list[Job]], None] | None
-) -> Batch:
+    store: Store, wish: Wish, args: dict[str, Any], count: int, announce: Callable[[Sequence[Job]], None] | None
+) -> Submitted:
     """Insert chunk by chunk: what is kept of each is its first and last number, however many there are."""
-    batch = Batch(wish.task)
+    batch = Submitted(wish.task)
     with Meter("inserting", count, shown=count > insert.CHUNK) as meter:
         try:
             for size in _chunks(count):
-                jobs = store.run(insert.submit_many(wish, repeat(args, size)))
+                jobs: Sequence[Job] = (
+                    store.run(insert.submit_many(wish, repeat(args, size)))
+                    if wish.key is None
+                    else [store.run(insert.submit(wish, args))]
+                )
                 batch.add(jobs)
                 meter.reach(batch.size)
                 if announce:
@@ -167,6 +171,6 @@ def _interrupted(inserted: int, unknown: int, why: BaseException) -> SubmitInter
     )
 
 
-def _announce_json(jobs: list[Job]) -> None:
+def _announce_json(jobs: Sequence[Job]) -> None:
     for job in jobs:
         write_json({"_id": job.id, "seq": job.seq, "task": job.task, "state": job.state, "existed": job.existed})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ _UNHAPPY = [JobState.FAILED.value, JobState.CANCELLED.value]
 
 
 @dataclass(slots=True)
-class Batch:
+class Submitted:
     """What was submitted: the ranges of its numbers, and the job itself when it is one."""
 
     task: str
@@ -36,7 +36,7 @@ class Batch:
     ranges: list[tuple[int, int]] = field(default_factory=list)
     first: Job | None = None
 
-    def add(self, jobs: list[Job]) -> None:
+    def add(self, jobs: Sequence[Job]) -> None:
         self.first = self.first or jobs[0]
         self.size += len(jobs)
         for job in jobs:
@@ -109,7 +109,7 @@ class _Hint:
             self._look_at = float("inf")
 
 
-def wait(store: Store, batch: Batch, *, as_json: bool) -> int:
+def wait(store: Store, batch: Submitted, *, as_json: bool) -> int:
     """Wait until all of the batch have ended and show how; the exit code."""
     try:
         if batch.size == 1 and batch.first is not None:
@@ -150,7 +150,7 @@ def _show_one(job: Job, document: Mapping[str, Any] | None, *, as_json: bool) ->
     return int(document["state"] != JobState.DONE)
 
 
-def _wait_for_many(store: Store, batch: Batch, *, as_json: bool) -> int:
+def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
     began = time.monotonic()
     tally, hint, pause = Tally(batch.ranges), _Hint(store, batch.task), _PAUSE_AT_LEAST
     with Meter("running", batch.size) as meter:
@@ -174,14 +174,14 @@ def _wait_for_many(store: Store, batch: Batch, *, as_json: bool) -> int:
     return int(any(tally.ended[state] for state in _UNHAPPY))
 
 
-def _write_all(store: Store, batch: Batch) -> None:
+def _write_all(store: Store, batch: Submitted) -> None:
     for first, last in _pieces(batch.ranges):
         for start in range(first, last + 1, 100):  # results may be large
             for document in store.run(look.read_ended(start, min(start + 99, last), 100)):
                 write_json(document)
 
 
-def _show_many(store: Store, batch: Batch, tally: Tally, took: float) -> None:
+def _show_many(store: Store, batch: Submitted, tally: Tally, took: float) -> None:
     parts = [f"{tally.ended[state]:,} {state}" for state in _ENDS if tally.ended[state]]
     parts += [f"{tally.gone:,} removed meanwhile"] if tally.gone else []
     click.echo(f"{count(batch.size, 'job')} ended in {duration(took)}: {', '.join(parts)}")

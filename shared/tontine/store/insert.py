@@ -10,6 +10,7 @@ from typing import Any
 
 from bson import ObjectId
 
+from ..batch import Batch
 from ..errors import BulkRefused, ConfigError, StoreUnavailable, SubmitInterrupted, TontineError
 from ..job import Job, problem, utc
 from ..states import OPEN, JobState
@@ -66,8 +67,17 @@ class Wish:
 
 def submit(wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
     """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
-    jobs = yield from submit_many(wish, [args])
-    return jobs[0]
+    wish.check()
+    _check(wish, [args])
+    block = yield from take(1)
+    documents = _documents(wish, [args], block)
+    try:
+        refused = yield from _insert(documents)
+    except StoreUnavailable as error:
+        raise SubmitInterrupted(f"it is not known whether the job was inserted: {error}", 0, 1) from error
+    if refused:
+        return (yield from _holder_of(wish, documents[0]))
+    return Job.from_document(documents[0])
 
 
 def submit_many(
@@ -75,10 +85,12 @@ def submit_many(
     many: Iterable[Mapping[str, Any] | None],
     *,
     progress: Callable[[int], None] | None = None,
-) -> Steps[list[Job]]:
+) -> Steps[Batch]:
     """Add one job per arguments, a chunk at a time; `progress` hears how many are in."""
     wish.check()
-    jobs: list[Job] = []
+    if wish.key is not None:
+        raise ConfigError("a key belongs to one job: submit it alone")
+    batch = Batch(wish.task)
     arguments = iter(many)
     while chunk := list(islice(arguments, CHUNK)):
         inserted = unknown = 0
@@ -87,28 +99,30 @@ def submit_many(
             _check(wish, chunk)
             block = yield from take(len(chunk))
             documents = _documents(wish, chunk, block)
-            jobs += yield from _add(wish, documents)
+            yield from _insert(documents)
         except TontineError as error:
             if isinstance(error, StoreUnavailable):
                 unknown = len(documents)
             elif documents:
                 inserted = yield _count_of(documents)
-            if not jobs and not inserted and not unknown:
+            if not batch and not inserted and not unknown:
                 raise
-            total = len(jobs) + inserted
+            total = len(batch) + inserted
             raise SubmitInterrupted(
                 f"{total} jobs were inserted, {unknown} more may have been: {error}", total, unknown
             ) from error
+        batch.add(documents)
         if progress:
-            progress(len(jobs))
-    return jobs
+            progress(len(batch))
+    return batch
 
 
 def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
+    """Refuse what a node would refuse later, before anything is inserted."""
     now = datetime.now(UTC)  # any time will do: only kinds of values are looked at
-    for args in chunk:
-        if reason := problem(wish.document(args, now)):
-            raise ConfigError(f"this cannot be a job: {reason}")
+    odd = next((args for args in chunk if args is not None and not isinstance(args, Mapping)), {})
+    if reason := problem(wish.document(odd, now)):
+        raise ConfigError(f"this cannot be a job: {reason}")
 
 
 def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
@@ -120,15 +134,6 @@ def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Blo
 def _count_of(documents: list[dict[str, Any]]) -> Call:
     ids = [document["_id"] for document in documents]
     return Call(JOBS, "count_documents", ({"_id": {"$in": ids}},), repeats=True)
-
-
-def _add(wish: Wish, documents: list[dict[str, Any]]) -> Steps[list[Job]]:
-    refused = yield from _insert(documents)
-    jobs = []
-    for place, document in enumerate(documents):
-        existing = (yield from _holder_of(wish, document)) if place in refused else None
-        jobs.append(existing or Job.from_document(document))
-    return jobs
 
 
 def _insert(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tontine.cli.waiting import PIECE, PIECES_AT_ONCE, Batch, Tally
+from tontine.cli.waiting import PIECE, PIECES_AT_ONCE, Submitted, Tally
 from tontine.job import Job
 
 
 def test_a_batch_keeps_ranges_not_jobs() -> None:
-    batch = Batch("a.b")
+    batch = Submitted("a.b")
     batch.add([Job(id=seq, seq=seq) for seq in (3, 4, 5)])
     batch.add([Job(id=seq, seq=seq) for seq in (6, 9)])
     assert batch.ranges == [(3, 6), (9, 9)]
