@@ -49,7 +49,7 @@ def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: fl
     )
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
-    return Desired(record["desired"]), int(record["beat"])
+    return Desired(record.get("desired") or Desired.RUNNING), int(record["beat"])
 
 
 def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
