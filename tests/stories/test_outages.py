@@ -21,57 +21,46 @@ pytestmark = pytest.mark.story
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    """A MongoDB of our own, because it gets killed."""
+def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.Running]]:
+    """Nodes on a MongoDB of their own, because it gets killed."""
     home = tmp_path / "home"
-    embedded.start(home)
-    yield home
+    running = embedded.start(home)
+    with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:
+        store = Store(mongo["outage"])
+        store.run(schema.init())
+        cluster = Cluster(running.uri, store, tmp_path)
+        yield cluster, running
+        cluster.close()
     embedded.stop(home)
 
 
-def test_a_job_ended_by_a_short_outage_is_given_back(home: Path, tmp_path: Path) -> None:
+def test_a_job_ended_by_a_short_outage_is_given_back(outage: tuple[Cluster, embedded.Running], tmp_path: Path) -> None:
     """The outage is over before anybody else may act, but the worker has ended itself."""
-    running = embedded.start(home)
-    with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:
-        store = Store(mongo["outage"])
-        store.run(schema.init())
-        cluster = Cluster(running.uri, store, tmp_path)
-        cluster.options = ["--lease", "8s"]
-        try:
-            cluster.start("a")
-            with Client(mongo["outage"]) as client:
-                job = client.submit("story.gate", {"path": str(tmp_path / "gate")})
-                eventually(lambda: cluster.runs("began"), what="it runs")
-                os.kill(running.pid, signal.SIGSTOP)
-                time.sleep(6.8)
-                os.kill(running.pid, signal.SIGCONT)
-                (tmp_path / "gate").touch()
-                assert client.wait(job, timeout=40).state == "done"
-        finally:
-            cluster.close()
+    cluster, running = outage
+    cluster.start("a", options=("--lease", "8s"))
+    with Client(cluster.database) as client:
+        job = client.submit("story.gate", {"path": str(tmp_path / "gate")})
+        eventually(lambda: cluster.runs("began"), what="it runs")
+        os.kill(running.pid, signal.SIGSTOP)
+        time.sleep(6.8)
+        os.kill(running.pid, signal.SIGCONT)
+        (tmp_path / "gate").touch()
+        assert client.wait(job, timeout=40).state == "done"
 
 
-def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(home: Path, tmp_path: Path) -> None:
-    running = embedded.start(home)
-    with MongoClient[dict[str, object]](running.uri, tz_aware=True) as mongo:
-        store = Store(mongo["outage"])
-        store.run(schema.init())
-        cluster = Cluster(running.uri, store, tmp_path)
-        cluster.options = ["--lease", "2s"]
-        try:
-            nodes = cluster.start("a", "b")
-            ids = {node["name"]: node["_id"] for node in cluster.records()}
-            with Client(mongo["outage"]) as client:
-                jobs = client.submit_many("story.nap", [{"seconds": 0.2}] * 40)
-                eventually(lambda: len(cluster.runs("began")) >= 4, what="jobs running")
-                os.kill(running.pid, signal.SIGKILL)
-                time.sleep(4)
-                assert embedded.start(home).uri == running.uri
-                ended = client.wait(jobs, timeout=60)
-            assert {job.state for job in ended} == {"done"}
-            assert {job.lost for job in ended} == {0}
-            assert {node["name"]: node["_id"] for node in cluster.records()} == ids
-            assert [node.process.poll() for node in nodes] == [None, None]
-            assert not any("Traceback" in node.text() for node in nodes)
-        finally:
-            cluster.close()
+def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cluster, embedded.Running]) -> None:
+    cluster, running = outage
+    nodes = cluster.start("a", "b", options=("--lease", "2s"))
+    ids = {node["name"]: node["_id"] for node in cluster.records()}
+    with Client(cluster.database) as client:
+        jobs = client.submit_many("story.nap", [{"seconds": 0.2}] * 40)
+        eventually(lambda: len(cluster.runs("began")) >= 4, what="jobs running")
+        os.kill(running.pid, signal.SIGKILL)
+        time.sleep(4)
+        assert embedded.start(running.home).uri == running.uri
+        ended = client.wait(jobs, timeout=60)
+    assert {job.state for job in ended} == {"done"}
+    assert {job.lost for job in ended} == {0}
+    assert {node["name"]: node["_id"] for node in cluster.records()} == ids
+    assert [node.process.poll() for node in nodes] == [None, None]
+    assert not any("Traceback" in node.text() for node in nodes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -28,22 +26,7 @@ class Hands(Crew):
         """Start the next node, without waiting for it."""
         self._named += 1
         name = f"bench-{self._named}"
-        log = self._directory / f"{name}.log"
-        command = [sys.executable, "-m", "tontine", "node", "tontine.bench_tasks", "--name", name]
-        command += ["--processes", str(self._processes), "--grace", "5s"]
-        with log.open("wb") as out:
-            # A session of its own: Ctrl-C is for bench, which then stops its nodes.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=self._environment,
-                start_new_session=True,
-            )
-        mate = Mate(name, process, log)
-        self.mates.append(mate)
-        return mate
+        return self._start(name, "tontine.bench_tasks", "--processes", str(self._processes))
 
     def pause(self) -> None:
         """Wait until all are paused."""

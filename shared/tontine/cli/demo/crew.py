@@ -64,11 +64,13 @@ class Crew:
         lap, place = divmod(self._named, len(NAMES))
         self._named += 1
         name = NAMES[place] + (str(lap + 1) if lap else "")
+        return self._start(name, "tontine.demo_tasks", "--slots", str(SLOTS), "--lease", f"{LEASE:g}s")
+
+    def _start(self, name: str, module: str, *options: str) -> Mate:
         log = self._directory / f"{name}.log"
-        command = [sys.executable, "-m", "tontine", "node", "tontine.demo_tasks", "--name", name]
-        command += ["--slots", str(SLOTS), "--lease", f"{LEASE:g}s", "--grace", "5s"]
+        command = [sys.executable, "-m", "tontine", "node", module, "--name", name, "--grace", "5s", *options]
         with log.open("wb") as out:
-            # A session of its own: Ctrl-C is for the demo, which then stops its nodes in order.
+            # A session of its own: Ctrl-C is for the command, which then stops its nodes in order.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
