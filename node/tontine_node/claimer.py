@@ -69,11 +69,11 @@ class Claimer:
             if not found_work:
                 await self._rest()
 
-    def hint(self, seq: int | None = None) -> None:
-        """A job was inserted: look now."""
+    def hint(self, seq: int | None = None, *, is_fresh: bool = False) -> None:
+        """A job was inserted: look now, everywhere unless its number is enough to find it."""
         if seq is not None and self._search.sweep is not None:
             self._search.sweep.hint(seq)
-        self._hurry = True
+        self._hurry = self._hurry or not is_fresh
         self.wake.set()
 
     def due_in(self, delay: float) -> None:

@@ -356,7 +356,7 @@ class Node:
 
     def _take_hint(self, hint: Hint) -> None:
         if hint.collection == JOBS:
-            self.claimer.hint(hint.seq)
+            self.claimer.hint(hint.seq, is_fresh=hint.is_fresh)
             if hint.seq is None:  # a raw job, or one to be cancelled
                 self.numberer.wake.set()
                 self._cancels_at = float("-inf")

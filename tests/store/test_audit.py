@@ -22,7 +22,7 @@ from tontine.states import Desired, NodeState
 from tontine.store import claim, control, events, ledger, members, schema, settle
 from tontine.store.call import Store
 
-LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
+LONG_AGO = datetime.now(UTC) - timedelta(days=100)
 FRESH = {"task": "shop.mail", "args": {}, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
 DONE = FRESH | {"state": "done", "attempt": 1, "node": "a-1", "finished_at": LONG_AGO}
 BUSY = FRESH | {"state": "working", "attempt": 1, "node": "a-1"}
@@ -219,7 +219,7 @@ def test_members_that_are_dead_or_gone_are_caught_when_somebody_is_there_to_remo
     assert (violated(store), unknown(store)) == ({}, {"L3"})
     add_node(store, "a-1")
     assert violated(store)["L3"] == [
-        "dead for 60 min, yet a member at epoch 1",
+        "dead for 100 d, yet a member at epoch 1",
         "without a record, yet a member at epoch 1",
     ]
     tamper(store, "a-1", started_at=datetime.now(UTC))
@@ -244,7 +244,7 @@ def test_jobs_in_the_hands_of_dead_and_missing_nodes_are_caught(store: Store) ->
     assert (violated(store), unknown(store)) == ({}, {"L1"})
     add_node(store, "a-1")
     assert violated(store)["L1"] == [
-        "working at attempt 1 on dead-1, dead for 60 min",
+        "working at attempt 1 on dead-1, dead for 100 d",
         "working at attempt 1 on gone-1, without a record",
     ]
     tamper(store, "dead-1", died_at=datetime.now(UTC))

@@ -15,10 +15,12 @@ from .schema import CLUSTER, JOBS, NODES, ROSTER
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something changed: `seq` is a new job's number (None for a raw one), and nothing else is known of it."""
+    """Something changed: `seq` is a new job's number (None for a raw one)."""
 
     collection: str
     seq: int | None = None
+    is_fresh: bool = False
+    """A numbered job without priority or time of its own: looking up its number is enough to find it."""
 
 
 _QUIET_MS = 5000
@@ -34,7 +36,15 @@ _PIPELINE: list[dict[str, Any]] = [
             ]
         }
     },
-    {"$project": {"ns.coll": 1, "fullDocument.seq": 1, "operationType": 1}},
+    {
+        "$project": {
+            "ns.coll": 1,
+            "operationType": 1,
+            "fullDocument.seq": 1,
+            "fullDocument.run_at": 1,
+            "fullDocument.priority": 1,
+        }
+    },
 ]
 
 
@@ -54,5 +64,8 @@ async def hints(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
 
 
 def _hint(change: dict[str, Any]) -> Hint:
-    seq = (change.get("fullDocument") or {}).get("seq")
-    return Hint(change["ns"]["coll"], int(seq) if isinstance(seq, int) else None)
+    job = change.get("fullDocument") or {}
+    seq = job.get("seq")
+    if not isinstance(seq, int):
+        return Hint(change["ns"]["coll"])
+    return Hint(change["ns"]["coll"], int(seq), "run_at" not in job and "priority" not in job)
