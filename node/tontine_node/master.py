@@ -162,11 +162,12 @@ class Node:
                 buried = await self.member.watch_others()
                 if buried or not self.claimer.is_open:  # otherwise the claim loop has just read it
                     await self.member.refresh()
-                await self.member.remove_dead()
-                await self._keep_place()
-                if buried:
+                if dead := await self.member.find_dead():
+                    # First their jobs: a new roster makes everybody look for what is due.
                     await self.keeper.repair()
+                    await self.member.remove(dead)
                     self.claimer.due_in(0.0)
+                await self._keep_place()
             except StoreError as error:
                 log.warning("watching failed", extra={"event": "watch-failed", "error": str(error)})
 

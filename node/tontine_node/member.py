@@ -172,12 +172,13 @@ class Member:
         await self.note("node", node=node, to="dead", why="lease expired", by=self.name)
         return True
 
-    async def remove_dead(self) -> None:
-        """Take dead members out of the roster (M2)."""
+    async def find_dead(self) -> set[str]:
+        """The members of the roster that are dead."""
         others = [node for node in self.roster.members if node != self.node and node not in self._watched]
-        if not others:
-            return
-        dead = await self._store.run(members.find_dead(others))
+        return await self._store.run(members.find_dead(others)) if others else set()
+
+    async def remove(self, dead: set[str]) -> None:
+        """Take dead members out of the roster (M2)."""
         new = self.roster.without(dead)
         if new is not self.roster:
             await self._replace(new, f"inherited from {', '.join(sorted(dead))}")
