@@ -74,23 +74,24 @@ def node(
 
 async def serve(config: NodeConfig) -> None:
     """Run incarnations of a node until one stops by itself."""
+    stops = 0
+    node: Node | None = None
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        if node is not None:
+            node.ask_to_stop()
+
+    # Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow.
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
     beat_store = await asyncio.to_thread(open_store, config.store)
     store = open_async_store(config.store)
     try:
         await store.run(check(config.store))
         await store.run(schema.ensure())
-        stops = 0
-        node: Node | None = None
-
-        def stop() -> None:
-            nonlocal stops
-            stops += 1
-            if node is not None:
-                node.ask_to_stop()
-
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
         while not stops:
             node = Node(config, store, beat_store, SystemClock())
             if not await node.run():

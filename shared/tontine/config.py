@@ -53,6 +53,9 @@ class StoreConfig:
     @classmethod
     def of(cls, uri: str | None = None, database: str | None = None) -> StoreConfig:
         """What was given, else the environment, else the defaults."""
+        for option, value in (("URI", uri), ("database name", database)):
+            if value == "":
+                raise ConfigError(f"the {option} that was given is empty: is a variable not set?")
         name = database or os.environ.get("TONTINE_DATABASE") or DEFAULT_DATABASE
         if re.search(r'[/\\. "$*<>:|?\x00]', name) or len(name.encode()) > 63:
             raise ConfigError(f'{name!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')

@@ -11,7 +11,7 @@ from .states import FINAL, JobState
 
 ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
-INT64 = 2**63
+LONGEST_TIMEOUT = 366 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,10 @@ def _number_problem(document: Mapping[str, Any]) -> str | None:
         if value is not None and least is not None and value < least:
             return f"`{name}` must be at least {least}, not {value}"
     timeout = document.get("timeout")
-    if timeout is not None and (not isinstance(timeout, int | float) or isinstance(timeout, bool) or timeout <= 0):
-        return f"`timeout` must be a number of seconds above zero, not {_short(timeout)}"
+    if timeout is None:
+        return None
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout <= LONGEST_TIMEOUT:
+        return f"`timeout` must be a number of seconds above zero and below a year, not {_short(timeout)}"
     return None
 
 

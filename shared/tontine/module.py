@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 from .backoff import STANDARD, Wait
 from .config import seconds
 from .errors import ConfigError, UnknownTask
+from .job import LONGEST_TIMEOUT
 
 OnLost = Literal["retry", "fail"]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -92,8 +93,8 @@ class Module:
         if on_lost not in ("retry", "fail"):
             raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
         limit = None if timeout is None else seconds(timeout)
-        if limit is not None and limit <= 0:
-            raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero, or none")
+        if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
+            raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none")
 
         def add(function: Any) -> Any:
             full = f"{self.name}.{name or function.__name__}"
@@ -147,6 +148,8 @@ def _modules_in(name: str) -> list[Module]:
         if not file.is_file():
             raise ConfigError(f"there is no file {path}")
         return _modules_of(_import_file(file), name, attribute)
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise ConfigError(f"{name!r} is neither the name of a Python module nor a .py file")
     return _modules_of(importlib.import_module(path), name, attribute)
 
 

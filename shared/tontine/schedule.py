@@ -18,6 +18,7 @@ Missed = Literal["skip", "once", "all"]
 LATE_AFTER = timedelta(seconds=60)
 """A time that is past for longer was missed: nobody was there to fire it."""
 FIRED_AT_ONCE = 100
+LONGEST = 100 * 365 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Schedule:
             raise ConfigError("give a schedule either a cron expression or an interval")
         if self.every is not None and self.every < 1:
             raise ConfigError(f"an interval of {self.every:g} s is too short: a schedule fires at most once a second")
+        if self.every is not None and self.every > LONGEST:
+            raise ConfigError(f"an interval of {self.every:g} s is more than a century")
+        if self.every is not None and self.timezone != "UTC":
+            raise ConfigError("a time zone goes with a cron expression: an interval is the same everywhere")
         if self.missed not in get_args(Missed):
             raise ConfigError(f"missed={self.missed!r} is none of skip, once and all")
         try:

@@ -107,6 +107,9 @@ def main() -> NoReturn:
     try:
         code = tontine.main(standalone_mode=False)
         _leave(code if isinstance(code, int) else 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        _leave(0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = f" (see `{context.command_path} --help`)" if context is not None else ""

@@ -12,7 +12,7 @@ from ..legible import ago, duration, legible
 from ..schedule import Missed, Schedule
 from .complete import complete_tasks
 from .options import json_option, opened, store_options
-from .output import note, write_json, write_table
+from .output import json_text, note, write_json, write_table
 from .submit import read_arguments
 
 _COLUMNS = ("NAME", "NEXT", "WHEN", "TASK", "MISSED", "ARGS")
@@ -95,15 +95,19 @@ def ls(as_json: bool, store: StoreConfig) -> None:
 
 @schedule.command(name="rm")
 @click.argument("name")
+@json_option
 @store_options
-def rm(name: str, store: StoreConfig) -> None:
+def rm(name: str, as_json: bool, store: StoreConfig) -> None:
     """Remove a schedule. Jobs that it has inserted stay."""
     from ..store import schedules
 
     with opened(store) as opened_store:
         if not opened_store.run(schedules.remove(name)):
             raise ConfigError(f"there is no schedule {name!r}: `tontine schedule ls` lists them")
-    click.echo(f"{legible(name)}: removed")
+    if as_json:
+        write_json({"name": name, "removed": True})
+    else:
+        click.echo(f"{legible(name)}: removed")
 
 
 def _row(one: Schedule, now: Any) -> tuple[Any, ...]:
@@ -114,5 +118,5 @@ def _row(one: Schedule, now: Any) -> tuple[Any, ...]:
         when,
         one.task,
         one.missed,
-        legible(dict(one.args), 200) if one.args else "-",
+        legible(json_text(one.args), 200) if one.args else "-",
     )

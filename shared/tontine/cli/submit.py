@@ -31,7 +31,7 @@ _CENTURY = 100 * 365.25 * 86400
 @click.command()
 @click.argument("task", shell_complete=complete_tasks)
 @click.argument("args_json", metavar="[ARGS_JSON]", default="{}")
-@click.option("--count", "-n", type=click.IntRange(1), default=1, metavar="N", help="Insert N such jobs.")
+@click.option("--count", "-n", type=click.IntRange(1, 100_000_000), default=1, metavar="N", help="Insert N such jobs.")
 @click.option("--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d.")
 @click.option("--at", metavar="ISO", help="Run it not before this moment; without a time zone it is local time.")
 @click.option("--key", help="Insert nothing if an unfinished job has this key; that job is meant then.")

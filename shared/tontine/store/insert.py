@@ -61,6 +61,8 @@ class Wish:
         """Refuse what a node would refuse later."""
         if self.delay is not None and self.run_at is not None:
             raise ConfigError("give `delay` or `run_at`, not both")
+        if self.run_at is not None and not isinstance(self.run_at, datetime):
+            raise ConfigError(f"`run_at` must be a datetime, not {type(self.run_at).__name__}")
         if self.delay is not None and not 0 <= self.delay <= CENTURY:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
 

@@ -138,4 +138,5 @@ def _numbering(
     # The index of fresh jobs holds those without these fields; a null or a zero says the same as leaving them out.
     if empty := [name for name in ("run_at", "priority", "key") if name in document and not document[name]]:
         update.append({"$unset": empty})
+    update.append({"$unset": "cancel"})  # a wish about a running job, and this one is new
     return UpdateOne({"_id": document["_id"], "seq": None}, update)

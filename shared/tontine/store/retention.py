@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import ConfigError
 from ..states import JobState
 from .call import Call, Steps, find_one
 from .schema import CLUSTER, JOBS, SETTINGS
+
+SHORTEST, LONGEST = 60.0, 100 * 365 * 86400.0
 
 _UNSUCCESSFUL = [JobState.FAILED.value, JobState.CANCELLED.value]
 
@@ -23,12 +26,23 @@ class Retention:
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Retention:
         document = document or {}
-        return cls(document.get("keep_done"), document.get("keep_failed"))
+        return cls(_sane(document.get("keep_done")), _sane(document.get("keep_failed")))
+
+    def check(self) -> None:
+        """Refuse times that cannot be meant."""
+        for seconds in (self.done, self.failed):
+            if seconds is not None and not SHORTEST <= seconds <= LONGEST:
+                raise ConfigError("finished jobs can be kept for a minute to a century, or `forever`")
 
     def expiry(self, *, done: bool) -> Any:
         """`expire_at` of a job that ends now, as an expression; removed when it is to be kept."""
         keep = self.done if done else self.failed
         return "$$REMOVE" if keep is None else {"$add": ["$$NOW", round(keep * 1000)]}
+
+
+def _sane(seconds: Any) -> float | None:
+    # Whatever was written there, it must not keep a job from being settled.
+    return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds <= LONGEST else None
 
 
 FOR_EVER = Retention()
@@ -41,6 +55,7 @@ def read_retention() -> Steps[Retention]:
 
 def keep(retention: Retention) -> Steps[int]:
     """Put a retention in force, also for jobs that have ended already; how many of those it changed."""
+    retention.check()
     values = {"keep_done": retention.done, "keep_failed": retention.failed}
     yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": values}), {"upsert": True}, repeats=True)
     changed = 0

@@ -84,7 +84,9 @@ def test_cron_follows_its_time_zone_over_a_change_of_clocks() -> None:
         (Schedule("x", "t.t", cron="* * * * *", every=5), "either"),
         (Schedule("x", "t.t", every=0.5), "too short"),
         (Schedule("x", "t.t", cron="nonsense"), "cron expression"),
-        (Schedule("x", "t.t", every=5, timezone="Mars/Olympus"), "time zone"),
+        (Schedule("x", "t.t", cron="* * * * *", timezone="Mars/Olympus"), "time zone"),
+        (Schedule("x", "t.t", every=5, timezone="Europe/Paris"), "time zone"),
+        (Schedule("x", "t.t", every=1e12), "century"),
         (Schedule("", "t.t", every=5), "name"),
     ],
 )
