@@ -33,6 +33,7 @@ def mongo_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, object]]]:
     with MongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
+        client.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": 1})  # instead of a minute
         yield client
 
 

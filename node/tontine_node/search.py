@@ -30,6 +30,7 @@ RANKED_EVERY, RANKED_POLL = 2.0, 0.25
 HELP_EVERY, HELP_POLL = 1.5, 0.75
 HELP_LOOKS_AT = 64
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
+BEHIND_LOOKS_AT = 100
 
 Jobs = list[RawBSONDocument]
 
@@ -207,9 +208,10 @@ class Search:
             return
         self._behind_at = now + self._behind_for
         self._behind_for = min(self._behind_for * 4, BEHIND_EVERY)
-        for seq in await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, 500)):
-            if seq not in self._table:
-                sweep.hint(seq)
+        behind = await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, BEHIND_LOOKS_AT))
+        missed = next((seq for seq in behind if seq not in self._table), None)
+        if missed is not None:
+            sweep.go_back(missed)
 
     def _passed_by(self) -> None:
         """The cursor was moved without looking: look behind it soon."""

@@ -68,6 +68,12 @@ class Sweep:
         """Go on at the lowest queued seq, or behind the counter when there is none."""
         self.cursor = max(self.cursor, seq if seq is not None else self.counter + 1)
 
+    def go_back(self, seq: int) -> None:
+        """Walk again from a seq that was found behind the cursor: more may have been passed with it."""
+        self.cursor = min(self.cursor, seq)
+        self._holes = {hole: since for hole, since in self._holes.items() if hole < seq}
+        self._hints = {hint for hint in self._hints if hint < seq}
+
     def _forget(self, now: float) -> None:
         if self._holes:
             young = [(seq, since) for seq, since in self._holes.items() if now - since <= HOLES_FOR]

@@ -127,6 +127,17 @@ def test_cancelling_ends_queued_and_running_jobs(client: Client, cluster: Cluste
     assert client.wait(again, timeout=30).result == 2
 
 
+def test_a_task_that_looks_can_end_tidily_when_it_is_cancelled(client: Client, cluster: Cluster) -> None:
+    (node,) = cluster.nodes.values()
+    workers = {one.pid for one in node.workers()}
+    job = client.submit("story.attentive")
+    eventually(lambda: cluster.runs("began"), what="it runs")
+    client.cancel(job.seq or 0)
+    assert client.wait(job, timeout=30).state == "cancelled"
+    assert cluster.runs("tidied") == {job.seq: 1}
+    assert {one.pid for one in node.workers()} == workers, "nobody had to be killed"
+
+
 def test_tasks_that_say_nonsense_cost_themselves_only(client: Client, cluster: Cluster) -> None:
     silent, unspeakable, far, hopeless_backoff = (
         client.submit(f"story.{name}") for name in ("bad_note", "bad_error", "far_retry", "bad_backoff")

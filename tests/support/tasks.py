@@ -201,3 +201,12 @@ def once_only(path: str) -> None:
     note("began")
     while not Path(path).exists():
         time.sleep(0.01)
+
+
+@story.task
+def attentive() -> str:
+    note("began")
+    while not current_job().cancelled:
+        time.sleep(0.01)
+    note("tidied")
+    return "never mind"

@@ -196,3 +196,14 @@ def test_the_cursor_never_jumps_back() -> None:
     assert sweep.cursor == 50
     sweep.jump(None)
     assert sweep.is_exhausted
+
+
+def test_going_back_walks_again_over_everything_that_was_passed() -> None:
+    sweep = Sweep(Share(1, 0, 2), 1, 100)
+    sweep.jump(None)
+    assert sweep.is_exhausted
+    sweep.go_back(40)
+    assert sweep.plan(1000, 0.0) == list(range(40, 101, 2))
+    sweep.looked_up(range(40, 101, 2), range(40, 101, 2), range(40, 101, 2), 0.0)
+    sweep.go_back(200)
+    assert sweep.is_exhausted
