@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tests.support.cluster import Cluster
 from tests.support.mongod import with_users
 from tontine import Client
-from tontine.audit.invariant import INVARIANTS, UNSEEN
+from tontine.audit.invariant import INVARIANTS, UNSEEN, Tally
 from tontine.cli import tontine
 from tontine.cli.audit import examine
 from tontine.states import Desired, NodeState
@@ -30,12 +30,12 @@ BUSY = FRESH | {"state": "working", "attempt": 1, "node": "a-1"}
 
 def violated(store: Store, patience: float = 0.3) -> dict[str, list[str]]:
     """What is violated, and the facts."""
-    found = examine(store, 10, patience)
+    found = examine(store, Tally(10), patience)
     return {one.invariant: [each.fact for each in one.examples] for one in found if one.verdict == "violated"}
 
 
 def unknown(store: Store) -> set[str]:
-    return {one.invariant for one in examine(store, 10, 0.3) if one.verdict == "unknown"} - set(UNSEEN)
+    return {one.invariant for one in examine(store, Tally(10), 0.3) if one.verdict == "unknown"} - set(UNSEEN)
 
 
 def plant(store: Store, *documents: Mapping[str, Any], counter: int = 1000) -> None:
@@ -132,7 +132,7 @@ def test_a_seq_twice_is_caught_also_at_the_border_of_a_chunk(store: Store, monke
     monkeypatch.setattr(ledger, "CHUNK", 3)
     store.database.jobs.drop_index("seq")
     plant(store, *([DONE] * 3), *[{**DONE, "seq": 3}] * 5, *[{**DONE, "seq": seq} for seq in range(4, 20)])
-    found = {one.invariant: one for one in examine(store, 10, 0.3)}
+    found = {one.invariant: one for one in examine(store, Tally(10), 0.3)}
     assert found["S7"].examples[0].fact == "its unique index is missing"
     assert {one.seq for one in found["S7"].examples[1:]} == {3}
     assert found["S4"].looked_at >= 20
@@ -263,7 +263,7 @@ def test_jobs_that_wait_for_an_idle_node_are_caught(store: Store) -> None:
     )
     assert (violated(store), unknown(store)) == ({}, {"L1"})
     add_node(store, "a-1")
-    found = {one.invariant: one for one in examine(store, 10, 0.3)}["L1"]
+    found = {one.invariant: one for one in examine(store, Tally(10), 0.3)}["L1"]
     assert sorted(one.seq for one in found.examples) == [1, 5]
     assert "although node a-1 has its task and free slots" in found.examples[0].fact
     tamper(store, "a-1", running=1)

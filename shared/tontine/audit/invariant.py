@@ -25,8 +25,8 @@ INVARIANTS = {
 }
 
 UNSEEN = {
-    "S3": "documents do not tell what ran at the same time",
-    "S8": "documents do not tell how a node's own stopwatch stood",
+    "S3": "documents do not tell what ran at the same time (--runs does)",
+    "S8": "documents do not tell when a node last beat before it died (--watch does)",
     "S9": "documents do not tell which job ended a node",
     "L2": "documents do not tell of outages",
 }
@@ -96,6 +96,11 @@ class Tally:
     def doubt(self, invariant: str, why: str) -> None:
         """It cannot be called ok."""
         self._doubts.setdefault(invariant, why)
+
+    def trust(self, *invariants: str) -> None:
+        """These can be judged after all."""
+        for invariant in invariants:
+            self._doubts.pop(invariant, None)
 
     def conclusions(self) -> list[Conclusion]:
         return [

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
+from ..audit.history import WATCHED, History
 from ..audit.invariant import Conclusion, Finding, Tally, Verdict
 from ..audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
 from ..audit.nodes import Look, judge_node, judge_return, standing, suspicions
 from ..audit.roster import judge_epochs, judge_roster, roster_of
-from ..config import StoreConfig
+from ..audit.runs import Runs
+from ..config import StoreConfig, seconds
 from ..errors import NotPermitted, StoreError
 from ..legible import count, legible
 from .options import json_option, opened, store_options
@@ -30,17 +33,33 @@ _LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdic
 
 @click.command()
 @click.option("--limit", type=click.IntRange(0), default=5, show_default=True, help="Examples of each violation.")
+@click.option("--watch", "watch_for", metavar="30s", help="Watch every change for so long first.")
+@click.option(
+    "--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A record of what really ran: see below."
+)
 @json_option
 @store_options
-def audit(limit: int, as_json: bool, store: StoreConfig) -> None:
+def audit(limit: int, watch_for: str | None, runs: Path | None, as_json: bool, store: StoreConfig) -> None:
     """Check the invariants of the protocol in the documents.
 
     Each is ok, violated, or unknown when documents cannot show it. It reads every job, writes nothing, and may run
     while nodes do: what may be a matter of two reads at different moments is looked at again until it is certain. Exit
     code 1 if an invariant is violated.
+
+    Documents show where things stand. With --watch it also follows every change for a while, and judges each by the
+    one before it: run it beside a failover test.
+
+    With --runs it also compares the documents with a record that your tasks keep of what really ran: a line of JSON
+    when they begin and one when they end, {"seq": 7, "attempt": 1, "event": "began", "at": 12.5, "pid": 4711}, where
+    event is began or ended and at is in seconds of one clock.
     """
+    duration = seconds(watch_for) if watch_for else 0.0
+    record = read_runs(runs) if runs else None
     with opened(store) as opened_store:
-        conclusions = examine(opened_store, limit)
+        tally = Tally(limit)
+        if duration:
+            watch(opened_store, tally, duration)
+        conclusions = examine(opened_store, tally, runs=record)
     for conclusion in conclusions:
         (_write_json if as_json else _write)(conclusion)
     violated = sum(one.verdict is Verdict.VIOLATED for one in conclusions)
@@ -50,15 +69,44 @@ def audit(limit: int, as_json: bool, store: StoreConfig) -> None:
     raise click.exceptions.Exit(int(violated > 0))
 
 
-def examine(store: Store, limit: int, patience: float | None = None) -> list[Conclusion]:
+def read_runs(path: Path) -> Runs:
+    """What really ran, by the record that the tasks kept."""
+    with path.open() as lines:
+        return Runs.read(lines)
+
+
+def watch(store: Store, tally: Tally, duration: float) -> None:
+    """Judge every change for so many seconds."""
+    from ..store.changes import changes
+    from ..store.schema import CLUSTER, JOBS, NODES
+
+    history, until = History(JOBS, NODES, CLUSTER), time.monotonic() + duration
+    with Meter("watching for seconds", int(duration), shown=console(stderr=True).is_terminal) as meter:
+        for change in changes(store):
+            if change is not None:
+                tally.add(history.see(change))
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            meter.reach(int(duration - left))
+    tally.looked_at(history.changes, *WATCHED)
+    tally.trust("S8")
+
+
+def examine(
+    store: Store, tally: Tally, patience: float | None = None, runs: Runs | None = None
+) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
     from ..store import ledger
 
-    tally = Tally(limit)
     first = store.run(ledger.look())
     _judge_records(store, tally)
     suspects = Suspects(first.live, _tasks(first), first.due_before)
-    _judge_jobs(store, tally, suspects)
+    if runs is not None:
+        tally.looked_at(runs.total, "S3")
+        tally.add(runs.judge())
+        tally.trust("S3")
+    _judge_jobs(store, tally, suspects, runs)
     keys = _tried(tally, "key", lambda: _shared_keys(store, tally)) or []
     _judge_together(store, tally, first, suspects, keys, patience)
     return tally.conclusions()
@@ -81,7 +129,7 @@ def _judge_records(store: Store, tally: Tally) -> None:
     tally.add(judge_epochs(events, roster_of(roster)))
 
 
-def _judge_jobs(store: Store, tally: Tally, suspects: Suspects) -> None:
+def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, runs: Runs | None) -> None:
     from ..store import ledger
 
     index = store.run(ledger.seq_index())
@@ -100,6 +148,8 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects) -> None:
             tally.add(judge_counter(chunk, given))
             for document in chunk:
                 tally.add(judge_job(document))
+                if runs is not None and document["seq"] in runs.by_seq:
+                    tally.add(runs.judge_job(document))
                 suspects.see(document)
             last = chunk[-1]
             meter.reach(int(last["seq"]))

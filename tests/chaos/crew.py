@@ -1,0 +1,167 @@
+"""The nodes of a chaos run: processes behind bad networks, of which it is known what was done to each and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.support.cluster import ROOT, NodeProcess
+from tests.support.proxy import Proxy
+from tests.support.replica_set import HOST, ReplicaSet
+
+FAKETIME = [Path("/usr/lib", machine, "faketime/libfaketime.so.1") for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
+
+
+def faketime() -> Path | None:
+    """The library that makes a process believe in another time, from Debian's package libfaketime."""
+    return next((path for path in FAKETIME if path.exists()), None)
+
+
+@dataclass(slots=True)
+class Hand:
+    """One place for a node: its name and network stay, its processes come and go."""
+
+    name: str
+    proxy: Proxy
+    clock: float = 0.0
+    log_to: str | None = None
+    node: NodeProcess | None = None
+    is_leaving: bool = False
+    starts: int = 0
+    frozen: list[psutil.Process] = field(default_factory=list)
+
+    @property
+    def is_up(self) -> bool:
+        return self.node is not None and self.node.process.poll() is None
+
+
+class Crew:
+    """Starts, hurts and buries node processes. Whoever ends without having been told to is remembered."""
+
+    def __init__(self, servers: ReplicaSet, database: str, directory: Path, lease: float) -> None:
+        self.hands: list[Hand] = []
+        self.deserters: list[str] = []
+        self.frozen_pids: set[int] = set()
+        self.runs, self.locks = directory / "runs.jsonl", directory / "locks"
+        self.runs.touch()
+        self._servers = servers
+        self._database = database
+        self._directory = directory
+        self._lease = lease
+        self._proxies = 0
+
+    def proxy(self) -> Proxy:
+        """A network of its own for one more process: a loopback address as long as the servers' own."""
+        self._proxies += 1
+        number = self._proxies
+        address = f"127.{number // 81}.{number // 9 % 9}.{1 + number % 9}"
+        return Proxy(address, HOST, [server.port for server in self._servers.servers])
+
+    def hire(self, name: str, clock: float = 0.0, log_to: str | None = None) -> Hand:
+        hand = Hand(name, self.proxy(), clock, log_to)
+        self.hands.append(hand)
+        self.start(hand)
+        return hand
+
+    def start(self, hand: Hand) -> None:
+        hand.starts += 1
+        hand.is_leaving = False
+        uri = self._servers.uri_of(hand.proxy.address)
+        command = [sys.executable, "-m", "tontine", "node", "tests.chaos.tasks", "--name", hand.name]
+        command += ["--uri", uri, "--database", self._database, "--lease", f"{self._lease}s", "--grace", "15s"]
+        command += ["--processes", "2", "--slots", "2"]
+        log = self._directory / f"{hand.name}-{hand.starts}.log"
+        with Path(hand.log_to or log).open("wb") as out:
+            process = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd=ROOT,
+                env=os.environ | self._environment(hand),
+            )
+        hand.node = NodeProcess(hand.name, process, log)
+
+    def _environment(self, hand: Hand) -> dict[str, str]:
+        environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks)}
+        if hand.clock and (library := faketime()):
+            environment |= {
+                "LD_PRELOAD": str(library),
+                "FAKETIME": f"{hand.clock * 60:+.0f}s",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+        return environment
+
+    def kill(self, hand: Hand, *, master_only: bool = False) -> None:
+        if hand.node is not None:
+            (hand.node.signal if master_only else hand.node.signal_all)(signal.SIGKILL)
+            hand.node.process.wait()
+            hand.node = None
+
+    def ask_to_stop(self, hand: Hand) -> None:
+        hand.is_leaving = True
+        if hand.is_up and hand.node is not None:
+            hand.node.signal(signal.SIGTERM)
+
+    def workers(self, hand: Hand) -> list[psutil.Process]:
+        try:
+            return hand.node.workers() if hand.node is not None and hand.is_up else []
+        except psutil.Error:
+            return []
+
+    def freeze(self, hand: Hand, processes: list[psutil.Process]) -> None:
+        for process in processes:
+            try:
+                process.suspend()
+            except psutil.Error:
+                continue
+            hand.frozen.append(process)
+            self.frozen_pids.add(process.pid)
+
+    def thaw(self, hand: Hand) -> None:
+        for process in hand.frozen:
+            try:
+                process.resume()
+            except psutil.Error:
+                continue
+        hand.frozen.clear()
+
+    def look(self) -> None:
+        """Notice who ended, and who did so without having been asked."""
+        for hand in self.hands:
+            code = hand.node.process.poll() if hand.node is not None else None
+            if code is None or hand.node is None:
+                continue
+            if not hand.is_leaving or code not in (0, 1):
+                tail = hand.node.text()[-1500:] if hand.log_to is None else "(no log)"
+                self.deserters.append(f"{hand.name} ended by itself with code {code}: {tail}")
+            hand.node = None
+
+    def dismiss(self, hand: Hand) -> None:
+        """Forget somebody who has left."""
+        hand.proxy.close()
+        self.hands.remove(hand)
+
+    def memory(self) -> dict[str, int]:
+        """Resident memory of each master."""
+        sizes = {}
+        for hand in self.hands:
+            if hand.is_up and hand.node is not None:
+                try:
+                    sizes[hand.name] = psutil.Process(hand.node.process.pid).memory_info().rss
+                except psutil.Error:
+                    continue
+        return sizes
+
+    def close(self) -> None:
+        for hand in list(self.hands):
+            self.thaw(hand)
+            self.kill(hand)
+            hand.proxy.close()

@@ -1,0 +1,128 @@
+"""Producers and operators: a mixed stream of jobs, some of them bad, some cancelled, some put back."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from random import Random
+from typing import Any
+
+from bson import ObjectId
+from pymongo import MongoClient, WriteConcern
+from pymongo.errors import PyMongoError
+
+from tontine import Client
+from tontine.errors import StoreError, SubmitInterrupted, TontineError
+from tontine.store.call import Store
+
+_BROKEN: list[dict[str, Any]] = [
+    {"task": 7},
+    {"args": {}},
+    {"task": "chaos.quick", "args": [1]},
+    {"task": "chaos.quick", "args": {}, "max_attempts": "many"},
+    {"task": "chaos.quick", "args": {"unheard": "of"}},
+]
+
+
+class Load:
+    """Submits until it is told to stop, in a thread of its own, and knows which jobs were surely taken."""
+
+    def __init__(self, uri: str, database: str, seed: int, pause: float = 0.07) -> None:
+        self.sure: set[Any] = set()
+        """The `_id`s of jobs whose insertion was acknowledged."""
+        self.retried: set[int] = set()
+        self.counts: Counter[str] = Counter()
+        self._recent: deque[int] = deque(maxlen=300)
+        self._random = Random(seed)
+        self._pause = pause
+        self._mongo: MongoClient[dict[str, Any]] = MongoClient(uri, tz_aware=True)
+        self._database = self._mongo[database]
+        self._client = Client(self._database)
+        self._store = Store(self._database)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._mongo.close()
+
+    def _run(self) -> None:
+        actions = {self._one: 40, self._many: 6, self._raw: 8, self._broken: 1, self._cancel: 6, self._retry: 3}
+        while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
+            action = self._random.choices(list(actions), list(actions.values()))[0]
+            try:
+                action()
+            except SubmitInterrupted as error:
+                self.counts["inserts with an unknown outcome"] += error.unknown
+            except (StoreError, PyMongoError):
+                self.counts["calls that failed"] += 1
+
+    def _wish(self) -> tuple[str, dict[str, Any]]:
+        random = self._random
+        wishes: list[tuple[float, str, dict[str, Any]]] = [
+            (30, "quick", {"number": random.randrange(1000)}),
+            (10, "nap", {"seconds": random.uniform(0.05, 2.5)}),
+            (8, "async_nap", {"seconds": random.uniform(0.05, 2.5)}),
+            (1, "nap", {"seconds": random.uniform(5, 12)}),
+            (5, "flaky", {"failures": random.randint(1, 3)}),
+            (2, "doomed", {}),
+            (1, "crash", {"times": 1}),
+            (0.2, "crash", {"times": 99}),
+            (3, "careful", {"seconds": random.uniform(0.05, 1)}),
+            (0.5, "overlong", {}),
+        ]
+        _, task, args = random.choices(wishes, [weight for weight, _, _ in wishes])[0]
+        return f"chaos.{task}", args
+
+    def _one(self) -> None:
+        task, args = self._wish()
+        random = self._random
+        delay = random.uniform(0.5, 10) if random.random() < 0.15 else None
+        key = f"key-{random.randrange(10)}" if random.random() < 0.1 else None
+        priority = random.choice([0, 0, 0, 0, 5, -5])
+        job = self._client.submit(task, args, delay=delay, key=key, priority=priority)
+        self.counts["existed" if job.existed else "submitted"] += 1
+        self._took(job.id, job.seq)
+
+    def _many(self) -> None:
+        number = self._random.randint(20, 200)
+        for job in self._client.submit_many("chaos.quick", [{"number": one} for one in range(number)]):
+            self._took(job.id, job.seq)
+        self.counts["submitted"] += number
+
+    def _raw(self) -> None:
+        task, args = self._wish()
+        self._insert({"task": task, "args": args})
+
+    def _broken(self) -> None:
+        self._insert(dict(self._random.choice(_BROKEN)))
+
+    def _insert(self, document: dict[str, Any]) -> None:
+        document["_id"] = ObjectId()
+        self._database.get_collection("jobs", write_concern=WriteConcern("majority", j=True)).insert_one(document)
+        self.counts["raw"] += 1
+        self._took(document["_id"], None)
+
+    def _took(self, id: Any, seq: int | None) -> None:
+        self.sure.add(id)
+        if seq is not None:
+            self._recent.append(seq)
+
+    def _cancel(self) -> None:
+        if self._recent:
+            self._client.cancel(self._random.choice(self._recent))
+            self.counts["cancels"] += 1
+
+    def _retry(self) -> None:
+        if self._recent:
+            seq = self._random.choice(self._recent)
+            self.retried.add(seq)
+            try:
+                self._client.retry(seq)
+                self.counts["retries by hand"] += 1
+            except TontineError:
+                self.counts["retries refused"] += 1

@@ -1,0 +1,162 @@
+"""One chaos run from start to verdict: servers, nodes and producers start, faults come and go, calm returns, all is audited."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
+
+from tests.chaos.crew import Crew
+from tests.chaos.injector import Injector
+from tests.chaos.load import Load
+from tests.chaos.plan import KINDS, Plan
+from tests.chaos.verdict import Verdict, judge
+from tests.chaos.watch import Scales, Stall, Witness
+from tests.support.eventually import eventually
+from tests.support.replica_set import ReplicaSet
+from tontine.store import look, schema
+from tontine.store.call import Store
+
+DATABASE = "chaos"
+ELECTION = 2.0
+STEP = 0.1
+TELL_EVERY = 10.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Scene:
+    """Everything that takes part in a run."""
+
+    servers: ReplicaSet
+    crew: Crew
+    store: Store
+    load: Load
+    witness: Witness
+    injector: Injector
+    lease: float
+    scales: Scales
+    stall: Stall = field(default_factory=Stall)
+    touched: dict[str, list[tuple[datetime, datetime]]] = field(default_factory=dict)
+    """When which node was hurt, and until when that may show."""
+
+    def note_touch(self, name: str, lasts: float) -> None:
+        now = datetime.now(UTC).timestamp()
+        spell = (datetime.fromtimestamp(now, UTC), datetime.fromtimestamp(now + lasts + 3 * self.lease, UTC))
+        self.touched.setdefault(name, []).append(spell)
+
+    def states(self) -> dict[str, int]:
+        return self.store.run(look.count_states())
+
+
+def run(plan: Plan, seed: int, seconds: float, lease: float, directory: Path, say: Say) -> Verdict:
+    """The verdict on one run."""
+    with ReplicaSet(directory, election=ELECTION) as servers:
+        client: MongoClient[dict[str, Any]] = MongoClient(servers.uri, tz_aware=True)
+        crew = Crew(servers, DATABASE, directory, lease)
+        try:
+            scene = _start(plan, seed, lease, servers, crew, Store(client[DATABASE]))
+            say(f"{len(crew.hands)} nodes, {len(servers.servers)} servers: faults for {seconds:.0f} s")
+            try:
+                _suffer(scene, plan, seconds, say)
+            finally:
+                scene.load.stop()
+            _calm_down(scene, say)
+            scene.witness.stop()
+            return judge(scene)
+        finally:
+            crew.close()
+            client.close()
+
+
+def _start(plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew, store: Store) -> Scene:
+    store.run(schema.init())
+    witness = Witness(servers.uri, DATABASE)
+    witness.start()
+    for place, clock in enumerate(plan.clocks):
+        crew.hire(f"node{place}", clock)
+    eventually(lambda: len(store.run(look.read_cluster())[0].members) == len(plan.clocks), 90, "all nodes joined")
+    producer = crew.proxy()
+    load = Load(servers.uri_of(producer.address), DATABASE, seed)
+    injector = Injector(crew, servers, store, producer)
+    load.start()
+    return Scene(servers, crew, store, load, witness, injector, lease, Scales(crew))
+
+
+def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
+    began, waiting, told = time.monotonic(), list(plan.faults), 0.0
+    while (now := time.monotonic() - began) < seconds:
+        scene.injector.undo(now)
+        while waiting and waiting[0].at <= now:
+            fault = waiting.pop(0)
+            if KINDS[fault.kind].befalls == "node":
+                scene.note_touch(scene.crew.hands[fault.target].name, fault.lasts)
+            happened = scene.injector.inject(fault, now)
+            say(f"{now:6.1f} s  {fault}{'' if happened else '  (missed)'}")
+        _look_around(scene)
+        if now - told >= TELL_EVERY:
+            told = now
+            scene.scales.weigh()
+            say(f"{now:6.1f} s  {len(scene.load.sure):,} jobs taken, {scene.witness.history.changes:,} changes seen")
+
+
+def _look_around(scene: Scene) -> None:
+    time.sleep(STEP)
+    scene.stall.note(STEP)
+    scene.crew.look()
+    for hand in list(scene.crew.hands):
+        if hand.name.startswith("extra") and hand.node is None:
+            scene.crew.dismiss(hand)
+
+
+def _calm_down(scene: Scene, say: Say) -> None:
+    """End every fault, let extra nodes leave, and wait until every job has ended."""
+    scene.injector.end_all()
+    say("calm: no more faults, no more jobs")
+    for hand in scene.crew.hands:
+        if hand.name.startswith("extra"):
+            scene.crew.ask_to_stop(hand)
+        elif not hand.is_up:
+            scene.crew.start(hand)
+    until = time.monotonic() + 12 * scene.lease + 60
+    while left := _unfinished(scene):
+        if time.monotonic() > until:
+            say(f"not ended: {left}")
+            return
+        _look_around(scene)
+    _wait_for_members(scene)
+
+
+def _unfinished(scene: Scene) -> dict[str, int]:
+    counts = Counter(scene.states())
+    counts["unnumbered"] = len(scene.store.run(look.find_unnumbered(1000)))
+    return {state: counts[state] for state in ("queued", "working", "unnumbered") if counts[state]}
+
+
+def _wait_for_members(scene: Scene) -> None:
+    """The roster is put right a little after the last death."""
+    until = time.monotonic() + 4 * scene.lease + 20
+
+    def is_right() -> bool:
+        roster, _ = scene.store.run(look.read_cluster())
+        live = {node["_id"] for node in scene.store.run(look.read_nodes(dead=False))}
+        return set(roster.members) == live and not any(hand.name.startswith("extra") for hand in scene.crew.hands)
+
+    while not is_right() and time.monotonic() < until:
+        _look_around(scene)
+
+
+def faults_of(plan: Plan) -> Iterator[str]:
+    """The plan, for people."""
+    for place, minutes in enumerate(plan.clocks):
+        if minutes:
+            yield f"         node {place}'s clock is {minutes:+.1f} min wrong"
+    for fault in plan.faults:
+        yield f"{fault.at:6.1f} s  {fault}"

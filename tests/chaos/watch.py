@@ -1,0 +1,85 @@
+"""Watches a run from the side: every change in the store, the memory of masters, and how late this process itself is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from datetime import datetime
+
+from pymongo import MongoClient
+
+from tests.chaos.crew import Crew
+from tontine.audit.history import History
+from tontine.audit.invariant import Finding
+from tontine.errors import TontineError
+from tontine.store import look
+from tontine.store.call import Store
+from tontine.store.changes import changes
+from tontine.store.schema import CLUSTER, JOBS, NODES
+
+
+class Witness:
+    """Judges every change as it happens."""
+
+    def __init__(self, uri: str, database: str) -> None:
+        self.findings: list[Finding] = []
+        self.trouble = ""
+        self.history = History(JOBS, NODES, CLUSTER)
+        self._client: MongoClient[dict[str, object]] = MongoClient(uri, tz_aware=True)
+        self._store = Store(self._client[database])
+        self._until: datetime | None = None
+        self._open = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="witness", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._open.wait(60), self.trouble
+
+    def stop(self) -> None:
+        """Take in what has already happened, and end."""
+        self._until = self._store.run(look.now())
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        try:
+            for change in changes(self._store):
+                self._open.set()
+                if change is not None:
+                    self.findings.extend(self.history.see(change))
+                # Nodes beat all the time: there is no quiet moment to wait for.
+                if self._until is not None and (change is None or change.at is None or change.at > self._until):
+                    return
+        except TontineError as error:
+            self.trouble = f"the witness lost its place: {error}"
+            self._open.set()
+
+
+class Scales:
+    """Weighs the masters now and then. What grows without end shows as a late maximum far above the early one."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._seen: dict[str, list[int]] = defaultdict(list)
+
+    def weigh(self) -> None:
+        for name, size in self._crew.memory().items():
+            self._seen[name].append(size)
+
+    @property
+    def largest(self) -> int:
+        return max((max(sizes) for sizes in self._seen.values()), default=0)
+
+
+class Stall:
+    """How long this process itself was kept from running: on a machine that stalls, others are innocent."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._last = time.monotonic()
+
+    def note(self, expected: float) -> None:
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self._last - expected)
+        self._last = now
