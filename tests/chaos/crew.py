@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +16,14 @@ from tests.support.cluster import ROOT, NodeProcess
 from tests.support.proxy import Proxy
 from tests.support.replica_set import HOST, ReplicaSet
 
-FAKETIME = [Path("/usr/lib", machine, "faketime/libfaketime.so.1") for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
 
-
-def faketime() -> Path | None:
-    """The library that makes a process believe in another time, from Debian's package libfaketime."""
-    return next((path for path in FAKETIME if path.exists()), None)
+def make_wrong_clock(directory: Path) -> Path | None:
+    """The library that makes a process's wall clock wrong; None without a C compiler."""
+    if (compiler := shutil.which("cc")) is None:
+        return None
+    source, library = Path(__file__).with_name("wrong_clock.c"), directory / "wrong_clock.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Crew:
         self._directory = directory
         self._lease = lease
         self._proxies = 0
+        self._wrong_clock = make_wrong_clock(directory)
 
     def proxy(self) -> Proxy:
         """A network of its own for one more process: a loopback address as long as the servers' own."""
@@ -91,12 +95,8 @@ class Crew:
 
     def _environment(self, hand: Hand) -> dict[str, str]:
         environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks)}
-        if hand.clock and (library := faketime()):
-            environment |= {
-                "LD_PRELOAD": str(library),
-                "FAKETIME": f"{hand.clock * 60:+.0f}s",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
+        if hand.clock and self._wrong_clock is not None:
+            environment |= {"LD_PRELOAD": str(self._wrong_clock), "WRONG_CLOCK": f"{hand.clock * 60:.0f}"}
         return environment
 
     def kill(self, hand: Hand, *, master_only: bool = False) -> None:

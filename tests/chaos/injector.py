@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 
@@ -75,7 +75,7 @@ class Injector:
         workers = self._crew.workers(hand) if hand else []
         if not workers:
             return None
-        with _fleeting():
+        with suppress(psutil.Error):  # it may just have ended
             workers[int(fault.at * 100) % len(workers)].kill()
         return _nothing
 
@@ -174,7 +174,8 @@ class Injector:
         return self._down(others[:1], Server.kill) if primary else None
 
     def _lose_majority(self, fault: Fault) -> Undo:
-        return self._down([server for server in self._servers.servers if server is not self._servers.primary()], _freeze)
+        primary = self._servers.primary() or self._servers.servers[0]
+        return self._down([server for server in self._servers.servers if server is not primary], _freeze)
 
     def _all_down(self, fault: Fault) -> Undo:
         return self._down(self._servers.servers, Server.kill)
@@ -182,7 +183,12 @@ class Injector:
     def _down(self, servers: list[Server], how: Callable[[Server], None]) -> Undo:
         for server in servers:
             how(server)
-        return lambda: [_revive(server) for server in servers] and None
+
+        def up() -> None:
+            for server in servers:
+                _revive(server)
+
+        return up
 
 
 def _freeze(server: Server) -> None:
@@ -198,11 +204,3 @@ def _revive(server: Server) -> None:
 
 def _nothing() -> None:
     """It is over as soon as it happened."""
-
-
-@contextmanager
-def _fleeting() -> Iterator[None]:
-    try:
-        yield
-    except psutil.Error:
-        pass

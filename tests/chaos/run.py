@@ -1,4 +1,4 @@
-"""One chaos run from start to verdict: servers, nodes and producers start, faults come and go, calm returns, all is audited."""
+"""One chaos run: servers, nodes and producers start, faults come and go, calm returns, and everything is audited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches a run from the side: every change in the store, the memory of masters, and how late this process itself is."""
+"""Watches a run from the side: every change in the store, the memory of masters, and how late this process is."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.support.mongod import with_users
 from tontine import Client
 from tontine.audit.invariant import INVARIANTS, UNSEEN, Tally
 from tontine.cli import tontine
-from tontine.cli.audit import examine
+from tontine.cli.audit import examine, watch
 from tontine.states import Desired, NodeState
 from tontine.store import claim, control, events, ledger, members, schema, settle
 from tontine.store.call import Store
@@ -308,3 +309,47 @@ def test_it_only_needs_to_read(tmp_path: Path) -> None:
         client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
         where = ["--uri", f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "--database", "tontine"]
         assert CliRunner().invoke(tontine, ["audit", *where], catch_exceptions=False).exit_code == 0
+
+
+def test_with_a_record_of_runs_it_says_what_ran_at_the_same_time(store: Store, mongo_uri: str, tmp_path: Path) -> None:
+    plant(store, DONE, DONE)
+    record = tmp_path / "runs.jsonl"
+    where = ["--uri", mongo_uri, "--database", store.database.name, "--json", "--runs", str(record)]
+
+    def verdicts(*lines: tuple[int, int, str, float, int]) -> dict[str, str]:
+        names = ("seq", "attempt", "event", "at", "pid")
+        record.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in lines))
+        told = CliRunner().invoke(tontine, ["audit", *where])
+        found = {line["invariant"]: line["verdict"] for line in map(json.loads, told.stdout.splitlines())}
+        return {name: found[name] for name in ("S2", "S3", "S4")}
+
+    right = [(1, 1, "began", 0.0, 9), (1, 1, "ended", 1.0, 9)]
+    assert verdicts(*right) == {"S2": "ok", "S3": "ok", "S4": "ok"}
+    assert verdicts(*right, (2, 1, "began", 0.0, 9)) == {"S2": "violated", "S3": "ok", "S4": "ok"}
+    assert verdicts(*right, (1, 2, "began", 0.5, 8)) == {"S2": "ok", "S3": "violated", "S4": "violated"}
+    record.write_text('{"seq": 1}\n')
+    told = CliRunner().invoke(tontine, ["audit", *where])
+    assert "line 1 of the record of runs is not one" in str(told.exception)
+
+
+def test_while_it_watches_no_change_escapes_it(store: Store, mongo_uri: str) -> None:
+    tally, done = Tally(10), threading.Event()
+
+    def tampering() -> None:
+        for attempt in range(1000):
+            plant(store, {**DONE, "seq": attempt})
+            store.database.jobs.update_one({"seq": attempt}, {"$set": {"state": "failed"}})
+            if done.wait(0.05):
+                return
+
+    tamperer = threading.Thread(target=tampering)
+    tamperer.start()
+    try:
+        watch(store, tally, 2.0)
+    finally:
+        done.set()
+        tamperer.join()
+    found = {one.invariant: one for one in tally.conclusions()}
+    assert found["S1"].verdict == "violated"
+    assert "done, then changed again: state, now failed" in found["S1"].examples[0].fact
+    assert (found["S8"].verdict, found["S4"].verdict) == ("ok", "ok")

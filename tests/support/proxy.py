@@ -12,7 +12,7 @@ import contextlib
 import struct
 import threading
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 _HEADER = struct.Struct("<iiii")
 _OP_MSG = 2013
@@ -102,8 +102,8 @@ class Proxy:
             server.close()
         self.heal()
         await self._break()
-        while self._lines:
-            await asyncio.sleep(0.01)
+        while tasks := [line.task for line in self._lines]:
+            await asyncio.wait(tasks)
 
     async def pass_on(self, message: bytes) -> None:
         """Take as long as the network takes now."""
@@ -133,6 +133,7 @@ class _Line:
         self._ours = ours
         self._theirs = theirs
         self._unanswered: set[int] = set()
+        self.task = cast("asyncio.Task[None]", asyncio.current_task())
 
     def break_off(self) -> None:
         self._ours.transport.abort()

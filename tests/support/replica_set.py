@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -86,8 +85,7 @@ class ReplicaSet:
         try:
             for server in self.servers:
                 server.start()
-            for server in self.servers:
-                eventually(lambda server=server: server.ask("ping"), 60, f"mongod on port {server.port} answers")
+            eventually(lambda: all(server.ask("ping") for server in self.servers), 60, "every mongod answers")
             settings = {"electionTimeoutMillis": int(1000 * self._election), "heartbeatIntervalMillis": 500}
             hosts = [{"_id": place, "host": f"{HOST}:{server.port}"} for place, server in enumerate(self.servers)]
             self.servers[0].ask({"replSetInitiate": {"_id": NAME, "members": hosts, "settings": settings}}, 20)

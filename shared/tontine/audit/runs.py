@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ..errors import ConfigError
@@ -100,6 +101,6 @@ def _judge_attempts(seq: int, runs: list[Run]) -> Iterator[Finding]:
 
 def _judge_overlaps(seq: int, runs: list[Run], frozen: Collection[int]) -> Iterator[Finding]:
     inorder = sorted(runs, key=lambda run: run.began)
-    for first, second in zip(inorder, inorder[1:], strict=False):
+    for first, second in pairwise(inorder):
         if first.ended is not None and second.began < first.ended and not {first.pid, second.pid} & set(frozen):
             yield Finding("S3", f"attempts {first.attempt} and {second.attempt} ran at the same time", seq)

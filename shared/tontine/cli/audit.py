@@ -35,7 +35,9 @@ _LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdic
 @click.option("--limit", type=click.IntRange(0), default=5, show_default=True, help="Examples of each violation.")
 @click.option("--watch", "watch_for", metavar="30s", help="Watch every change for so long first.")
 @click.option(
-    "--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A record of what really ran: see below."
+    "--runs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A record of what really ran: see above.",
 )
 @json_option
 @store_options
@@ -93,9 +95,7 @@ def watch(store: Store, tally: Tally, duration: float) -> None:
     tally.trust("S8")
 
 
-def examine(
-    store: Store, tally: Tally, patience: float | None = None, runs: Runs | None = None
-) -> list[Conclusion]:
+def examine(store: Store, tally: Tally, patience: float | None = None, runs: Runs | None = None) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
     from ..store import ledger
 

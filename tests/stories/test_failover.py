@@ -1,0 +1,56 @@
+"""A replica set of three changes its primary under nodes with the default lease, and nobody dies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.replica_set import ReplicaSet
+from tontine import Client
+from tontine.store import schema
+from tontine.store.call import Store
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[ReplicaSet]:
+    with ReplicaSet(tmp_path) as servers:
+        yield servers
+
+
+@pytest.fixture
+def cluster(servers: ReplicaSet, tmp_path: Path) -> Iterator[Cluster]:
+    with MongoClient[dict[str, object]](servers.uri, tz_aware=True) as client:
+        store = Store(client["failover"])
+        store.run(schema.init())
+        cluster = Cluster(servers.uri, store, tmp_path)
+        yield cluster
+        cluster.close()
+
+
+@pytest.mark.parametrize("how", ["steps down", "is killed"])
+def test_a_failover_ends_no_running_job_and_no_node(how: str, servers: ReplicaSet, cluster: Cluster) -> None:
+    cluster.start("a", "b", options=("--slots", "2"))
+    gate = cluster.directory / "gate"
+    with Client(cluster.database) as client:
+        running = client.submit_many("story.gate", [{"path": str(gate)}] * 2)
+        eventually(lambda: len(cluster.runs("began")) == 2, 30, "both run")
+        before = {node["_id"] for node in cluster.records()}
+        primary = servers.primary()
+        assert primary is not None
+        if how == "is killed":
+            primary.kill()
+        else:
+            servers.depose()
+        eventually(lambda: (found := servers.primary()) and found is not primary, 60, "another primary")
+        after = client.submit_many("story.double", [{"x": x} for x in range(20)])
+        assert sorted(job.result for job in client.wait(after, timeout=60)) == [2 * x for x in range(20)]
+        gate.touch()
+        ended = client.wait(running, timeout=60)
+    assert [(job.state.value, job.attempt) for job in ended] == [("done", 1)] * 2
+    assert {node["_id"] for node in cluster.records(dead=True)} == before, "nobody died, nobody started again"
+    assert all(node["state"] != "dead" for node in cluster.records(dead=True))
