@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Coroutine
+from typing import Any
 
 import click
 
 from tontine.cli.options import store_options
 from tontine.clock import SystemClock
 from tontine.config import StoreConfig, Timing, seconds
+from tontine.errors import ConfigError, StoreUnavailable
 from tontine.store import schema
+from tontine.store.call import AsyncStore
 from tontine.store.connect import check, open_async_store, open_store
 
 from .config import NodeConfig
 from .logs import set_up
 from .master import Node
+from .registration import wait_for_store
 
 
 @click.command(name="node")
@@ -74,12 +79,11 @@ def node(
 
 async def serve(config: NodeConfig) -> None:
     """Run incarnations of a node until one stops by itself."""
-    stops = 0
+    stopping = asyncio.Event()
     node: Node | None = None
 
     def stop() -> None:
-        nonlocal stops
-        stops += 1
+        stopping.set()
         if node is not None:
             node.ask_to_stop()
 
@@ -90,12 +94,37 @@ async def serve(config: NodeConfig) -> None:
     beat_store = await asyncio.to_thread(open_store, config.store)
     store = open_async_store(config.store)
     try:
-        await store.run(check(config.store))
-        await store.run(schema.ensure())
-        while not stops:
+        await _first(_prepare(store, config.store), stopping.wait())
+        while not stopping.is_set():
             node = Node(config, store, beat_store, SystemClock())
             if not await node.run():
                 return
     finally:
         await store.database.client.close()
         beat_store.database.client.close()
+
+
+async def _prepare(store: AsyncStore, config: StoreConfig) -> None:
+    """Wait for MongoDB as long as it takes: a node may well start during an outage. Refuse what waiting cannot cure."""
+    while True:
+        try:
+            await store.run(check(config))
+            await store.run(schema.ensure())
+        except StoreUnavailable as error:
+            await wait_for_store(error)
+        except ConfigError as error:
+            if not isinstance(error.__cause__, StoreUnavailable):
+                raise
+            await wait_for_store(error)
+        else:
+            return
+
+
+async def _first(*works: Coroutine[Any, Any, Any]) -> None:
+    """Until one of these is done; its error is ours."""
+    tasks = [asyncio.create_task(work) for work in works]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for other in others:
+        other.cancel()
+    for task in done:
+        await task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,3 +55,30 @@ def test_a_failover_ends_no_running_job_and_no_node(how: str, servers: ReplicaSe
     assert [(job.state.value, job.attempt) for job in ended] == [("done", 1)] * 2
     assert {node["_id"] for node in cluster.records(dead=True)} == before, "nobody died, nobody started again"
     assert all(node["state"] != "dead" for node in cluster.records(dead=True))
+
+
+def test_a_node_that_starts_during_an_outage_waits_for_its_end(tmp_path: Path) -> None:
+    servers = ReplicaSet(tmp_path, members=1)
+    with MongoClient[dict[str, object]](servers.uri, tz_aware=True) as client:
+        cluster = Cluster(servers.uri, Store(client["late"]), tmp_path)
+        try:
+            node = cluster.launch("a")
+            eventually(lambda: "does not answer" in node.text(), 60, "it says what it waits for")
+            with servers:
+                cluster.wait_for_state("a", "waiting")
+                node.signal(signal.SIGTERM)
+                assert node.process.wait(60) == 0
+        finally:
+            cluster.close()
+
+
+def test_a_node_that_waits_for_mongodb_can_be_stopped(tmp_path: Path) -> None:
+    with MongoClient[dict[str, object]]("mongodb://127.0.0.1:9/?replicaSet=rs", connect=False) as client:
+        cluster = Cluster("mongodb://127.0.0.1:9/?replicaSet=rs", Store(client["never"]), tmp_path)
+        try:
+            node = cluster.launch("a")
+            eventually(lambda: "does not answer" in node.text(), 60, "it says what it waits for")
+            node.signal(signal.SIGINT)
+            assert node.process.wait(60) == 0
+        finally:
+            cluster.close()

@@ -199,7 +199,6 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
         (str(tmp_path / "broken.py"), *good): "nonexistent_thing",
         (str(tmp_path / "empty.py"), *good): "no tontine.Module",
         (str(tmp_path / "absent.py"), *good): "there is no file",
-        ("tests.support.tasks", "--uri", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=500"): "does not answer",
         ("tests.support.tasks", "--uri", "nonsense://"): "URI",
         ("tests.support.tasks", *good, "--lease", "banana"): "duration",
         ("tests.support.tasks", *good, "--lease", "0.1s"): "lease",
