@@ -76,7 +76,7 @@ class Node:
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
-        self.sampler = Sampler(config.name, store, clock, self.beat, self._standing)
+        self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
         self.waker = Waker(store, clock, lambda: self.claimer.is_idle, self._take_hint)
         self.search = Search(self.id, store, timing, clock, self.member, self.table, self.supervisor, self._is_watching)

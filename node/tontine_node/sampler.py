@@ -1,4 +1,4 @@
-"""Keeps a sample of the node every few seconds, for observers that start late.
+"""Keeps a sample of the node now and then, for observers that start late.
 
 It is no part of the heartbeat: it only repeats what the store has acknowledged, in the master's own time, and what the
 store does not take is forgotten.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tontine.clock import Clock
+from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.share import Share
 from tontine.states import NodeState
@@ -26,7 +27,9 @@ from .member import Heartbeat, Told
 
 log = logging.getLogger(__name__)
 
-SAMPLE_EVERY = 5.0
+AT_MOST_EVERY = 5.0
+BEATS = 5
+"""One in so many heartbeats: an idle node's calls are counted, and curves over hours need no more."""
 LOOK_EVERY = 300.0
 
 
@@ -44,9 +47,16 @@ class Sampler:
     """One node's samples."""
 
     def __init__(
-        self, name: str, store: AsyncStore, clock: Clock, beat: Heartbeat, standing: Callable[[], Standing]
+        self,
+        name: str,
+        store: AsyncStore,
+        timing: Timing,
+        clock: Clock,
+        beat: Heartbeat,
+        standing: Callable[[], Standing],
     ) -> None:
         self.name = name
+        self._every = max(AT_MOST_EVERY, BEATS * timing.heartbeat_every)
         self._store = store
         self._clock = clock
         self._beat = beat
@@ -58,9 +68,9 @@ class Sampler:
     async def run(self) -> None:
         """Sample for ever."""
         while True:
-            with contextlib.suppress(StoreError):  # the next one is due soon, and a log of lost ones helps nobody
+            with contextlib.suppress(StoreError):  # there will be a next one, and a log of lost ones helps nobody
                 await self.take()
-            await asyncio.sleep(SAMPLE_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+            await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
 
     async def take(self) -> None:
         """Keep what the newest heartbeat told, once. While no heartbeat gets through, there is nothing to tell."""

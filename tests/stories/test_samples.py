@@ -48,6 +48,7 @@ def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
         assert (one.share.to_document(), one.failed) == (record["share"], 0)
         assert one.memory > 1_000_000
         assert one.at >= began
+        assert isinstance(record["metrics"]["clock"], datetime)
     cluster.store.run(control.ask("a", Desired.PAUSED))
     eventually(lambda: [one for one in kept(cluster) if one.state == "paused" and one.share is None], 60, "paused")
 
