@@ -192,3 +192,17 @@ def test_a_raw_job_with_the_key_of_an_unfinished_one_fails(store: Store) -> None
     store.database.jobs.insert_many([{"task": "t.t", "key": "k"}, {"task": "t.t", "key": "other"}])
     assert number_all(store) == 2
     assert [job["state"] for job in jobs(store)] == ["queued", "failed", "queued"]
+
+
+def test_a_job_inserted_in_a_transaction_exists_when_that_commits(store: Store) -> None:
+    client, jobs = store.database.client, store.database.jobs
+    with client.start_session() as session:
+        with session.start_transaction():
+            store.database.orders.insert_one({"_id": 1}, session=session)
+            jobs.insert_one({"task": "t.t", "args": {}}, session=session)
+            assert store.run(look.find_unnumbered(10)) == []
+        assert len(store.run(look.find_unnumbered(10))) == 1
+        with session.start_transaction():
+            jobs.insert_one({"task": "t.t", "args": {}}, session=session)
+            session.abort_transaction()
+    assert jobs.count_documents({}) == 1
