@@ -71,6 +71,7 @@ class Supervisor:
         self.is_draining = False
         self.crashes = 0
         self.last_crash = ""
+        self.spawn = spawn
         self._settle = settle
         self._wake = wake
         self._keepers: set[asyncio.Task[None]] = set()
@@ -217,7 +218,7 @@ class Supervisor:
         """Keep one worker running, with a growing pause when it ends before it did anything."""
         in_vain = 0
         while not self._ending.is_set():
-            child = self.children[index] = await spawn(index, self.config, self.board)
+            child = self.children[index] = await self.spawn(index, self.config, self.board)
             if self._ending.is_set():
                 child.kill("the node ends")
             while frame := await pipe.read_async(child.reader):
