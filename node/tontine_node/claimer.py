@@ -91,7 +91,8 @@ class Claimer:
 
     async def _rest(self) -> None:
         limit = self._search.pace_of(REST, REST_POLL) * random.uniform(0.8, 1.0)  # noqa: S311
-        if self._supervisor.room() > 0:  # with no room, a job that is due waits for a slot, which wakes us
+        # With no room, a job that is due waits for a slot, which wakes us; without a share, others see to it.
+        if self._may_claim() and self._search.sweep is not None and self._supervisor.room() > 0:
             limit = min(limit, max(0.0, self._search.next_due - self._clock.now()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
