@@ -60,6 +60,9 @@ class Claimer:
             self.wake.clear()
             self.tick += 1
             try:
+                # Also while it is closed: a node that drains must know what it holds before it can give it back (N7).
+                if self._has_doubts and self._beat.has_lease():
+                    await self._resolve_pending()
                 found_work = await self._round() if self._may_claim() else False
             except StoreError as error:
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
@@ -100,8 +103,6 @@ class Claimer:
 
     async def _round(self) -> bool:
         """One round of the loop; whether another should follow at once."""
-        if self._has_doubts:
-            await self._resolve_pending()
         hurry, self._hurry = self._hurry, False
         await self._search.around(hurry)
         sweep = self._search.sweep
