@@ -36,6 +36,10 @@ class Run:
     is_cancelled: bool = False
     ended: str = ""
 
+    @property
+    def is_cut_short(self) -> bool:
+        return self.ended not in ("", "done", "failed")
+
 
 class Worker:
     """Process, pipe and slots in one. Nothing happens in it but in `work`, `end` and `exit`."""

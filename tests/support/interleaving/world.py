@@ -23,7 +23,7 @@ from .life import TIMING, Life
 from .loop import ManualClock, ManualLoop
 from .network import Direct, Message, Network, Wire
 from .planted import NONE, Fault
-from .worker import TASK, Run, Worker
+from .worker import CAREFUL, TASK, Run, Worker
 
 STEP = 2 * TIMING.heartbeat_every
 """Time passes in steps that let every healthy node beat often enough."""
@@ -38,6 +38,7 @@ class World:
         self.clock = ManualClock()
         self.lives: list[Life] = []
         self.runs: list[Run] = []
+        self._retried: set[Run] = set()
         self._fault = fault
         self._violations: list[Violation] = []
         direct = Direct(database)
@@ -106,6 +107,8 @@ class World:
         self._ask(CANCEL, control.cancel(seq))
 
     def retry(self, seq: int) -> None:
+        """An operator who wants a job to run again may have it run twice."""
+        self._retried.update(run for run in self.runs if run.seq == seq)
         self._ask(RETRY, control.retry(seq))
 
     def ask_node(self, life: Life, desired: Desired) -> None:
@@ -234,7 +237,7 @@ class World:
             yield f"the roster is {sorted(roster)}, wanted are {sorted(wanted)}"
         for life in self.awake:
             state = self.history.nodes.get(life.node.id, {}).get("state")
-            if life.was_stopped:
+            if life.was_stopped or life.node.beat.desired is Desired.STOPPED:
                 yield f"{life.node.id} has not stopped: {[(entry.seq, entry.status) for entry in life.node.table]}"
             elif (state == NodeState.PAUSED) != (life.node.beat.desired is Desired.PAUSED):
                 yield f"{life.node.id} is {state}, not {life.node.beat.desired.value}"
@@ -254,6 +257,8 @@ class World:
         for other in self.runs:
             if other.seq == run.seq and other.attempt >= run.attempt:
                 self._violations.append(Violation("S4", f"{run} after {other}"))
+            if other.seq == run.seq and other.is_cut_short and job["task"] == CAREFUL and other not in self._retried:
+                self._violations.append(Violation("once", f"{run} again after {other}"))
             if other.seq == run.seq and not other.ended and not self._is_zombie(other):
                 self._violations.append(Violation("S3", f"{run} while {other}"))
         self.runs.append(run)
