@@ -5,10 +5,11 @@ Every story goes well as long as the product is whole; with its fault planted it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from pymongo import MongoClient
 
 from tests.support.interleaving.history import Violation, is_claim, is_roster_change
 from tests.support.interleaving.life import TIMING, Life
@@ -16,6 +17,7 @@ from tests.support.interleaving.network import Message
 from tests.support.interleaving.planted import FAULTS, NONE
 from tests.support.interleaving.world import STEP, World
 from tontine.states import NodeState
+from tontine.store import schema
 from tontine.store.call import Store
 
 A_LEASE = TIMING.lease_for + 2 * STEP
@@ -261,6 +263,15 @@ PLANTED = [
 
 def test_every_fault_has_its_story() -> None:
     assert [planted.fault for planted in PLANTED] == list(FAULTS)
+
+
+@pytest.fixture(scope="module")
+def store(mongo_client: MongoClient[dict[str, object]]) -> Iterator[Store]:
+    """One database for all: a new world empties it."""
+    store = Store(mongo_client["planted_faults"])
+    store.run(schema.init())
+    yield store
+    mongo_client.drop_database("planted_faults")
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.story.__name__)
