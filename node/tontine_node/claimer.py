@@ -60,6 +60,9 @@ class Claimer:
             self.wake.clear()
             self.tick += 1
             try:
+                # Also while it is closed: a node that drains must know what it holds before it can give it back (N7).
+                if self._has_doubts and self._beat.has_lease():
+                    await self._resolve_pending()
                 found_work = await self._round() if self._may_claim() else False
             except StoreError as error:
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
@@ -91,7 +94,8 @@ class Claimer:
 
     async def _rest(self) -> None:
         limit = self._search.pace_of(REST, REST_POLL) * random.uniform(0.8, 1.0)  # noqa: S311
-        if self._supervisor.room() > 0:  # with no room, a job that is due waits for a slot, which wakes us
+        # With no room, a job that is due waits for a slot, which wakes us; without a share, others see to it.
+        if self._may_claim() and self._search.sweep is not None and self._supervisor.room() > 0:
             limit = min(limit, max(0.0, self._search.next_due - self._clock.now()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
@@ -99,8 +103,6 @@ class Claimer:
 
     async def _round(self) -> bool:
         """One round of the loop; whether another should follow at once."""
-        if self._has_doubts:
-            await self._resolve_pending()
         hurry, self._hurry = self._hurry, False
         await self._search.around(hurry)
         sweep = self._search.sweep

@@ -71,6 +71,7 @@ class Supervisor:
         self.is_draining = False
         self.crashes = 0
         self.last_crash = ""
+        self.spawn = spawn
         self._settle = settle
         self._wake = wake
         self._keepers: set[asyncio.Task[None]] = set()
@@ -217,7 +218,7 @@ class Supervisor:
         """Keep one worker running, with a growing pause when it ends before it did anything."""
         in_vain = 0
         while not self._ending.is_set():
-            child = self.children[index] = await spawn(index, self.config, self.board)
+            child = self.children[index] = await self.spawn(index, self.config, self.board)
             if self._ending.is_set():
                 child.kill("the node ends")
             while frame := await pipe.read_async(child.reader):
@@ -292,7 +293,7 @@ class Supervisor:
                 self.held.append(entry)
 
     def _bury(self, child: Child) -> None:
-        """A worker is gone: what it ran is lost, unless we ended it; what it may have run is given back."""
+        """A worker is gone: what it ran is lost, unless we ended it; what may run again is given back."""
         running = {one.seq for one in self.board.running(child.index)}
         if child.process.returncode == EXIT_AT_DEADLINE:
             child.kill_reason = FENCE
@@ -303,10 +304,10 @@ class Supervisor:
             facts = {"event": "worker-ended", "reason": child.exit_reason, "running": sorted(running)}
             log.warning("a worker ended", extra=facts)
         for seq, entry in child.sent.items():
-            if child.kill_reason == FENCE:
+            if (crashed and seq in running) or self._is_careful(entry):
+                self.end(entry, self._lost(entry, child))
+            elif child.kill_reason == FENCE:
                 entry.status = Status.KILLED
-            elif crashed and seq in running:
-                self.end(entry, self._lost(entry, child.exit_reason))
             else:
                 # It may have run with its report still unsent, so it must not run again under the same attempt.
                 self.end(entry, Outcome("released", seq, entry.attempt))
@@ -314,7 +315,12 @@ class Supervisor:
         del self.children[child.index]
         self._wake()
 
-    def _lost(self, entry: Entry, reason: str) -> Outcome:
+    def _is_careful(self, entry: Entry) -> bool:
+        """Whether it must not run again once it may have begun; it was claimed for a free slot, so it has."""
         facts = self.tasks.get(entry.task)
-        final = facts is not None and facts.on_lost == "fail"
-        return Outcome("lost", entry.seq, entry.attempt, error=JobError("Lost", f"its worker {reason}"), final=final)
+        return facts is not None and facts.on_lost == "fail"
+
+    def _lost(self, entry: Entry, child: Child) -> Outcome:
+        reason = f"was ended: {child.kill_reason}" if child.kill_reason else child.exit_reason
+        error = JobError("Lost", f"its worker {reason}")
+        return Outcome("lost", entry.seq, entry.attempt, error=error, final=self._is_careful(entry))

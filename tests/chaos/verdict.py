@@ -37,6 +37,8 @@ def judge(scene: Scene) -> Verdict:
     for document in documents.values():
         tally.add(runs.judge_job(document))
         tally.add(_judge_outcome(document))
+        if document.get("task") == "chaos.careful" and document.get("seq") not in scene.load.retried:
+            tally.add(_judge_care(document, len(runs.by_seq.get(document["seq"], ()))))
     tally.add(Finding("L1", "its insertion was acknowledged, and it is gone") for _ in scene.load.sure - set(documents))
     tally.add(_judge_deaths(scene))
     conclusions = examine(scene.store, tally)
@@ -85,6 +87,11 @@ def _judge_outcome(document: Mapping[str, Any]) -> Iterator[Finding]:
     if document.get("state") == JobState.DONE and document["result"]["attempt"] != document["attempt"]:
         made = document["result"]["attempt"]
         yield Finding("S2", f"attempt {document['attempt']} is done with the result of attempt {made}", document["seq"])
+
+
+def _judge_care(document: Mapping[str, Any], runs: int) -> Iterator[Finding]:
+    if runs > 1:
+        yield Finding("S3", f"must not run twice, and ran {runs} times", document["seq"])
 
 
 def _judge_deaths(scene: Scene) -> Iterator[Finding]:

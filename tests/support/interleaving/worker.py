@@ -1,0 +1,151 @@
+"""A worker process as its master sees it: the same frames, the same board, and tasks that end when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import bson
+import orjson
+
+from tontine_node import pipe
+from tontine_node.board import Board
+from tontine_node.child import Child
+from tontine_node.worker import EXIT_AT_DEADLINE
+
+KILLED, CRASHED = -9, -11
+MAX_ATTEMPTS = 3
+TASK, CAREFUL = "t.plain", "t.careful"
+FACTS = {name: [on_lost, False, None, MAX_ATTEMPTS, [0.0]] for name, on_lost in ((TASK, "retry"), (CAREFUL, "fail"))}
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """One execution of one job."""
+
+    node: str
+    seq: int
+    attempt: int
+    fails: int
+    slot: int
+    since: float
+    is_cancelled: bool = False
+    ended: str = ""
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self.ended not in ("", "done", "failed")
+
+
+class Worker:
+    """Process, pipe and slots in one. Nothing happens in it but in `work`, `end` and `exit`."""
+
+    def __init__(self, node: str, index: int, board: Board, now: Callable[[], float], began: Callable[[Run], None]):
+        self.node = node
+        self.pid = os.getpid()
+        self.returncode: int | None = None
+        self.reader = asyncio.StreamReader()
+        self.running: dict[int, Run] = {}
+        self._index = index
+        self._board = board
+        self._now = now
+        self._began = began
+        self._frames = bytearray()
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._gone = asyncio.get_running_loop().create_future()
+        self._report({"hello": [{"modules": [{"name": "t", "tasks": sorted(FACTS)}], "tasks": FACTS}]})
+
+    def as_child(self) -> Child:
+        return Child(self._index, cast(Any, self), self.reader, cast(Any, self))
+
+    def write(self, frame: bytes) -> None:
+        self._frames += frame
+
+    def is_closing(self) -> bool:
+        return self.returncode is not None
+
+    def close(self) -> None: ...
+
+    def kill(self) -> None:
+        self.exit(KILLED)
+
+    async def wait(self) -> None:
+        await asyncio.shield(self._gone)
+
+    def exit(self, code: int) -> None:
+        if self.returncode is not None:
+            return
+        self.returncode = code
+        for run in self.running.values():
+            run.ended = f"with its worker ({code})"
+        self.running.clear()
+        self.reader.feed_eof()
+        self._gone.set_result(None)
+
+    def work(self) -> None:
+        """Read orders and begin what there is a slot for; past the lease, end (N6)."""
+        if self.returncode is not None:
+            return
+        if self._now() > self._board.deadline:
+            self.exit(EXIT_AT_DEADLINE)
+            return
+        self._read_orders()
+        while self._inbox and len(self.running) < self._board.slots:
+            self._begin(*self._inbox.popleft())
+
+    def end(self, run: Run, how: str) -> None:
+        """A task ends: `done`, `failed` (a retry, while attempts are left), or it takes its worker with it."""
+        if how == "crashed":
+            self.exit(CRASHED)
+            return
+        del self.running[run.slot]
+        run.ended = how
+        self._board.ended(self._index, run.slot)
+        ran = self._now() - run.since
+        if how == "done" and not run.is_cancelled:
+            body = bson.encode({"r": signature(run.node, run.attempt), "ms": bson.Int64(round(ran * 1000))})
+            self._report({"done": [[run.seq, ran, len(body)]]}, [body])
+        else:
+            kind = "cancelled" if run.is_cancelled else "failed" if run.fails + 1 >= MAX_ATTEMPTS else "retry"
+            self._report({"ended": [[run.seq, ran, kind, "Error", signature(run.node, run.attempt), "", 0.0]]})
+
+    def _begin(self, seq: int, raw: bytes) -> None:
+        document = bson.decode(raw)
+        slot = next(slot for slot in range(self._board.slots) if slot not in self.running)
+        run = Run(self.node, seq, int(document["attempt"]) + 1, int(document["fails"]), slot, self._now())
+        self._board.started(self._index, slot, seq, run.since)
+        self.running[slot] = run
+        self._began(run)
+
+    def _read_orders(self) -> None:
+        while self._frames:
+            head, body = self._next_frame()
+            if "run" in head:
+                sizes = (size for _, size in head["run"])
+                raws = pipe.cut(body, sizes)
+                self._inbox += [(seq, raw) for (seq, _), raw in zip(head["run"], raws, strict=True)]
+            if "recall" in head:
+                self._report({"returned": [[seq for seq, _ in self._inbox]]})
+                self._inbox.clear()
+            for run in self.running.values():
+                run.is_cancelled = run.is_cancelled or run.seq in head.get("cancel", ())
+
+    def _next_frame(self) -> tuple[pipe.Head, bytes]:
+        lengths = pipe._LENGTHS
+        size = lengths.size + sum(lengths.unpack_from(self._frames))
+        frame, self._frames = bytes(self._frames[:size]), self._frames[size:]
+        head_size, _ = lengths.unpack_from(frame)
+        head = orjson.loads(frame[lengths.size : lengths.size + head_size])
+        return head, frame[lengths.size + head_size :]
+
+    def _report(self, head: pipe.Head, bodies: list[bytes] | None = None) -> None:
+        self.reader.feed_data(pipe.pack(head, bodies or []))
+
+
+def signature(node: str, attempt: int) -> str:
+    """What a run leaves in its result or error, so that the document tells whose it is."""
+    return f"by {node} at attempt {attempt}"
