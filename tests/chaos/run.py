@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,23 @@ DATABASE = "chaos"
 ELECTION = 2.0
 STEP = 0.1
 TELL_EVERY = 10.0
+FATAL = ("kill", "kill-master", "stop")
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hurt:
+    """When something was done to a node, and until when that may show; None: the process did not survive it."""
+
+    at: datetime
+    until: datetime | None
+
+    def explains(self, started_at: datetime, died_at: datetime) -> bool:
+        """Whether it can be why an incarnation was buried."""
+        if self.until is None:
+            return started_at <= self.at <= died_at
+        return self.at <= died_at <= self.until
 
 
 @dataclass(slots=True)
@@ -44,13 +59,13 @@ class Scene:
     lease: float
     scales: Scales
     stall: Stall = field(default_factory=Stall)
-    touched: dict[str, list[tuple[datetime, datetime]]] = field(default_factory=dict)
-    """When which node was hurt, and until when that may show."""
+    hurts: dict[str, list[Hurt]] = field(default_factory=dict)
+    """What was done to which node."""
 
-    def note_touch(self, name: str, lasts: float) -> None:
-        now = datetime.now(UTC).timestamp()
-        spell = (datetime.fromtimestamp(now, UTC), datetime.fromtimestamp(now + lasts + 3 * self.lease, UTC))
-        self.touched.setdefault(name, []).append(spell)
+    def note_hurt(self, name: str, kind: str, lasts: float) -> None:
+        now = datetime.now(UTC)
+        end = None if kind in FATAL else now + timedelta(seconds=lasts + 3 * self.lease)
+        self.hurts.setdefault(name, []).append(Hurt(now, end))
 
     def states(self) -> dict[str, int]:
         return self.store.run(look.count_states())
@@ -97,7 +112,7 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
         while waiting and waiting[0].at <= now:
             fault = waiting.pop(0)
             if KINDS[fault.kind].befalls == "node":
-                scene.note_touch(scene.crew.hands[fault.target].name, fault.lasts)
+                scene.note_hurt(scene.crew.hands[fault.target].name, fault.kind, fault.lasts)
             happened = scene.injector.inject(fault, now)
             say(f"{now:6.1f} s  {fault}{'' if happened else '  (missed)'}")
         _look_around(scene)

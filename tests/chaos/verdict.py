@@ -99,6 +99,7 @@ def _judge_deaths(scene: Scene) -> Iterator[Finding]:
     if scene.stall.longest > scene.lease / 4:
         return
     for node in scene.store.database.nodes.find({"death": "lease expired"}):
-        spells = scene.touched.get(node["name"], [])
-        if not any(first <= node["died_at"] <= last for first, last in spells):
+        hurts = scene.hurts.get(node["name"], [])
+        was_extra = node["name"].startswith("extra")  # asked to stop, and perhaps without a store to say goodbye to
+        if not was_extra and not any(hurt.explains(node["started_at"], node["died_at"]) for hurt in hurts):
             yield Finding("L2", f"{node['name']} was buried at {node['died_at']:%H:%M:%S}, and nobody had hurt it")
