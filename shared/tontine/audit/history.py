@@ -133,7 +133,13 @@ def _moves(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]) 
             yield "S2", f"held by {holder[0]}, then by {after.get('node')} without being given back"
     elif was not in set(JobState) or now not in JOB_MOVES[JobState(was)]:
         yield "S2", f"went from {was} to {now}"
-    elif was == JobState.WORKING and now in FINAL and (after.get("node"), after.get("attempt")) != holder:
+    elif was == JobState.WORKING and now in FINAL and not _may_end(now, holder, after):
         yield "S2", f"held by {holder[0]} at attempt {holder[1]}, settled by {after.get('node')}"
     elif now == JobState.WORKING and not after.get("node"):
         yield "S2", "claimed by no node"
+
+
+def _may_end(now: Any, holder: tuple[Any, Any], after: Mapping[str, Any]) -> bool:
+    """Only the holder has a result. A claim that is given back ends its job, by nobody, if that was cancelled or lost."""
+    by_nobody = after.get("node") is None and now != JobState.DONE
+    return (after.get("node"), after.get("attempt")) == holder or by_nobody

@@ -37,6 +37,7 @@ def test_right_lives_pass() -> None:
     assert life(FRESH, CLAIM, again, second, DONE, {"expire_at": START}) == []
     assert life(FRESH, CLAIM, DONE, {**again, "result": None, "finished_at": None}, second, DONE) == []
     assert life(FRESH, {"state": "cancelled", "finished_at": START}) == []
+    assert life(FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "node": None, "finished_at": START}) == []
     assert life({"task": "t.t"}, FRESH, CLAIM, DONE) == [], "a raw insert is numbered"
     assert life({"task": 7}, {**FRESH, "state": "failed"}) == [], "what cannot be a job fails"
 
@@ -50,6 +51,8 @@ def test_right_lives_pass() -> None:
         ("S2", [FRESH, DONE]),
         ("S2", [FRESH, CLAIM, {"node": "b"}]),
         ("S2", [FRESH, CLAIM, DONE | {"node": "b"}]),
+        ("S2", [FRESH, CLAIM, DONE | {"node": None}]),
+        ("S2", [FRESH, CLAIM, {"state": "failed", "node": "b"}]),
         ("S2", [FRESH, CLAIM | {"node": ""}]),
         ("S4", [FRESH, CLAIM | {"attempt": 0}]),
         ("S4", [FRESH, CLAIM | {"attempt": 2}]),
