@@ -140,6 +140,6 @@ def _moves(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 
 def _may_end(now: Any, holder: tuple[Any, Any], after: Mapping[str, Any]) -> bool:
-    """Only the holder has a result. A claim that is given back ends its job, by nobody, if that was cancelled or lost."""
+    """Only the holder has a result. Given back, a job that was cancelled or lost for good ends by nobody."""
     by_nobody = after.get("node") is None and now != JobState.DONE
     return (after.get("node"), after.get("attempt")) == holder or by_nobody
