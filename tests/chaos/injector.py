@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -158,7 +159,9 @@ class Injector:
         return self._producer.heal
 
     def _depose(self, fault: Fault) -> Undo | None:
-        return _nothing if self._servers.depose() else None
+        # A primary takes its time to step down, and other faults must not wait for it.
+        threading.Thread(target=self._servers.depose, daemon=True).start()
+        return _nothing
 
     def _kill_primary(self, fault: Fault) -> Undo | None:
         primary = self._servers.primary()

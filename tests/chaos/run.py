@@ -123,8 +123,7 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
 
 
 def _look_around(scene: Scene) -> None:
-    time.sleep(STEP)
-    scene.stall.note(STEP)
+    scene.stall.sleep(STEP)
     scene.crew.look()
     for hand in list(scene.crew.hands):
         if hand.name.startswith("extra") and hand.node is None:

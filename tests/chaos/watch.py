@@ -77,9 +77,8 @@ class Stall:
 
     def __init__(self) -> None:
         self.longest = 0.0
-        self._last = time.monotonic()
 
-    def note(self, expected: float) -> None:
-        now = time.monotonic()
-        self.longest = max(self.longest, now - self._last - expected)
-        self._last = now
+    def sleep(self, seconds: float) -> None:
+        began = time.monotonic()
+        time.sleep(seconds)
+        self.longest = max(self.longest, time.monotonic() - began - seconds)
