@@ -22,7 +22,7 @@ from tontine.states import Desired
 from tontine.store.call import Store
 
 MANY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0"))
-EVERYDAY, PARTS = 32, 4
+EVERYDAY, PARTS = 20, 4
 
 PICK = st.integers(0, 11)
 ORDER = st.integers(0, 2**16)

@@ -212,11 +212,11 @@ class World:
             self.land_late(message)
         for life in self.frozen:
             self.thaw(life)
-        if not any(life.is_wanted for life in self.lives):
-            self.start_node()
         missing: list[str] = []
         for _ in range(CALM_WITHIN):
             self.flow()
+            if not any(life.is_wanted for life in self.lives):  # also when the last one has just heard that it is not
+                self.start_node()
             self.end_tasks()
             self.flow()
             missing = list(self._missing())
