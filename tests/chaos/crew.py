@@ -16,6 +16,9 @@ from tests.support.cluster import ROOT, NodeProcess
 from tests.support.proxy import Proxy
 from tests.support.replica_set import HOST, ReplicaSet
 
+_GOODBYES = (0, 1, -signal.SIGTERM)
+"""How a node that was asked to stop may end: well, without a store to say goodbye to, or before it had begun."""
+
 
 def make_wrong_clock(directory: Path) -> Path | None:
     """The library that makes a process's wall clock wrong; None without a C compiler."""
@@ -139,7 +142,7 @@ class Crew:
             code = hand.node.process.poll() if hand.node is not None else None
             if code is None or hand.node is None:
                 continue
-            if not hand.is_leaving or code not in (0, 1):
+            if not hand.is_leaving or code not in _GOODBYES:
                 tail = hand.node.text()[-1500:] if hand.log_to is None else "(no log)"
                 self.deserters.append(f"{hand.name} ended by itself with code {code}: {tail}")
             hand.node = None
