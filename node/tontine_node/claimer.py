@@ -122,7 +122,7 @@ class Claimer:
 
     async def _claim(self, jobs: Sequence[RawBSONDocument], *, first: bool = False) -> int:
         """Claim what was found, one update per attempt number, suspects alone (J1, P2)."""
-        ours = [job for job in jobs if job["seq"] not in self._table]
+        ours = [job for job in jobs if self._table.may_claim(job["seq"])]
         batches: dict[int, list[RawBSONDocument]] = {}
         for job in self._search.takeable(ours, len(ours)):
             if job["lost"] < SUSPECT:

@@ -124,7 +124,9 @@ async def _first(*works: Coroutine[Any, Any, Any]) -> None:
     """Until one of these is done; its error is ours."""
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for other in others:
-        other.cancel()
+    while others:  # one cancel is not enough: a driver may turn it into an error of its own
+        for other in others:
+            other.cancel()
+        _, others = await asyncio.wait(others, timeout=0.5)
     for task in done:
         await task

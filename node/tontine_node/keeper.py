@@ -49,8 +49,15 @@ class Keeper:
         """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
         held = await self._store.run(settle.find_held(self.node))
         strays = {seq: attempt for seq, attempt in held.items() if not self._table.licensed(seq, attempt)}
+        # A release may land late, so until it is known to have landed these must not be claimed: a claim that finds
+        # itself there already would start what the release then gives to others.
+        self._table.give_back(strays)
+        if not strays:
+            return
         # Most of these were settled since the read; the release finds only those that were not.
-        if strays and (released := await self._store.run(settle.release(self.node, strays, self._retention()))):
+        released = await self._store.run(settle.release(self.node, strays, self._retention()))
+        self._table.give_back(())
+        if released:
             log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
 
     async def repair(self) -> int:

@@ -7,8 +7,10 @@ import logging
 import os
 import random
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 from tontine.clock import Clock
 from tontine.errors import ConfigError, DuplicateKey, StoreUnavailable
@@ -19,6 +21,19 @@ from .config import NodeConfig
 
 log = logging.getLogger(__name__)
 
+ALIVE_AFTER = 3
+"""So many heartbeats of a namesake that were seen show that it lives."""
+
+
+@dataclass(slots=True)
+class _Namesake:
+    """The node that has our name: its beat, since when that stands still, and how often it has moved."""
+
+    node: str
+    beat: int
+    since: float
+    moves: int = 0
+
 
 @dataclass(slots=True)
 class Registration:
@@ -28,7 +43,7 @@ class Registration:
     config: NodeConfig
     store: AsyncStore
     clock: Clock
-    _namesake: tuple[str, int, float] | None = None
+    _namesake: _Namesake | None = None
 
     async def attempt(self) -> bool:
         """Register; False when it has to be tried again."""
@@ -61,23 +76,29 @@ class Registration:
         """A namesake that still beats keeps the name; one whose beat stands still for a lease is buried."""
         try:
             other = await self.store.run(members.namesake(self.config.name))
+            if other is not None and self._is_over(other):
+                await self.store.run(members.bury(str(other["_id"]), int(other["beat"])))
         except StoreUnavailable as error:
+            self._namesake = None
             await wait_for_store(error)
-            return
-        if other is None:
-            return
+        else:
+            await asyncio.sleep(self.config.timing.heartbeat_every / 2)
+
+    def _is_over(self, other: Mapping[str, Any]) -> bool:
+        """Whether the namesake's beat has stood still for a lease. One that beats and beats again is alive."""
         who, beat, now = str(other["_id"]), int(other["beat"]), self.clock.now()
-        if self._namesake is None or self._namesake[0] != who:
+        if self._namesake is None or self._namesake.node != who:
             log.info("waiting: the name is taken", extra={"event": "name-taken", "node": who})
-            self._namesake = (who, beat, now)
-        elif self._namesake[1] != beat:
+            self._namesake = _Namesake(who, beat, now)
+        elif self._namesake.beat != beat:
+            # The last beats of one that was just killed may come to light late, those in flight when it died.
+            self._namesake = _Namesake(who, beat, now, self._namesake.moves + 1)
+        if self._namesake.moves >= ALIVE_AFTER:
             raise ConfigError(
                 f"a node named {self.config.name!r} is running already (pid {other.get('pid')} on "
                 f"{other.get('host')}): choose another --name, or `tontine stop {self.config.name}` first"
             )
-        elif now - self._namesake[2] >= max(self.config.timing.lease_for, float(other.get("lease") or 0)):
-            await self.store.run(members.bury(who, beat))
-        await asyncio.sleep(self.config.timing.heartbeat_every / 2)
+        return now - self._namesake.since >= max(self.config.timing.lease_for, float(other.get("lease") or 0))
 
 
 async def wait_for_store(error: Exception) -> None:

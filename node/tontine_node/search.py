@@ -209,7 +209,7 @@ class Search:
         self._behind_at = now + self._behind_for
         self._behind_for = min(self._behind_for * 4, BEHIND_EVERY)
         behind = await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, BEHIND_LOOKS_AT))
-        missed = next((seq for seq in behind if seq not in self._table), None)
+        missed = next((seq for seq in behind if self._table.may_claim(seq)), None)
         if missed is not None:
             sweep.go_back(missed)
 

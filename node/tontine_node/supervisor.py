@@ -167,13 +167,24 @@ class Supervisor:
             if self.config.max_jobs is not None:
                 room = min(room, self.config.max_jobs - child.served - len(child.sent))
             share = min(room, -(-len(self.held) // len(workers)) if len(self.held) > self.slots else room)
-            entries = [self.held.popleft() for _ in range(max(0, min(share, len(self.held))))]
-            if entries:
+            if entries := self._next_for(child, share):
                 for entry in entries:
                     entry.status = Status.SENT
                     child.sent[entry.seq] = entry
                 orders = [[entry.seq, len(entry.raw)] for entry in entries]
                 child.send({"run": orders}, (entry.raw for entry in entries))
+
+    def _next_for(self, child: Child, room: int) -> list[Entry]:
+        """What a worker gets next. A job that must not run twice goes only where a slot is free: sent ahead of one,
+        nobody could tell after the worker's end whether it had begun."""
+        entries: list[Entry] = []
+        passed: list[Entry] = []
+        while self.held and len(entries) < room:
+            entry = self.held.popleft()
+            starts_now = len(child.sent) + len(entries) < self.config.slots
+            (entries if starts_now or not self._is_careful(entry) else passed).append(entry)
+        self.held.extendleft(reversed(passed))
+        return entries
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""
@@ -316,7 +327,7 @@ class Supervisor:
         self._wake()
 
     def _is_careful(self, entry: Entry) -> bool:
-        """Whether it must not run again once it may have begun; it was claimed for a free slot, so it has."""
+        """Whether it must not run again once a worker has it: it was sent for a free slot, so it has begun."""
         facts = self.tasks.get(entry.task)
         return facts is not None and facts.on_lost == "fail"
 

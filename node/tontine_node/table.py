@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -39,6 +39,7 @@ class Table:
 
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
+        self._leaving: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -60,6 +61,14 @@ class Table:
 
     def having(self, status: Status) -> list[Entry]:
         return [entry for entry in self._entries.values() if entry.status is status]
+
+    def may_claim(self, seq: int) -> bool:
+        """Whether a job can be claimed: it is not here, and no release of it is under way that could land after."""
+        return seq not in self._entries and seq not in self._leaving
+
+    def give_back(self, seqs: Iterable[int]) -> None:
+        """These, and no others any more, are being released although they are not in the table (J6)."""
+        self._leaving = frozenset(seqs)
 
     def licensed(self, seq: int, attempt: int) -> bool:
         """Whether (job, attempt) is in the table at this moment, pending included (J6)."""

@@ -72,7 +72,7 @@ class Warden:
             child.send({"expire": [[entry.seq, limit]]})
         elif (is_late and not (facts and facts.is_async)) or now > child.ending.get(entry.seq, now):
             outcome = self._timed_out(entry, ran, limit or ran) if is_late else self._cancelled(entry, ran)
-            # A sync task cannot be ended but with its worker; the other jobs in it go back at no cost.
+            # A sync task cannot be ended but with its worker; its neighbours go back at no cost, if they may run again.
             child.kill("a job had to be ended")
             self._supervisor.end_after_exit(child, entry, outcome)
 

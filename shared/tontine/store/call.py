@@ -193,7 +193,7 @@ _REFUSALS = (errors.PyMongoError, BSONError, OverflowError, UnicodeError)
 _FORBIDDEN = {13, 18, 8000, 33}
 _TOO_LARGE = {10334, 17419, 17420, 17280}
 _INVALID = {121}
-_UNSETTLED = {50, 64, 79, 91, 100, 112, 133, 189, 202, 262, 10107, 11600, 11601, 11602, 13435, 13436}
+_UNSETTLED = {50, 64, 79, 91, 100, 112, 133, 189, 202, 262, 276, 10107, 11600, 11601, 11602, 13435, 13436}
 
 
 def translated(error: Exception) -> TontineError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bson.son import SON
 
-from ..errors import NotPermitted, StoreError
+from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..states import OPEN, Desired, JobState, NodeState
 from .call import Call, Steps, command
 
@@ -201,7 +201,7 @@ def missing_indexes() -> Steps[list[str]]:
     for name, indexes in INDEXES.items():
         try:
             answer = yield command(SON([("listIndexes", name)]))
-        except NotPermitted:
+        except (NotPermitted, StoreUnavailable):
             raise
         except StoreError:
             missing += [f"{name}.{index['name']}" for index in indexes]

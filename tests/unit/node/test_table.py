@@ -71,3 +71,14 @@ def test_a_cleared_table_licenses_nothing(table: Table) -> None:
     assert list(table) == []
     assert table.get(1) is None
     assert not table.licensed(1, 2)
+
+
+def test_what_is_being_given_back_cannot_be_claimed_until_that_is_known_to_have_landed(table: Table) -> None:
+    assert not table.may_claim(1)
+    assert table.may_claim(50)
+    table.give_back([50, 51])
+    assert not table.may_claim(50)
+    table.give_back([51])
+    assert (table.may_claim(50), table.may_claim(51)) == (True, False)
+    table.give_back(())
+    assert table.may_claim(51)
