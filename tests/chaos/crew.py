@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +16,15 @@ import psutil
 from tests.support.cluster import ROOT, NodeProcess
 from tests.support.proxy import Proxy
 from tests.support.replica_set import HOST, ReplicaSet
+from tontine.audit.runs import Spell
+from tontine.clock import SystemClock
 
-_GOODBYES = (0, 1, -signal.SIGTERM)
-"""How a node that was asked to stop may end: well, without a store to say goodbye to, or before it had begun."""
+_NO_STORE = "stopped, but MongoDB did not take"
+
+
+def _is_goodbye(code: int, log: str) -> bool:
+    """Whether a node that was asked to stop may end so: well, before it had begun, or with no store to tell."""
+    return code in (0, -signal.SIGTERM) or (code == 1 and _NO_STORE in log)
 
 
 def make_wrong_clock(directory: Path) -> Path | None:
@@ -40,7 +47,7 @@ class Hand:
     node: NodeProcess | None = None
     is_leaving: bool = False
     starts: int = 0
-    frozen: list[psutil.Process] = field(default_factory=list)
+    frozen: list[tuple[psutil.Process, float]] = field(default_factory=list)
 
     @property
     def is_up(self) -> bool:
@@ -53,7 +60,8 @@ class Crew:
     def __init__(self, servers: ReplicaSet, database: str, directory: Path, lease: float) -> None:
         self.hands: list[Hand] = []
         self.deserters: list[str] = []
-        self.frozen_pids: set[int] = set()
+        self.spells: list[Spell] = []
+        """Which process was frozen, from when to when."""
         self.runs, self.locks = directory / "runs.jsonl", directory / "locks"
         self.runs.touch()
         self._servers = servers
@@ -61,6 +69,7 @@ class Crew:
         self._directory = directory
         self._lease = lease
         self._proxies = 0
+        self._lost_before = 0
         self._wrong_clock = make_wrong_clock(directory)
 
     def proxy(self) -> Proxy:
@@ -121,19 +130,15 @@ class Crew:
 
     def freeze(self, hand: Hand, processes: list[psutil.Process]) -> None:
         for process in processes:
-            try:
+            with suppress(psutil.Error):
                 process.suspend()
-            except psutil.Error:
-                continue
-            hand.frozen.append(process)
-            self.frozen_pids.add(process.pid)
+                hand.frozen.append((process, SystemClock().now()))
 
     def thaw(self, hand: Hand) -> None:
-        for process in hand.frozen:
-            try:
+        for process, since in hand.frozen:
+            with suppress(psutil.Error):
                 process.resume()
-            except psutil.Error:
-                continue
+            self.spells.append(Spell(process.pid, since, SystemClock().now()))
         hand.frozen.clear()
 
     def look(self) -> None:
@@ -142,25 +147,29 @@ class Crew:
             code = hand.node.process.poll() if hand.node is not None else None
             if code is None or hand.node is None:
                 continue
-            if not hand.is_leaving or code not in _GOODBYES:
-                tail = hand.node.text()[-1500:] if hand.log_to is None else "(no log)"
-                self.deserters.append(f"{hand.name} ended by itself with code {code}: {tail}")
+            log = hand.node.text() if hand.log_to is None else _NO_STORE
+            if not hand.is_leaving or not _is_goodbye(code, log):
+                self.deserters.append(f"{hand.name} ended by itself with code {code}: {log[-1500:]}")
             hand.node = None
 
     def dismiss(self, hand: Hand) -> None:
         """Forget somebody who has left."""
+        self._lost_before += hand.proxy.lost
         hand.proxy.close()
         self.hands.remove(hand)
 
-    def memory(self) -> dict[str, int]:
-        """Resident memory of each master."""
+    @property
+    def answers_lost(self) -> int:
+        """Writes whose answers never came back."""
+        return self._lost_before + sum(hand.proxy.lost for hand in self.hands)
+
+    def memory(self) -> dict[int, int]:
+        """Resident memory of each master, by its process id."""
         sizes = {}
         for hand in self.hands:
             if hand.is_up and hand.node is not None:
-                try:
-                    sizes[hand.name] = psutil.Process(hand.node.process.pid).memory_info().rss
-                except psutil.Error:
-                    continue
+                with suppress(psutil.Error):
+                    sizes[hand.node.process.pid] = psutil.Process(hand.node.process.pid).memory_info().rss
         return sizes
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import psutil
 
 from tests.chaos.crew import Crew, Hand
 from tests.chaos.plan import Fault
+from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
 from tests.support.replica_set import ReplicaSet, Server
 from tontine.errors import TontineError
@@ -32,9 +33,10 @@ class Injector:
         self._crew = crew
         self._servers = servers
         self._store = store
-        self._producer = producer
+        self.producer = producer
         self._undo: list[tuple[float, int, Undo]] = []
         self._extras = 0
+        self._unheard: list[Hand] = []
 
     def inject(self, fault: Fault, now: float) -> bool:
         """Make it happen; False when there was nobody to befall."""
@@ -51,9 +53,10 @@ class Injector:
 
     def end_all(self) -> None:
         """Calm returns."""
-        self.undo(float("inf"))
         for server in self._servers.servers:
             _revive(server)
+        eventually(self._servers.primary, 60, "a primary when calm returns")
+        self.undo(float("inf"))
         for hand in list(self._crew.hands):
             hand.proxy.heal()
             self._crew.thaw(hand)
@@ -115,7 +118,15 @@ class Injector:
         return lambda: self._resume(hand)
 
     def _resume(self, hand: Hand) -> None:
-        self._ask(hand, Desired.RUNNING)
+        if not self._ask(hand, Desired.RUNNING):
+            self._unheard.append(hand)
+
+    def resume_all(self) -> None:
+        """Ask again those who could not be asked to go on."""
+        unheard, self._unheard = self._unheard, []
+        for hand in unheard:
+            if hand.is_up:
+                self._resume(hand)
 
     def _ask(self, hand: Hand, desired: Desired) -> bool:
         try:
@@ -134,29 +145,30 @@ class Injector:
     def _full_log(self, fault: Fault) -> Undo:
         return self._join(fault, "/dev/full")
 
-    def _cut(self, fault: Fault) -> Undo:
+    def _cut(self, fault: Fault) -> Undo | None:
         return self._network(fault, Proxy.refuse)
 
-    def _swallow(self, fault: Fault) -> Undo:
+    def _swallow(self, fault: Fault) -> Undo | None:
         return self._network(fault, Proxy.swallow)
 
-    def _slow(self, fault: Fault) -> Undo:
+    def _slow(self, fault: Fault) -> Undo | None:
         return self._network(fault, lambda proxy: setattr(proxy, "delay", fault.amount))
 
-    def _lose(self, fault: Fault) -> Undo:
+    def _lose(self, fault: Fault) -> Undo | None:
         return self._network(fault, lambda proxy: setattr(proxy, "losing", round(fault.amount)))
 
-    def _hold(self, fault: Fault) -> Undo:
+    def _hold(self, fault: Fault) -> Undo | None:
         return self._network(fault, lambda proxy: setattr(proxy, "hold", fault.amount))
 
-    def _network(self, fault: Fault, hurt: Callable[[Proxy], None]) -> Undo:
-        proxy = self._crew.hands[fault.target].proxy
-        hurt(proxy)
-        return proxy.heal
+    def _network(self, fault: Fault, hurt: Callable[[Proxy], None]) -> Undo | None:
+        if (hand := self._node(fault)) is None:
+            return None
+        hurt(hand.proxy)
+        return hand.proxy.heal
 
     def _lose_insert(self, fault: Fault) -> Undo:
-        self._producer.losing = round(fault.amount)
-        return self._producer.heal
+        self.producer.losing = round(fault.amount)
+        return self.producer.heal
 
     def _depose(self, fault: Fault) -> Undo | None:
         # A primary takes its time to step down, and other faults must not wait for it.

@@ -12,7 +12,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.errors import PyMongoError
 
 from tontine import Client
-from tontine.errors import StoreError, SubmitInterrupted, TontineError
+from tontine.errors import StoreError, SubmitInterrupted, TontineError, UnknownJob
 from tontine.store.call import Store
 
 _BROKEN: list[dict[str, Any]] = [
@@ -32,6 +32,7 @@ class Load:
         """The `_id`s of jobs whose insertion was acknowledged."""
         self.retried: set[int] = set()
         self.counts: Counter[str] = Counter()
+        self.trouble = ""
         self._recent: deque[int] = deque(maxlen=300)
         self._random = Random(seed)
         self._pause = pause
@@ -58,8 +59,11 @@ class Load:
                 action()
             except SubmitInterrupted as error:
                 self.counts["inserts with an unknown outcome"] += error.unknown
-            except (StoreError, PyMongoError):
+            except (StoreError, UnknownJob, PyMongoError):
                 self.counts["calls that failed"] += 1
+            except Exception as error:  # noqa: BLE001 - without load the rest of the run would show nothing
+                self.trouble = f"the load ended: {error!r}"
+                return
 
     def _wish(self) -> tuple[str, dict[str, Any]]:
         random = self._random

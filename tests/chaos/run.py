@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from tests.chaos.verdict import Verdict, judge
 from tests.chaos.watch import Scales, Stall, Witness
 from tests.support.eventually import eventually
 from tests.support.replica_set import ReplicaSet
+from tontine.errors import StoreUnavailable
 from tontine.store import look, schema
 from tontine.store.call import Store
 
@@ -28,6 +28,8 @@ ELECTION = 2.0
 STEP = 0.1
 TELL_EVERY = 10.0
 FATAL = ("kill", "kill-master", "stop")
+HARMLESS = ("pause", "kill-worker", "freeze-worker")
+"""What befalls a node and gives nobody a reason to bury it."""
 
 Say = Callable[[str], None]
 
@@ -66,9 +68,6 @@ class Scene:
         now = datetime.now(UTC)
         end = None if kind in FATAL else now + timedelta(seconds=lasts + 3 * self.lease)
         self.hurts.setdefault(name, []).append(Hurt(now, end))
-
-    def states(self) -> dict[str, int]:
-        return self.store.run(look.count_states())
 
 
 def run(plan: Plan, seed: int, seconds: float, lease: float, directory: Path, say: Say) -> Verdict:
@@ -111,9 +110,10 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
         scene.injector.undo(now)
         while waiting and waiting[0].at <= now:
             fault = waiting.pop(0)
-            if KINDS[fault.kind].befalls == "node":
-                scene.note_hurt(scene.crew.hands[fault.target].name, fault.kind, fault.lasts)
+            whom = scene.crew.hands[fault.target].name
             happened = scene.injector.inject(fault, now)
+            if happened and KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
+                scene.note_hurt(whom, fault.kind, fault.lasts)
             say(f"{now:6.1f} s  {fault}{'' if happened else '  (missed)'}")
         _look_around(scene)
         if now - told >= TELL_EVERY:
@@ -123,11 +123,15 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
 
 
 def _look_around(scene: Scene) -> None:
-    scene.stall.sleep(STEP)
+    if scene.stall.sleep(STEP) > scene.lease / 4:
+        for hand in scene.crew.hands:
+            scene.note_hurt(hand.name, "stall", 0.0)
     scene.crew.look()
     for hand in list(scene.crew.hands):
         if hand.name.startswith("extra") and hand.node is None:
             scene.crew.dismiss(hand)
+        elif hand.is_leaving and not scene.hurts.get(hand.name):
+            scene.note_hurt(hand.name, "stop", 0.0)
 
 
 def _calm_down(scene: Scene, say: Say) -> None:
@@ -140,31 +144,31 @@ def _calm_down(scene: Scene, say: Say) -> None:
         elif not hand.is_up:
             scene.crew.start(hand)
     until = time.monotonic() + 12 * scene.lease + 60
-    while left := _unfinished(scene):
-        if time.monotonic() > until:
-            say(f"not ended: {left}")
-            return
+    while time.monotonic() < until and not (_is_done(scene) and _is_complete(scene)):
         _look_around(scene)
-    _wait_for_members(scene)
+        scene.injector.resume_all()
 
 
-def _unfinished(scene: Scene) -> dict[str, int]:
-    counts = Counter(scene.states())
-    counts["unnumbered"] = len(scene.store.run(look.find_unnumbered(1000)))
-    return {state: counts[state] for state in ("queued", "working", "unnumbered") if counts[state]}
+def _is_done(scene: Scene) -> bool:
+    """Whether every job has ended."""
+    try:
+        counts = scene.store.run(look.count_states())
+        return not (counts.get("queued") or counts.get("working") or scene.store.run(look.find_unnumbered(1)))
+    except StoreUnavailable:
+        return False
 
 
-def _wait_for_members(scene: Scene) -> None:
-    """The roster is put right a little after the last death."""
-    until = time.monotonic() + 4 * scene.lease + 20
-
-    def is_right() -> bool:
+def _is_complete(scene: Scene) -> bool:
+    """Whether the roster holds every place's node, and nobody else."""
+    try:
         roster, _ = scene.store.run(look.read_cluster())
-        live = {node["_id"] for node in scene.store.run(look.read_nodes(dead=False))}
-        return set(roster.members) == live and not any(hand.name.startswith("extra") for hand in scene.crew.hands)
-
-    while not is_right() and time.monotonic() < until:
-        _look_around(scene)
+        live = {node["_id"]: node["name"] for node in scene.store.run(look.read_nodes(dead=False))}
+    except StoreUnavailable:
+        return False
+    names = sorted(hand.name for hand in scene.crew.hands)
+    return set(roster.members) == set(live) and sorted(live.values()) == names == sorted(
+        name for name in names if not name.startswith("extra")
+    )
 
 
 def faults_of(plan: Plan) -> Iterator[str]:

@@ -12,7 +12,6 @@ from pymongo import MongoClient
 from tests.chaos.crew import Crew
 from tontine.audit.history import History
 from tontine.audit.invariant import Finding
-from tontine.errors import TontineError
 from tontine.store import look
 from tontine.store.call import Store
 from tontine.store.changes import changes
@@ -51,25 +50,31 @@ class Witness:
                 # Nodes beat all the time: there is no quiet moment to wait for.
                 if self._until is not None and (change is None or change.at is None or change.at > self._until):
                     return
-        except TontineError as error:
-            self.trouble = f"the witness lost its place: {error}"
+        except Exception as error:  # noqa: BLE001 - a witness that is gone has seen nothing wrong
+            self.trouble = f"the witness is gone: {error!r}"
             self._open.set()
 
 
 class Scales:
-    """Weighs the masters now and then. What grows without end shows as a late maximum far above the early one."""
+    """Weighs the masters now and then. What grows without end shows in the processes that live longest."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
-        self._seen: dict[str, list[int]] = defaultdict(list)
+        self._seen: dict[int, list[int]] = defaultdict(list)
 
     def weigh(self) -> None:
-        for name, size in self._crew.memory().items():
-            self._seen[name].append(size)
+        for pid, size in self._crew.memory().items():
+            self._seen[pid].append(size)
 
     @property
     def largest(self) -> int:
         return max((max(sizes) for sizes in self._seen.values()), default=0)
+
+    @property
+    def growth(self) -> float:
+        """The most that a master grew from the first third of its life to the last, of those weighed often enough."""
+        lives = [sizes for sizes in self._seen.values() if len(sizes) >= 6]
+        return max((max(sizes[-len(sizes) // 3 :]) / max(sizes[: len(sizes) // 3]) for sizes in lives), default=1.0)
 
 
 class Stall:
@@ -78,7 +83,10 @@ class Stall:
     def __init__(self) -> None:
         self.longest = 0.0
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> float:
+        """Sleep; for how much longer than that it took."""
         began = time.monotonic()
         time.sleep(seconds)
-        self.longest = max(self.longest, time.monotonic() - began - seconds)
+        late = time.monotonic() - began - seconds
+        self.longest = max(self.longest, late)
+        return late

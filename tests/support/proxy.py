@@ -33,7 +33,6 @@ class Proxy:
         self.losing = 0
         """So many of the next writes reach the server; their answers do not come back, the connection breaks."""
         self.lost = 0
-        self.held = 0
         self.address = address
         self._address, self._upstream = address.encode(), upstream.encode()
         self._is_refusing = False
@@ -110,9 +109,11 @@ class Proxy:
         if self.delay:
             await asyncio.sleep(self.delay)
         await self._flows.wait()
-        if self.hold and _is_write(message):
-            self.held += 1
+        if self.holds(message):
             await asyncio.sleep(self.hold)
+
+    def holds(self, message: bytes) -> bool:
+        return self.hold > 0 and _is_write(message)
 
     def loses_answer_of(self, message: bytes) -> bool:
         if self.losing <= 0 or not _is_write(message):
@@ -133,6 +134,7 @@ class _Line:
         self._ours = ours
         self._theirs = theirs
         self._unanswered: set[int] = set()
+        self._has_held = False
         self.task = cast("asyncio.Task[None]", asyncio.current_task())
 
     def break_off(self) -> None:
@@ -143,7 +145,7 @@ class _Line:
         try:
             await self._questions(ours)
             # What was sent last is still to be carried out: a server that loses its client may give it up.
-            await asyncio.wait([answers], timeout=_LAST_WORDS if self._unanswered or self._proxy.held else 0)
+            await asyncio.wait([answers], timeout=_LAST_WORDS if self._unanswered or self._has_held else 0)
         finally:
             answers.cancel()
             self._ours.transport.abort()
@@ -155,6 +157,7 @@ class _Line:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 message = await _message(reader)
+                self._has_held = self._has_held or self._proxy.holds(message)
                 await self._proxy.pass_on(message)
                 if self._proxy.loses_answer_of(message):
                     self._unanswered.add(_HEADER.unpack_from(message)[1])

@@ -1,0 +1,54 @@
+"""How a job of each task must have ended, whatever happened to the nodes that ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from tontine.audit.invariant import Finding
+from tontine.states import FINAL, JobState
+from tontine.store.claim import LIMIT
+
+_ENDS_WELL = ("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash")
+_ENDS_BADLY = {"chaos.doomed": "RuntimeError", "chaos.overlong": "TimeoutError", "chaos.crash": "Lost"}
+_NO_JOB = ("InvalidJob", "InvalidArguments")
+
+
+def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """L1: it has ended; and as its task says."""
+    seq, state = document.get("seq"), document.get("state")
+    if state not in FINAL:
+        yield Finding("L1", f"{state or 'raw'} when all should have ended (_id {document['_id']})", seq)
+    elif state == JobState.DONE:
+        if not _may_succeed(document):
+            yield Finding("L1", f"{document.get('task')} with {document.get('args')} cannot be done", seq)
+        elif document["result"]["attempt"] != document["attempt"]:
+            made = document["result"]["attempt"]
+            yield Finding("S2", f"attempt {document['attempt']} is done with the result of attempt {made}", seq)
+    elif state == JobState.FAILED and not _may_fail(document):
+        yield Finding("S9", f"{document.get('task')} failed: {document.get('error')}, lost {document.get('lost')}", seq)
+
+
+def judge_care(document: Mapping[str, Any], runs: int, retried: Collection[int]) -> Iterator[Finding]:
+    """A task that must not run twice has not, unless an operator asked for it."""
+    if document.get("task") == "chaos.careful" and runs > 1 and document["seq"] not in retried:
+        yield Finding("S3", f"must not run twice, and ran {runs} times", document["seq"])
+
+
+def _is_sound(document: Mapping[str, Any]) -> bool:
+    args = document.get("args")
+    return isinstance(document.get("task"), str) and isinstance(args, Mapping) and "unheard" not in args
+
+
+def _may_succeed(document: Mapping[str, Any]) -> bool:
+    is_poison = document["task"] == "chaos.crash" and document["args"]["times"] > LIMIT
+    return _is_sound(document) and document["task"] in _ENDS_WELL and not is_poison
+
+
+def _may_fail(document: Mapping[str, Any]) -> bool:
+    kind = (document.get("error") or {}).get("type")
+    if not _is_sound(document) or not isinstance(document.get("max_attempts", 1), int):
+        return kind in _NO_JOB
+    if kind == "Lost":
+        return bool(document["lost"] >= LIMIT or document["task"] == "chaos.careful")
+    return bool(kind == _ENDS_BADLY.get(document["task"]))
