@@ -32,6 +32,7 @@ from .member import Heartbeat, Member
 from .numberer import Numberer
 from .registration import Registration, wait_for_store
 from .reporter import Reporter
+from .sampler import Sampler, Standing
 from .scheduler import Scheduler
 from .search import Search
 from .settler import Settler
@@ -75,6 +76,7 @@ class Node:
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
+        self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
         self.waker = Waker(store, clock, lambda: self.claimer.is_idle, self._take_hint)
         self.search = Search(self.id, store, timing, clock, self.member, self.table, self.supervisor, self._is_watching)
@@ -131,6 +133,7 @@ class Node:
             self._watch_others,
             self._upkeep,
             self._guard_lease,
+            self.sampler.run,
         ]
         if self.config.streams:
             loops.append(self.waker.run)
@@ -338,6 +341,10 @@ class Node:
         """What goes with each heartbeat; called in its thread."""
         running = len(self.supervisor.running())
         return {"tick": self.claimer.tick, "running": running, "metrics": self.reporter.metrics()}
+
+    def _standing(self) -> Standing:
+        seq = self.search.sweep.counter if self.search.sweep else 0
+        return Standing(self.state, self.config.processes * self.config.slots, seq, self._share)
 
     def _own_share(self) -> Share | None:
         """The share that this node may act on now."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from tontine.clock import Clock
@@ -18,6 +20,14 @@ from tontine.store.call import AsyncStore, Store
 from .board import Board
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a heartbeat said, and the server's time at which it did."""
+
+    at: datetime
+    facts: Mapping[str, Any]
 
 
 class Heartbeat:
@@ -42,6 +52,8 @@ class Heartbeat:
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
         self.failed_since_renewal = False
+        self.told: Told | None = None
+        """The newest that the store has acknowledged."""
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -88,8 +100,9 @@ class Heartbeat:
 
     def _beat(self, sent: float) -> None:
         try:
-            desired, _ = self._store.run(
-                members.heartbeat(self.node, self._facts(), self._timing.lease_for, self._timing.heartbeat_limit)
+            facts = self._facts()
+            answer = self._store.run(
+                members.heartbeat(self.node, facts, self._timing.lease_for, self._timing.heartbeat_limit)
             )
         except LeaseLost:
             self.is_dead = True
@@ -103,8 +116,9 @@ class Heartbeat:
         else:
             self._board.deadline = sent + self._timing.valid_for
             self.failed_since_renewal = False
-            if desired is not self.desired:
-                self.desired = desired
+            self.told = Told(answer.at, facts)
+            if answer.desired is not self.desired:
+                self.desired = answer.desired
                 self._changed()
 
     def _missed(self, error: str) -> None:

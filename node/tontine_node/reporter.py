@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from tontine.clock import Clock
+from tontine.clock import Clock, wall_time
 from tontine.store import logs, settle
 from tontine.store.call import AsyncStore
 
@@ -71,7 +71,7 @@ class Reporter:
             await self._store.run(logs.append(parts))
 
     def metrics(self) -> dict[str, Any]:
-        """The node's counters; called in the heartbeat's thread."""
+        """The node's counters, and its own clock for whoever looks for skew; called in the heartbeat's thread."""
         cpu, memory = self._usage()
         return {
             "cpu": cpu,
@@ -83,6 +83,7 @@ class Reporter:
             "held": len(self._table),
             "crashes": self._supervisor.crashes,
             "last_crash": self._supervisor.last_crash,
+            "clock": datetime.fromtimestamp(wall_time(), UTC),
         }
 
     def _usage(self) -> tuple[float, int]:

@@ -22,7 +22,9 @@ def register(store: Store, node: str, name: str | None = None) -> None:
 
 
 def beat(store: Store, node: str, **values: Any) -> tuple[Desired, int]:
-    return store.run(members.heartbeat(node, values, LEASE, 5.0))
+    answer = store.run(members.heartbeat(node, values, LEASE, 5.0))
+    assert answer.at == record(store, node)["lease_until"] - timedelta(seconds=LEASE)
+    return answer.desired, answer.number
 
 
 def record(store: Store, node: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Check:
 
 
 def _checks(database: str) -> list[Check]:
-    from ..store import census, checkup
+    from ..store import census, checkup, schema
 
     return [
         Check("topology", checkup.hello, server.judge_topology),
@@ -59,6 +59,7 @@ def _checks(database: str) -> list[Check]:
         Check("clock", checkup.clock_ahead, server.judge_clock),
         Check("indexes", census.index_faults, backlog.judge_indexes),
         Check("validators", census.validator_faults, backlog.judge_validators),
+        Check("samples", schema.keeps_samples, backlog.judge_samples),
         Check("retention", census.kept, backlog.judge_retention),
         Check("tasks", census.unclaimable, backlog.judge_tasks),
         Check("failures", census.recent, backlog.judge_failures),

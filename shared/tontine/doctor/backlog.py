@@ -24,6 +24,16 @@ def judge_indexes(faults: Sequence[str]) -> Judgement:
     return ok("all indexes are there")
 
 
+def judge_samples(kept: bool) -> Judgement:
+    """Whether nodes have a place to keep their samples in."""
+    if kept:
+        return ok("nodes keep samples")
+    return warn(
+        "`samples` is no time series: an observer that starts late has no curves to show",
+        "`tontine init` creates it, unless there is another collection of that name",
+    )
+
+
 def judge_validators(faults: Sequence[str]) -> Judgement:
     if faults:
         return warn(f"{_some(faults)}: malformed records are not refused", "`tontine init` puts them right")

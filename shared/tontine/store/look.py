@@ -14,7 +14,18 @@ from ..job import Job
 from ..roster import Roster
 from ..states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
-from .schema import CLUSTER, COUNTER, INDEXES, JOBS, JOBS_VALIDATOR, NODES, NODES_VALIDATOR, ROSTER
+from .schema import (
+    CLUSTER,
+    COLLECTIONS,
+    COUNTER,
+    INDEXES,
+    JOBS,
+    JOBS_VALIDATOR,
+    NODES,
+    NODES_VALIDATOR,
+    ROSTER,
+    SAMPLES,
+)
 
 T = TypeVar("T")
 
@@ -167,9 +178,12 @@ def tasks_of(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
 def read_layout() -> Steps[dict[str, set[str]]]:
     """The collections that are there, each with its indexes and whether its validator is the one it should have."""
     layout: dict[str, set[str]] = {}
-    answer = yield command({"listCollections": 1, "filter": {"name": {"$in": list(INDEXES)}}})
+    answer = yield command({"listCollections": 1, "filter": {"name": {"$in": list(COLLECTIONS)}}})
     for collection in answer["cursor"]["firstBatch"]:
         name = str(collection["name"])
+        if name == SAMPLES:
+            layout[name] = {"the time series"} if collection["type"] == "timeseries" else set()
+            continue
         indexes = yield command({"listIndexes": name})
         wanted = {index["name"] for index in INDEXES[name]}
         layout[name] = {
@@ -178,7 +192,7 @@ def read_layout() -> Steps[dict[str, set[str]]]:
         validator = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}.get(name)
         if validator and collection.get("options", {}).get("validator") == validator:
             layout[name].add("the validator")
-    return {name: layout[name] for name in INDEXES if name in layout}
+    return {name: layout[name] for name in COLLECTIONS if name in layout}
 
 
 def count_where(first: int, last: int, where: Mapping[str, Any]) -> Steps[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -33,8 +35,17 @@ def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[No
     yield Call(NODES, "update_one", ({"_id": node, "beat": None}, [{"$set": values}]), {"upsert": True})
 
 
-def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[tuple[Desired, int]]:
-    """Beat once (N3): what the operator wants, and the beat. `LeaseLost` when the record is dead or gone."""
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The answer to a heartbeat: what the operator wants, the number of the beat, and the server's time of it."""
+
+    desired: Desired
+    number: int
+    at: datetime
+
+
+def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[Beat]:
+    """Beat once (N3). `LeaseLost` when the record is dead or gone."""
     update = {
         **{name: {"$literal": value} for name, value in values.items()},
         "beat": {"$add": ["$beat", 1]},
@@ -44,12 +55,13 @@ def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: fl
         NODES,
         "find_one_and_update",
         ({"_id": node, "state": _ALIVE}, [{"$set": update}]),
-        {"projection": {"desired": 1, "beat": 1}, "return_document": ReturnDocument.AFTER},
+        {"projection": {"desired": 1, "beat": 1, "lease_until": 1}, "return_document": ReturnDocument.AFTER},
         within=within,
     )
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
-    return Desired(record.get("desired") or Desired.RUNNING), int(record["beat"])
+    desired = Desired(record.get("desired") or Desired.RUNNING)
+    return Beat(desired, int(record["beat"]), record["lease_until"] - timedelta(seconds=lease_for))
 
 
 def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:

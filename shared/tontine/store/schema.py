@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from bson.son import SON
@@ -11,11 +12,12 @@ from ..states import OPEN, Desired, JobState, NodeState
 from .call import Call, Steps, command
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
-LOGS, SCHEDULES = "logs", "schedules"
+LOGS, SCHEDULES, SAMPLES = "logs", "schedules", "samples"
 ROSTER, COUNTER, SETTINGS = "roster", "counter", "settings"
 
 EVENTS_KEPT = 7 * 86400
 LOGS_KEPT = 30 * 86400
+SAMPLES_KEPT = 86400
 
 _NUMBER = {"$type": "number"}
 
@@ -101,11 +103,20 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
 }
 
+COLLECTIONS = (*INDEXES, SAMPLES)
+"""All that `init` makes. A time series has no indexes of ours, and no validator: only its expiry can be wrong."""
+
 _VALIDATORS = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}
 
 
 def init() -> Steps[None]:
     """Make the collections, validators and indexes that are missing."""
+    yield from _init_needed()
+    yield from _init_samples()
+
+
+def _init_needed() -> Steps[None]:
+    """What nodes cannot do without."""
     for name, indexes in INDEXES.items():
         yield from _create(name)
         if indexes:
@@ -144,10 +155,38 @@ def _create(name: str) -> Steps[None]:
         yield command(SON([("collMod", name), ("validator", validator)]))
 
 
+def _init_samples() -> Steps[None]:
+    """A collection of that name that is no time series is somebody else's, and stays as it is."""
+    found = yield from _describe_samples()
+    if found is None:
+        series = {"timeField": "at", "metaField": "node", "granularity": "seconds"}
+        creation = SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)])
+        try:
+            yield Call("", "command", (creation,))
+        except StoreError as error:
+            if "already exists" not in str(error):
+                raise
+    elif found["type"] == "timeseries" and found["options"].get("expireAfterSeconds") != SAMPLES_KEPT:
+        yield command(SON([("collMod", SAMPLES), ("expireAfterSeconds", SAMPLES_KEPT)]))
+
+
+def _describe_samples() -> Steps[dict[str, Any] | None]:
+    answer = yield command(SON([("listCollections", 1), ("filter", {"name": SAMPLES})]))
+    return next(iter(answer["cursor"]["firstBatch"]), None)
+
+
+def keeps_samples() -> Steps[bool]:
+    """Whether samples have a place. An insert into none would make an ordinary collection, which nothing expires."""
+    found = yield from _describe_samples()
+    return found is not None and found["type"] == "timeseries"
+
+
 def ensure() -> Steps[None]:
     """`init`, as far as this user may: without the right to, what is needed must be there already."""
+    with contextlib.suppress(StoreError):  # only curves are missing without it, and a node must not be
+        yield from _init_samples()
     try:
-        yield from init()
+        yield from _init_needed()
     except NotPermitted as refusal:
         missing = yield from missing_indexes()
         if missing:

@@ -12,7 +12,7 @@ from bson.son import SON
 from ..errors import ConfigError, DuplicateKey, NotPermitted
 from ..states import JobState
 from .call import Call, Steps, command, find_one
-from .schema import CLUSTER, INDEXES, JOBS
+from .schema import CLUSTER, COLLECTIONS, JOBS
 
 MARK = "bench"
 
@@ -48,7 +48,7 @@ def refuse_foreign(tasks: Sequence[str]) -> Steps[list[str]]:
         return names
     if (yield find_one(CLUSTER, {"_id": MARK})) is None:
         raise ConfigError("this database was not made by bench, which drops what it uses: choose another --database")
-    others = sorted(name for name in names if name not in INDEXES and not name.startswith("system."))
+    others = sorted(name for name in names if name not in COLLECTIONS and not name.startswith("system."))
     if others:
         raise ConfigError(f"this database has other collections ({', '.join(others)}): choose another --database")
     if (yield find_one(JOBS, {"task": {"$nin": list(tasks)}}, projection={"_id": 1})) is not None:
@@ -71,7 +71,7 @@ def take_over(owner: Owner, names: Sequence[str], is_alive: Callable[[Mapping[st
             )
             raise ConfigError(f"{other} measures in this database: wait, or choose another --database") from None
     for name in names:
-        if name in INDEXES and name != CLUSTER:
+        if name in COLLECTIONS and name != CLUSTER:
             yield command(SON([("drop", name)]))
     yield Call(CLUSTER, "delete_many", ({"_id": {"$ne": MARK}},), repeats=True)
 
