@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -221,19 +222,20 @@ class Deeds:
         self._app.push_screen(Choose("Export", options, self._stage.look), chosen)
 
     def _write(self, kind: str, pane: str) -> str:
+        from .screenshot import draw
+
         scene = self._stage.scene
         match kind:
             case "csv":
                 text = export.as_csv(TABLES[pane], self._stage.rows(pane), scene)
             case "jsonl":
                 text = export.as_json_lines(TABLES[pane], self._stage.rows(pane), scene)
-            case "svg":
-                text = export.self_contained(
-                    self._app.export_screenshot(title=f"tontine {scene.picture.status.database}")
-                )
             case _:
-                text = export.as_text(self._stage.whole(), self._stage.boxes, *self._app.size)
+                text = draw(self._app, f".{kind}")
         name = export.file_name(pane if kind in ("csv", "jsonl") else "screen", kind, scene.picture.at)
+        if self._app.is_web:
+            self._app.deliver_text(io.StringIO(text), save_filename=name)
+            return f"sent {name}"
         try:
             return f"wrote {export.write(self._app.settings.exports, name, text)}"
         except OSError as error:

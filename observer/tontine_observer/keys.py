@@ -153,11 +153,13 @@ def _overlap(one: Command, two: Command) -> bool:
     return not one.panes or not two.panes or bool(set(one.panes) & set(two.panes))
 
 
-def read_keys(path: Path) -> tuple[Command, ...]:
+def read_keys(path: Path, *, is_needed: bool = False) -> tuple[Command, ...]:
     """The commands with the keys of a file's `[keys]` table; without the file they are as they come."""
     try:
         wishes = tomllib.loads(path.read_text()).get("keys", {})
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if is_needed:
+            raise ConfigError(f"there is no file {path}") from error
         return COMMANDS
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the keys in {path}: {error}") from error
