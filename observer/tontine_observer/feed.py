@@ -6,7 +6,6 @@ It never gives up and never writes. Losing the stream costs it detail; losing th
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import deque
@@ -54,6 +53,7 @@ class Feed:
         self._with_jobs = True
         self._queue: deque[Delta] = deque()
         self._has_room = asyncio.Event()
+        self._is_broken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._behind_since: float | None = None
         self._sampled_at = 0.0
@@ -64,10 +64,12 @@ class Feed:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end(self._task)
             self._task = None
+
+    def interrupt(self) -> None:
+        """Break the stream, as a server would that goes away: it is opened again from where it was."""
+        self._is_broken.set()
 
     def check(self) -> None:
         """Raise what ended the feed, if anything did: it should not end by itself."""
@@ -115,6 +117,7 @@ class Feed:
             self._token = None
             self.board.lose(str(lost))
             self._queue.clear()
+            await asyncio.sleep(RETRY_FROM * random.uniform(0.1, 1.0))  # noqa: S311
         except (NoStreams, NotPermitted) as refusal:
             self._token = None
             await self._poll(store, legible(refusal, 160), STREAM_AGAIN)
@@ -124,11 +127,18 @@ class Feed:
     async def _stream(self, store: AsyncStore) -> None:
         hello = await self._looker.greet(store)
         is_new = self._token is None
-        async with Stream(store, since=hello.time, token=self._token, jobs=self._with_jobs) as stream:
+        # What is at that time is in every reading made after it.
+        since = (hello.time[0], hello.time[1] + 1)
+        async with Stream(store, since=since, token=self._token, jobs=self._with_jobs) as stream:
             if is_new or not self._with_jobs:
                 await self._looker.look(store, hello, begin_again=is_new)
             self._show_live()
-            await _first(self._pump(stream), self._drain(store), self._looker.keep_looking(store))
+            self._is_broken.clear()
+            looking = self._looker.keep_looking(store)
+            await _first(self._pump(stream), self._drain(store), looking, self._broken())
+
+    async def _broken(self) -> None:
+        await self._is_broken.wait()
 
     def _show_live(self) -> None:
         self.trouble = None
@@ -204,6 +214,16 @@ async def _first(*work: Coroutine[Any, Any, None]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
+        await end(*tasks)
+
+
+async def end(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks until they have ended: the driver swallows a cancellation that comes at a bad moment."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        _, pending = await asyncio.wait(pending, timeout=0.5)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # heard of, or else asyncio complains

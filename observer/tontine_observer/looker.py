@@ -68,6 +68,7 @@ class Looker:
         self._heard = time.monotonic()
         self._shown_heard = True
         self.board.hear(self.server_now())
+        self.show()
 
     def was_heard(self) -> bool:
         """Whether the store has answered since this was asked last."""
