@@ -13,6 +13,7 @@ from tontine.config import StoreConfig, seconds
 from tontine.errors import MissingExtra
 
 from .once import observe_once
+from .web.options import TAB_DRIVER, WebWish, web_options
 
 
 @click.command(name="observe")
@@ -22,8 +23,12 @@ from .once import observe_once
 @click.option(
     "--watch", default="0s", metavar="6s", help="With --once: watch first, to see claim loops that stand still."
 )
+@click.option("--read-only", is_flag=True, help="Refuse every action.")
+@web_options
 @store_options
-def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreConfig) -> None:
+def observe(
+    once: bool, as_json: bool, timeout: str, watch: str, read_only: bool, web: WebWish | None, store: StoreConfig
+) -> None:
     """Watch the nodes and the queue. It only reads, and may come and go as it likes.
 
     \b
@@ -40,6 +45,9 @@ def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreCon
       tontine observe --once           a snapshot as text
       tontine observe --once --json    the same for programs
     """
+    if web is not None:
+        web.serve(store, read_only=read_only)
+        return
     limit = max(0.1, seconds(timeout))
     if once or as_json or not _has_screen():
         raise click.exceptions.Exit(observe_once(store, as_json=as_json, timeout=limit, watch=seconds(watch)))
@@ -51,5 +59,7 @@ def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreCon
 
 
 def _has_screen() -> bool:
+    if os.environ.get("TEXTUAL_DRIVER") == TAB_DRIVER:
+        return True
     # All three: the screen is drawn on stderr.
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
