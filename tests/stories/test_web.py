@@ -227,7 +227,7 @@ async def test_an_exposed_server_still_knows_its_own_names_only(mongo_uri: str, 
     try:
         port = server.host.rpartition(":")[2]
         here = f"http://127.0.0.1:{port}"
-        link = server.links()[0].replace("0.0.0.0", "127.0.0.1")
+        link = server.links()[0].replace(server.url, here)
         async with visitor(Origin=here) as session:
             assert (await status(session, link, Host="evil.example"))[0] == 403
             assert (await status(session, link))[0] == 200

@@ -17,9 +17,10 @@ import pytest
 
 from tests.support.eventually import eventually_async
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     "--headless=new",
+    "--no-sandbox",  # which root and most containers cannot have; it only sees our own page
     "--remote-debugging-port=0",
     "--no-first-run",
     "--disable-gpu",
@@ -122,8 +123,6 @@ async def browse(directory: Path) -> AsyncIterator[Page]:
     """A new browser with one empty page; gone at the end."""
     profile = directory / "chromium"
     options = [*OPTIONS, f"--user-data-dir={profile}"]
-    if os.geteuid() == 0:
-        options.append("--no-sandbox")  # root may not have one
     with (directory / "chromium.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             find_chromium(), *options, "about:blank", stdout=log, stderr=log, start_new_session=True

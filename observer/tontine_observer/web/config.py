@@ -41,9 +41,20 @@ class WebConfig:
         if is_loopback(self.host):
             return _LOCAL_NAMES | {self.host.lower()}
         mine = {self.host.lower(), socket.gethostname().lower()}
-        if _address(self.host) in (ipaddress.IPv4Address(0), ipaddress.IPv6Address(0)):
+        if self._is_everywhere:
             mine |= {one.address.partition("%")[0] for some in psutil.net_if_addrs().values() for one in some}
         return _LOCAL_NAMES | mine
+
+    @property
+    def shown_host(self) -> str:
+        """The host as a link has it."""
+        if self._is_everywhere:
+            return socket.gethostname()
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def _is_everywhere(self) -> bool:
+        return _address(self.host) in (ipaddress.IPv4Address(0), ipaddress.IPv6Address(0))
 
 
 def is_loopback(host: str) -> bool:

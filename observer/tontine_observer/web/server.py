@@ -17,7 +17,7 @@ from aiohttp import WSMsgType, web
 from tontine.errors import ConfigError
 from tontine.store.connect import resolve
 
-from .config import WebConfig
+from .config import LOOPBACK, WebConfig
 from .gate import Gate
 from .tab import Tab
 
@@ -219,10 +219,11 @@ async def _serve(config: WebConfig, uri: str) -> None:
 
 async def _listen(runner: web.AppRunner, config: WebConfig) -> str:
     """Start to listen; host and port as a URL has them."""
+    # The name stands for two addresses, and a free port of the one may be taken on the other.
+    host = LOOPBACK if config.host.lower() == "localhost" else config.host
     try:
-        await web.TCPSite(runner, config.host, config.port).start()
+        await web.TCPSite(runner, host, config.port).start()
     except OSError as error:
-        raise ConfigError(f"cannot listen on {config.host} port {config.port}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot listen on {host} port {config.port}: {error.strerror or error}") from error
     bound: Any = runner.addresses[0]
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    return f"{host}:{bound[1]}"
+    return f"{config.shown_host}:{bound[1]}"
