@@ -191,7 +191,8 @@ async def _take(tab: Tab, text: str) -> None:
 
 def serve(config: WebConfig) -> None:
     """Serve until a signal comes, and leave no process behind."""
-    uri = resolve(config.store)
+    # Here, not in the first tab: what is missing is said at once. A recording needs no store.
+    uri = "" if any(option.startswith("--replay") for option in config.options) else resolve(config.store)
     asyncio.run(_serve(config, uri))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError
 from tontine_observer.web.config import WebConfig, is_loopback
 from tontine_observer.web.download import Download
 from tontine_observer.web.gate import Gate
+from tontine_observer.web.options import WebWish, web_options
 
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -92,3 +95,37 @@ async def test_a_download_is_asked_for_piece_by_piece_to_its_end() -> None:
     assert [chunk async for chunk in download.chunks()] == [b"one", b"two"]
     assert asked == 3
     assert download.disposition == "attachment; filename*=UTF-8''na%C3%AFve%20%22file%22.svg"
+
+
+def wish(*arguments: str) -> tuple[WebWish | None, str]:
+    """What `web_options` makes of a command line."""
+    seen: list[WebWish | None] = []
+
+    @click.command()
+    @click.option("--once", is_flag=True)
+    @click.option("--read-only", is_flag=True)
+    @click.option("--ascii", is_flag=True)
+    @click.option("--theme", default="dark")
+    @click.option("--redact", multiple=True)
+    @web_options
+    @click.option("--uri")
+    def command(web: WebWish | None, **_others: object) -> None:
+        seen.append(web)
+
+    run = CliRunner().invoke(command, arguments)
+    assert run.exit_code in (0, 2), run.output
+    return (seen[0] if seen else None), run.output
+
+
+def test_a_tab_gets_what_its_screen_was_given_and_nothing_of_the_servers() -> None:
+    asked, _ = wish("--web", "--port", "8000", "--uri", "mongodb://u:secret@h", "--theme", "light", "--ascii")
+    assert asked == WebWish("127.0.0.1", 8000, False, False, ("--ascii", "--theme=light"))
+    asked, _ = wish("--web", "--redact", "a b", "--redact", "--c", "--read-only")
+    assert asked == WebWish("127.0.0.1", 0, False, False, ("--redact=a b", "--redact=--c"))
+    assert wish("--theme", "light") == (None, "")
+
+
+def test_what_contradicts_the_page_is_refused() -> None:
+    assert "go with --web" in wish("--host", "::1")[1]
+    assert "contradict" in wish("--web", "--read-only", "--writable")[1]
+    assert "choose one of them" in wish("--web", "--once")[1]
