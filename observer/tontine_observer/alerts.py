@@ -95,8 +95,8 @@ def _claim_alerts(view: View) -> Iterator[Alert]:
     for row in view.rows:
         if row.state == JobState.WORKING and row.node and _is_orphan(view, row):
             orphans.setdefault(row.node, []).append(row)
-    for id, rows in orphans.items():
-        name, fact = view.name_of(id), view.facts.get(id)
+    for holder, rows in orphans.items():
+        name, fact = view.name_of(holder), view.facts.get(holder)
         what = f"#{rows[0].seq}" if len(rows) == 1 else count(len(rows), "job")
         target = Target(Pane.JOBS, str(rows[0].seq), f"state:working node:{name}")
         if fact is None or fact.is_dead:

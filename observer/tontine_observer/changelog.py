@@ -1,4 +1,4 @@
-"""What happened, line by line: node moves, epochs, failures, requests and gaps; what is routine is folded away. Pure."""
+"""What happened, line by line: moves, epochs, failures, requests and gaps; routine is folded away. Pure."""
 
 from __future__ import annotations
 

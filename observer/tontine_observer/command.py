@@ -20,9 +20,10 @@ from .feed import Feed
 from .follow import follow
 from .live import LiveSource
 from .looker import Looker
-from .once import observe_once, show_once
+from .once import HEALTHY, UNREACHABLE, observe_once, show_once
 from .recording import Recorder
 from .replay import ReplaySource
+from .settings import Settings, screen_options
 from .web.options import TAB_DRIVER, WebWish, web_options
 
 
@@ -38,6 +39,7 @@ class Wishes:
     board: Board
     recorder: Recorder | None
     replay: Path | None
+    screen: Settings
 
 
 @click.command(name="observe")
@@ -59,6 +61,7 @@ class Wishes:
 @click.option("--redact", multiple=True, metavar="REGEX", help="Hide what matches, beside the usual secrets.")
 @click.option("--read-only", is_flag=True, help="Offer no requests, whatever the database user may do.")
 @click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
+@screen_options
 @web_options
 @store_options
 def observe(
@@ -76,6 +79,7 @@ def observe(
     no_streams: bool,
     web: WebWish | None,
     store: StoreConfig,
+    screen: Settings,
 ) -> None:
     """Watch the nodes and the queue. It only reads, except for what you ask of it, and may come and go as it likes.
 
@@ -95,6 +99,7 @@ def observe(
       tontine observe --follow              every change as a line of JSON
       tontine observe --record night.jsonl  the screen, and a recording of it
       tontine observe --replay night.jsonl  look at the recording
+      tontine observe --screenshot now.svg  one picture of the screen
       tontine observe --web                 a page in the browser (needs the extra tontine[web])
     """
     if web is not None:
@@ -115,6 +120,7 @@ def observe(
         board=board,
         recorder=Recorder(record, store.database, clean) if record else None,
         replay=replay,
+        screen=screen,
     )
     try:
         code = _run(wishes, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch))
@@ -128,6 +134,8 @@ def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool,
     """One of the faces; its exit code."""
     if wishes.recorder is not None:
         wishes.board.taps.append(wishes.recorder)
+    if wishes.screen.screenshot is not None:
+        return _take_screenshot(wishes, wishes.screen.screenshot)
     if wishes.replay is not None and (once or as_json or not has_screen()):
         ReplaySource(wishes.replay, wishes.board)
         return show_once(wishes.board, as_json=as_json)
@@ -144,9 +152,17 @@ def _open_screen(wishes: Wishes) -> int:
         raise MissingExtra("the observer's screen", "observer")
     from .app import ObserverApp
 
-    app = ObserverApp(source_of(wishes))
+    app = ObserverApp(source_of(wishes), wishes.screen)
     app.run()
     return app.return_code or 0
+
+
+def _take_screenshot(wishes: Wishes, file: Path) -> int:
+    if importlib.util.find_spec("textual") is None:
+        raise MissingExtra("the observer's screen", "observer")
+    from .screenshot import take
+
+    return HEALTHY if take(source_of(wishes), wishes.screen, file, wishes.timeout) else UNREACHABLE
 
 
 def source_of(wishes: Wishes) -> LiveSource | ReplaySource:

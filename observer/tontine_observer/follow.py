@@ -153,7 +153,7 @@ def _words(line: Mapping[str, Any]) -> str:
 def follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
     """Write lines until the reader or the user has enough; the exit code."""
     try:
-        return asyncio.run(_follow(feed, board, plain=plain, timeout=timeout))
+        return asyncio.run(_follow(feed, board, plain=plain, within=timeout))
     except BrokenPipeError:
         # Whoever read has gone: nothing is wrong. Python would complain once more when it closes stdout.
         with contextlib.suppress(OSError):
@@ -161,14 +161,14 @@ def follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
         return 0
 
 
-async def _follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
+async def _follow(feed: Feed, board: Board, *, plain: bool, within: float) -> int:
     follower, stopped = Follower(board, plain=plain), asyncio.Event()
     board.taps.append(follower)
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await feed.start()
     try:
-        problem = await _first_look(board, feed, timeout)
+        problem = await _first_look(board, feed, within)
         if problem is not None:
             return problem
         follower.begin()
@@ -182,9 +182,9 @@ async def _follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> i
         await feed.stop()
 
 
-async def _first_look(board: Board, feed: Feed, timeout: float) -> int | None:
+async def _first_look(board: Board, feed: Feed, within: float) -> int | None:
     """Wait until something is there to show; the exit code when that takes too long."""
-    until = asyncio.get_running_loop().time() + timeout
+    until = asyncio.get_running_loop().time() + within
     while not board.link.is_fresh:
         if asyncio.get_running_loop().time() > until:
             return _refuse(board.link, feed.trouble)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -63,6 +63,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("now", ("end",), "now", "return to now", (TIME,), 46),
     Command("mark", ("equals_sign",), "mark", "mark this moment; the next = lists what differs", weight=20),
     Command("changes", ("f",), "which", "all changes, or those of nodes, epochs, errors only", (CHANGES,), 44),
+    Command("alert", ("exclamation_mark",), "", "show what the alert is about"),
     Command("dismiss", ("x",), "dismiss", "put the alert aside until it changes", weight=15),
     Command("copy", ("c",), "copy", "copy the name or number under the cursor", _LISTS, 30),
     Command(
@@ -79,8 +80,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("right", ("l",), "", "right"),
     Command("page_up", ("pageup",), "", "a page up"),
     Command("page_down", ("pagedown",), "", "a page down"),
-    Command("first", ("g",), "", "to the first row"),
-    Command("last", ("G",), "", "to the last row"),
+    Command("first", ("g", "home"), "", "to the first row"),
+    Command("last", ("G", "end"), "", "to the last row"),
     Command("pane_1", ("1",), "", "Nodes, and again: as large as the screen"),
     Command("pane_2", ("2",), "", "Shares"),
     Command("pane_3", ("3",), "", "Jobs"),
@@ -102,6 +103,7 @@ _NAMES = {
     "minus": "-",
     "equals_sign": "=",
     "escape": "esc",
+    "exclamation_mark": "!",
     "asterisk": "*",
     "pageup": "pgup",
     "pagedown": "pgdn",
@@ -113,6 +115,13 @@ _CODES = {shown: code for code, shown in _NAMES.items()}
 def key_name(key: str) -> str:
     """A key as people write it."""
     return _NAMES.get(key, key)
+
+
+def meant(commands: Iterable[Command], key: str, pane: str) -> Command | None:
+    """The command that a key means in a pane: the pane's own before the one for all."""
+    having = [command for command in commands if key in command.keys]
+    applying = [command for command in having if command.applies_to(pane)]
+    return next(iter(sorted(applying or having, key=lambda command: not command.panes)), None)
 
 
 def remapped(commands: tuple[Command, ...], wishes: Mapping[str, object]) -> tuple[Command, ...]:
@@ -144,11 +153,13 @@ def _overlap(one: Command, two: Command) -> bool:
     return not one.panes or not two.panes or bool(set(one.panes) & set(two.panes))
 
 
-def read_keys(path: Path) -> tuple[Command, ...]:
+def read_keys(path: Path, *, is_needed: bool = False) -> tuple[Command, ...]:
     """The commands with the keys of a file's `[keys]` table; without the file they are as they come."""
     try:
         wishes = tomllib.loads(path.read_text()).get("keys", {})
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if is_needed:
+            raise ConfigError(f"there is no file {path}") from error
         return COMMANDS
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the keys in {path}: {error}") from error

@@ -25,8 +25,8 @@ class Box:
 Plan = dict[str, Box]
 
 
-def plan(width: int, height: int, tab: str = NODES, *, is_maximised: bool = False) -> Plan:
-    """The boxes of everything that is shown."""
+def plan(width: int, height: int, tab: str = NODES, *, is_maximised: bool = False, nodes: int = 12) -> Plan:
+    """The boxes of everything that is shown; few nodes leave room for more jobs."""
     width, height = max(1, width), max(1, height)
     if height < 12 or width < 50:
         return _tiny(width, height, tab)
@@ -36,9 +36,9 @@ def plan(width: int, height: int, tab: str = NODES, *, is_maximised: bool = Fals
         boxes[tab] = Box(0, top, width, room, "framed")
         return boxes
     if width >= WIDE and height >= TALL:
-        return boxes | _columns(width, top, room, has_time=True)
+        return boxes | _columns(width, top, room, nodes, has_time=True)
     if width >= WIDE and height >= 20:
-        return boxes | _columns(width, top, room, has_time=False)
+        return boxes | _columns(width, top, room, nodes, has_time=False)
     return boxes | _tabbed(width, top, room, tab, is_maximised)
 
 
@@ -69,22 +69,26 @@ def _tabbed(width: int, top: int, room: int, tab: str, is_maximised: bool) -> Pl
     return boxes
 
 
-def _columns(width: int, top: int, room: int, *, has_time: bool) -> Plan:
+def _columns(width: int, top: int, room: int, nodes: int, *, has_time: bool) -> Plan:
     """Two columns: who there is and who owns what at the left; what flows and what happened at the right."""
     left = max(70, round(width * 0.56))
     right = width - left
-    time = min(14, max(8, room // 4)) if has_time else 0
+    time = min(14, max(9, room // 3)) if has_time else 0
     body = room - time
-    nodes = (body + 1) // 2
-    flow = min(13, max(6, body // 3))
-    changes = (body - flow + 1) // 2
-    boxes = {
-        NODES: Box(0, top, left, nodes, "framed"),
-        SHARES: Box(0, top + nodes, left, body - nodes, "framed"),
-        FLOW: Box(left, top, right, flow, "framed"),
-        CHANGES: Box(left, top + flow, right, changes, "framed"),
-        JOBS: Box(left, top + flow + changes, right, body - flow - changes, "framed"),
-    }
+    flow = 13 if body >= 28 else max(6, body // 3)
+    boxes = {FLOW: Box(left, top, right, flow, "framed")}
+    few = 2 * ((max(nodes, 3) + 1) // 2) + 3  # by twos: a node that comes or goes does not move everything
+    if 2 * few + 8 <= body:
+        boxes[NODES] = Box(0, top, left, few, "framed")
+        boxes[SHARES] = Box(0, top + few, left, few, "framed")
+        boxes[JOBS] = Box(0, top + 2 * few, left, body - 2 * few, "framed")
+        boxes[CHANGES] = Box(left, top + flow, right, body - flow, "framed")
+    else:
+        half, changes = (body + 1) // 2, (body - flow + 1) // 2
+        boxes[NODES] = Box(0, top, left, half, "framed")
+        boxes[SHARES] = Box(0, top + half, left, body - half, "framed")
+        boxes[CHANGES] = Box(left, top + flow, right, changes, "framed")
+        boxes[JOBS] = Box(left, top + flow + changes, right, body - flow - changes, "framed")
     if time:
         boxes[TIME] = Box(0, top + body, width, time, "framed")
     return boxes

@@ -49,7 +49,7 @@ class LiveSource:
 
     async def search(self, wanted: Filter) -> JobList:
         """Jobs that a filter asks for and that are not in the window; they are added to it."""
-        where = condition(wanted, {fact.name: id for id, fact in self.board.lives.facts().items()})
+        where = condition(wanted, {fact.name: node for node, fact in self.board.lives.facts().items()})
         if where is None:
             return self.board.jobs()
         hello = await self._store.run(hurried(window.greet(), PAGE_WITHIN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -58,7 +59,7 @@ class Lives:
         self.lives: dict[str, list[Moment]] = {}
         self.epochs: list[Epoch] = []
         self._clean = clean
-        self._documents: dict[str, dict[str, Any]] = {}
+        self._documents: dict[Any, dict[str, Any]] = {}
         self._versions: dict[Any, Version] = {}
         self._roster_version = NEVER
 
@@ -69,9 +70,8 @@ class Lives:
             found.add(key_of(document["_id"]))
             if self._versions.get(key_of(document["_id"]), NEVER) <= version:
                 moved.append(self._put(document["_id"], dict(document), at, version))
-        for key in [key for key, seen in self._versions.items() if key not in found and seen <= version]:
-            if self._documents.get(key) is not None:
-                moved.append(self._put(key, None, at, version))
+        gone = [key for key in self._documents if key not in found and self._versions.get(key, NEVER) <= version]
+        moved += [self._put(key, None, at, version) for key in gone]
         return [pair for pair in moved if pair[0] is not pair[1]]
 
     def apply(self, delta: Delta) -> tuple[NodeFact | None, NodeFact | None] | None:
@@ -114,14 +114,14 @@ class Lives:
     def remember(self, moments: Iterable[tuple[float, str, str, str]]) -> None:
         """Put stored moves (when, id, name, state) before what was seen oneself; oldest first."""
         past: dict[str, list[Moment]] = {}
-        for at, id, name, state in moments:
-            now = self.fact(id)
-            fact = blank(id, name) if now is None else now
-            past.setdefault(id, []).append((at, replace(fact, state=state, running=0)))
-        for id, life in past.items():
-            seen = self.lives.get(id, [])
+        for at, node, name, state in moments:
+            now = self.fact(node)
+            fact = blank(node, name) if now is None else now
+            past.setdefault(node, []).append((at, replace(fact, state=state, running=0)))
+        for node, life in past.items():
+            seen = self.lives.get(node, [])
             first = seen[0][0] if seen else float("inf")
-            self.lives[id] = [moment for moment in life if moment[0] < first] + seen
+            self.lives[node] = [moment for moment in life if moment[0] < first] + seen
 
     def fact(self, id: str) -> NodeFact | None:
         """A record as it is now."""
@@ -130,16 +130,16 @@ class Lives:
 
     def facts(self) -> dict[str, NodeFact]:
         """All records as they are now."""
-        return {id: fact for id, life in self.lives.items() if (fact := life[-1][1]) is not None}
+        return {node: fact for node, life in self.lives.items() if (fact := life[-1][1]) is not None}
 
     def as_of(self, at: float) -> dict[str, NodeFact]:
         """All records as they were."""
         found: dict[str, NodeFact] = {}
-        for id, life in self.lives.items():
+        for node, life in self.lives.items():
             place = bisect_right(life, at, key=_AT)
             fact = life[place - 1][1] if place else None
             if fact is not None:
-                found[id] = fact
+                found[node] = fact
         return found
 
     def since(self, id: str, at: float) -> float | None:
@@ -154,7 +154,7 @@ class Lives:
     def moves(self) -> Iterator[tuple[float, NodeFact | None, NodeFact | None]]:
         """All kept moves that are no routine, in no particular order."""
         for life in self.lives.values():
-            for (_, before), (at, after) in zip(life, life[1:], strict=False):
+            for (_, before), (at, after) in pairwise(life):
                 if is_move(before, after):
                     yield at, before, after
 
@@ -183,7 +183,7 @@ class Lives:
 
     def _forget_oldest(self) -> None:
         """Room for others: of nodes long gone, the one that was seen last the longest ago."""
-        gone = [(life[-1][0], id) for id, life in self.lives.items() if life[-1][1] is None or life[-1][1].is_dead]
+        gone = [(life[-1][0], node) for node, life in self.lives.items() if life[-1][1] is None or life[-1][1].is_dead]
         if sum(map(len, self.lives.values())) > ENTRIES_KEPT and gone:
             del self.lives[min(gone)[1]]
 

@@ -114,8 +114,8 @@ def _read_snapshot(entry: Mapping[str, Any]) -> Snapshot:
 
 
 def _read_delta(entry: list[Any]) -> Delta:
-    collection, kind, id, at, version, fields, removed = entry
-    return Delta(collection, DeltaKind(kind), id, at, _version(version), dict(fields), tuple(removed))
+    collection, kind, key, at, version, fields, removed = entry
+    return Delta(collection, DeltaKind(kind), key, at, _version(version), dict(fields), tuple(removed))
 
 
 def _read_truth(entry: Mapping[str, Any]) -> Truth:

@@ -20,7 +20,7 @@ def condition(wanted: Filter, ids: Mapping[str, str]) -> dict[str, Any] | None:
     if tasks := wanted.wanted("task"):
         where["task"] = {"$regex": "|".join(map(re.escape, tasks)), "$options": "i"}
     if nodes := wanted.wanted("node"):
-        matching = [id for name, id in ids.items() if any(node.casefold() in name.casefold() for node in nodes)]
+        matching = [one for name, one in ids.items() if any(node.casefold() in name.casefold() for node in nodes)]
         where["node"] = {"$in": [*matching, *nodes]}
     if seqs := _seqs(wanted.wanted("seq")):
         where["seq"] = seqs

@@ -36,7 +36,7 @@ class Tally:
         """Take over what was counted in the store; states that were not counted stay."""
         self.counts |= {self._clean.name(state): number for state, number in counts.items()}
         self._version = version
-        self.is_counted = self.is_counted or _FINAL <= counts.keys()
+        self.is_counted = self.is_counted or counts.keys() >= _FINAL
         self.curves.level(at, dict(self.counts))
 
     def note(self, delta: Delta, step: Step | None) -> None:

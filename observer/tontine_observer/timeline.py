@@ -1,4 +1,4 @@
-"""The time pane and what else looks back: lanes, epochs, curves, the next change, the differences of two moments. Pure."""
+"""The time pane and what else looks back: lanes, epochs, curves, differences of two moments. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def timeline(
     """`columns` columns of `step` seconds from `start`."""
     end = start + step * columns
     edges = [start + step * column for column in range(columns)]
-    lanes = [_lane(id, life, start, step, columns, now) for id, life in lives.lives.items()]
+    lanes = [_lane(node, life, start, step, columns, now) for node, life in lives.lives.items()]
     present = sorted((lane for lane in lanes if lane.states.strip()), key=lambda lane: lane.name)
     return Timeline(
         start=date(start),
@@ -104,8 +104,8 @@ def differences(first: View, second: View) -> Iterator[str]:
         yield f"epoch {first.roster.epoch} → {second.roster.epoch}"
     if len(first.members) != len(second.members):
         yield f"members {len(first.members)} → {len(second.members)}"
-    for id in sorted(first.facts.keys() | second.facts.keys()):
-        before, after = first.facts.get(id), second.facts.get(id)
+    for node in sorted(first.facts.keys() | second.facts.keys()):
+        before, after = first.facts.get(node), second.facts.get(node)
         states = [one.state if one else "not there" for one in (before, after)]
         name = (after or before).name  # type: ignore[union-attr]
         if states[0] != states[1]:

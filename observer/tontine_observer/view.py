@@ -84,7 +84,7 @@ def node_rows(view: View, lives: Lives) -> tuple[NodeRow, ...]:
     for row in view.rows:
         if row.state == JobState.WORKING and row.node:
             held.setdefault(row.node, []).append(row)
-    ranks = {id: rank for rank, id in enumerate(view.members)}
+    ranks = {member: rank for rank, member in enumerate(view.members)}
     shown = [fact for fact in view.facts.values() if is_shown(fact, view, held)]
     shown.sort(key=lambda fact: (fact.is_dead, fact.name, fact.id))
     return tuple(_row(fact, view, lives, ranks.get(fact.id), held.get(fact.id, ())) for fact in shown)

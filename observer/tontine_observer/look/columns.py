@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .line import Line, Span, cut, fit, size
+from .line import Line, Span, clip, cut, size
 
 GAP = 2
 
@@ -61,7 +61,7 @@ def heading(places: Sequence[Place], sort: str, is_reversed: bool, marks: str = 
     return line
 
 
-def row(places: Sequence[Place], cells: dict[str, Span | Line]) -> Line:
+def row(places: Sequence[Place], cells: Mapping[str, Span | Line]) -> Line:
     """A row's cells under their titles."""
     line: Line = []
     for number, place in enumerate(places):
@@ -71,7 +71,7 @@ def row(places: Sequence[Place], cells: dict[str, Span | Line]) -> Line:
 
 def _cell(span: Span | Line, place: Place, number: int) -> Line:
     if isinstance(span, list):
-        return [(" " * GAP if number else "", "text"), *fit(span, place.width)]
+        return [(" " * GAP if number else "", "text"), *clip(span, place.width)]
     text = cut(span[0], place.width)
     blank = " " * (place.width - size(text))
     gap = " " * GAP if number else ""

@@ -59,6 +59,15 @@ def fit(line: Iterable[Span], width: int, role: str = "text") -> Line:
     return fitted
 
 
+def clip(line: Iterable[Span], width: int, more: str = "…", role: str = "text") -> Line:
+    """The line in exactly `width` cells; what is cut off is announced."""
+    spans = list(line)
+    if length(spans) <= width:
+        return fit(spans, width, role)
+    short = fit(spans, max(0, width - size(more)), role)
+    return fit([*short, (more, short[-1][1] if short else role)], width, role)
+
+
 def justify(start: Sequence[Span], end: Sequence[Span], width: int, role: str = "text") -> Line:
     """Two parts at both ends of a line; the end is whole as long as there is room for it."""
     room = width - length(end)

@@ -59,7 +59,8 @@ class Look:
 
     def _ansi(self, role: Role, ground: str) -> Style:
         attributes = _attributes(role, ground, is_dim=self.is_dim or role.dim)
-        colour = self.theme.hues.get(role.hue, "default")
+        # Reversed, every hue would be another ground: the row under the cursor is easier to read in one.
+        colour = "default" if ground in REVERSED else self.theme.hues.get(role.hue, "default")
         return Style(color=colour, bgcolor="default") + attributes
 
     def _mono(self, role: Role, ground: str) -> Style:

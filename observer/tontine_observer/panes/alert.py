@@ -30,8 +30,10 @@ def draw(scene: Scene, box: Box) -> list[Line]:
         role, ground = "info", "shade"
     more = f"  +{len(alerts) - 1} more" if len(alerts) > 1 else ""
     end: Line = [(more, "muted"), ("  ! ", "key"), ("shows", "muted"), ("  x ", "key"), ("puts aside ", "muted")]
+    if width < 100:
+        end = [(more, "muted"), ("  ! x ", "key")]
     if width < 70:
-        end = [(more, "muted")]
+        end = [(more, "muted"), (" ", "text")]
     text = cut(worst.text, max(10, width - length(end) - 4), scene.glyphs.more)
     line = justify([(f" {scene.glyphs.alert} ", role), (text, role)], end, width)
     return [on(fit(line, width), ground)]

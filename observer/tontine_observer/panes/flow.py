@@ -10,13 +10,10 @@ from ..picture import Flow, Series
 from .frame import enclose, inside
 from .scene import Scene
 
-SPAN = 60
-"""Values of the short sparklines: the last minute or so."""
-
 
 def draw(scene: Scene, box: Box) -> list[Line]:
     width, height = inside(box)
-    lines = _tall(scene, width, height) if height >= 6 else _flat(scene, width)
+    lines = _tall(scene, width, height) if height >= 6 else _flat(scene, width, height)
     end: list[Span] = [("10 min", "faint")] if height >= 6 else []
     return enclose(lines, box, scene.glyphs, [("Flow", "title")], end, is_focused=scene.view.focus == FLOW)
 
@@ -25,43 +22,36 @@ def _values(series: Series | None) -> tuple[float | None, ...]:
     return series.values if series else ()
 
 
-def _flat(scene: Scene, width: int) -> list[Line]:
-    """Three lines for a small screen."""
+def _flat(scene: Scene, width: int, height: int) -> list[Line]:
+    """Three or four lines for a small screen."""
     flow, glyphs = scene.picture.flow, scene.glyphs
     queued, working = flow.counts.get("queued", 0), flow.counts.get("working", 0)
     top = max(queued, working, 1)
-    first: Line = [
-        (" queued ", "muted"),
-        (amount(queued), "strong"),
-        (" ", "text"),
-        (bar(queued, top, 8, glyphs), "job.queued"),
-    ]
-    first += [
-        ("   working ", "muted"),
-        (amount(working), "strong"),
-        (" ", "text"),
-        (bar(working, top, 6, glyphs), "job.working"),
-    ]
-    if flow.started is not None:
+    is_wide = width >= 70
+    first: Line = [(" queued ", "muted"), (f"{amount(queued)} ", "strong")]
+    first += [(bar(queued, top, 8 if is_wide else 4, glyphs), "job.queued")]
+    first += [("   working ", "muted"), (f"{amount(working)} ", "strong")]
+    first += [(bar(working, top, 6 if is_wide else 3, glyphs), "job.working")]
+    if flow.started is not None and is_wide:
         first += [(f" {flow.started} started", "muted")]
     first += [("   done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
     first += [("  failed ", "muted"), (f"{rate(flow.failed_rate)}/s", "bad" if flow.failed_rate else "faint")]
-    plot = max(6, (width - 44) // 2)
-    second: Line = [(" in ", "muted"), (spark(_values(flow.incoming)[-SPAN:], plot, glyphs), "spark.in")]
-    second += [(f" {rate(flow.in_rate)}/s".ljust(9), "text"), (" out ", "muted")]
-    second += [
-        (spark(_values(flow.outgoing)[-SPAN:], plot, glyphs), "spark.out"),
-        (f" {rate(flow.out_rate)}/s".ljust(9), "text"),
-    ]
-    second += [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))]
-    return [first, second, _ages(scene, is_flat=True)]
+    net: Line = [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
+    plot = max(6, (width - 30 - length(net)) // 2)
+    second: Line = [(" in ", "muted"), (spark(_values(flow.incoming), plot, glyphs), "spark.in")]
+    second += [(f" {rate(flow.in_rate)}/s".ljust(8), "text"), (" out ", "muted")]
+    second += [(spark(_values(flow.outgoing), plot, glyphs), "spark.out")]
+    second += [(f" {rate(flow.out_rate)}/s".ljust(8), "text"), *net]
+    if height < 4:
+        return [first, second, [*_ages(scene), ("   ", "text"), *_oldest(scene)]]
+    return [first, second, _ages(scene), [(" ", "text"), *_oldest(scene)]]
 
 
 def _net_role(flow: Flow) -> str:
     return "warn" if flow.net_rate > 0.5 else "good"
 
 
-def _ages(scene: Scene, *, is_flat: bool) -> Line:
+def _ages(scene: Scene) -> Line:
     flow = scene.picture.flow
     line: Line = [
         (" wait p50 ", "muted"),
@@ -70,8 +60,6 @@ def _ages(scene: Scene, *, is_flat: bool) -> Line:
         (age(flow.wait_p95), "text"),
     ]
     line += [("   run p50 ", "muted"), (age(flow.run_p50), "text"), (" p95 ", "muted"), (age(flow.run_p95), "text")]
-    if is_flat:
-        line += [("   ", "text"), *_oldest(scene)]
     return line
 
 
@@ -90,9 +78,9 @@ def _tall(scene: Scene, width: int, height: int) -> list[Line]:
     lines = [_count("queued", scene, width), _count("working", scene, width)]
     if height >= 8:
         lines.append(_rates(flow, scene))
-    lines.append(_totals(flow, width) if height >= 11 else [*_ages(scene, is_flat=False)])
+    lines.append(_totals(flow, width) if height >= 11 else _ages(scene))
     if height >= 11:
-        lines.append(_ages(scene, is_flat=False))
+        lines.append(_ages(scene))
     rest = height - len(lines)
     rows = max(1, min(3, rest // 3))
     for name, series, role, text in (
@@ -118,8 +106,6 @@ def _count(state: str, scene: Scene, width: int) -> Line:
     notes: list[Span] = []
     if state == "queued":
         notes = _oldest(scene)
-        if flow.later:
-            notes = [(f"{amount(flow.later)} for later  ", "muted"), *notes]
     elif flow.started is not None:
         notes = [(f"{amount(flow.started)} started, {amount(max(0, number - flow.started))} claimed", "muted")]
     room = max(4, width - length(line) - length(notes) - 2)
@@ -131,7 +117,8 @@ def _rates(flow: Flow, scene: Scene) -> Line:
     line: Line = [(" ", "text")]
     for state, value in (("done", flow.done_rate), ("failed", flow.failed_rate), ("cancelled", flow.cancelled_rate)):
         role = f"job.{state}" if value else "faint"
-        line += [(f"{scene.glyphs.job[state]} {state} {rate(value)}/s   ", role)]
+        if value or state != "cancelled":
+            line += [(f"{scene.glyphs.job[state]} {state} {rate(value)}/s   ", role)]
     line += [(f"{scene.glyphs.up} retried {rate(flow.retried_rate)}/s   ", "warn" if flow.retried_rate else "faint")]
     return [*line, ("net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))]
 
@@ -142,6 +129,8 @@ def _totals(flow: Flow, width: int) -> Line:
     line: Line = [(" in all", "muted")]
     for state in ("done", "failed", "cancelled"):
         line += [(f"  {state} ", "muted"), (amount(flow.counts.get(state, 0)), "text")]
+    if flow.later:
+        line += [(f"  queued for later {amount(flow.later)}", "muted")]
     others = [name for name in flow.counts if name not in ("queued", "working", "done", "failed", "cancelled")]
     line += [(f"  ? {name} {amount(flow.counts[name])}", "bad") for name in others]
     return fit(line, width)

@@ -16,14 +16,14 @@ from .states import job_state
 from .table import Table
 
 COLUMNS = (
-    Column("seq", "SEQ", 8, 99),
+    Column("seq", "SEQ", 7, 99, most=10),
     Column("state", "STATE", 11, 98),
-    Column("task", "TASK", 10, 80, most=22),
-    Column("node", "NODE", 7, 60, most=14),
+    Column("task", "TASK", 11, 80, most=18),
+    Column("node", "NODE", 7, 60, most=9),
     Column("attempt", "ATT", 3, 40, is_right=True),
     Column("age", "AGE", 5, 70, is_right=True),
     Column("ran", "RAN", 5, 45, is_right=True),
-    Column("note", "PROGRESS OR ERROR", 16, 30, most=200, key="error"),
+    Column("note", "PROGRESS / ERROR", 15, 30, most=200, key="error"),
 )
 FIELDS = frozenset(
     {"seq", "state", "task", "node", "attempt", "fails", "lost", "age", "ran", "error", "key", "priority", "rank"}

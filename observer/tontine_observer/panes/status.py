@@ -14,8 +14,8 @@ _ORDER = ("working", "waiting", "paused", "initializing", "dead")
 def draw(scene: Scene, box: Box) -> list[Line]:
     if box.height > 1:
         return [on_bar(line, box.width) for line in _tiny(scene, box.width)][: box.height]
-    for size in (3, 2, 1, 0):
-        end = badges(scene, is_short=size < 1)
+    for size in (4, 3, 2, 1, 0):
+        end = badges(scene, is_short=size < 2)
         start = _facts(scene, size)
         if length(start) + length(end) + 1 <= box.width or not size:
             break
@@ -30,17 +30,17 @@ def on_bar(line: Line, width: int) -> Line:
 
 def _facts(scene: Scene, size: int) -> Line:
     status, dot = scene.picture.status, scene.glyphs.dot
-    if size == 3:
+    if size >= 3:
         where = " ".join(filter(None, (status.replica_set, f"({status.primary})" if status.primary else "")))
         since = f"  since {moment(status.since, scene.zone)}" if status.since else ""
         start: Line = [(" tontine ", "brand"), (f"{dot} ", "faint"), (status.database, "strong")]
-        start += [(f" {dot} {where}", "muted")] if where else []
+        start += [(f" {dot} {where}", "muted")] if where and size == 4 else []
         start += [("   epoch ", "muted"), (str(status.epoch), "epoch"), ("  members ", "muted")]
-        start += [(str(status.members), "strong"), (since, "faint"), ("   ", "text")]
+        start += [(str(status.members), "strong"), (since if size == 4 else "", "faint"), ("   ", "text")]
     else:
         start = [(" tontine ", "brand"), (status.database, "strong"), ("  E", "muted"), (str(status.epoch), "epoch")]
         start += [(" N=", "muted"), (f"{status.members}  ", "strong")]
-    start += nodes(scene, has_words=size == 3)
+    start += nodes(scene, has_words=size >= 3)
     if size:
         start += [("  queued ", "muted"), (amount(status.backlog), "strong")]
         start += [("  ", "text"), (f"{rate(status.rate)}/s ", "good" if status.rate else "muted")]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..filters import Facts
-from ..layout import Box
+from ..layout import CHANGES, Box
 from ..look.columns import Column, arrange, heading, row
 from ..look.line import Line, Span, fit, on
 from ..sorting import choose, place_of
 from .frame import enclose, inside, thumb
 from .scene import Scene
-from .view import TITLES, ListView
+from .view import KINDS, TITLES, ListView
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Lin
     width, height = inside(box)
     head = 1 if table.has_heading and height > 2 else 0
     room = max(0, height - head)
-    settle(view, _Keys(rows, table.key), room)
+    settle(view, Keys(rows, table.key), room)
     places = arrange(table.columns, width - 2)
     widths = {place.column.name: place.width for place in places}
     lines: list[Line] = []
@@ -109,12 +109,14 @@ def title(table: Table[T], scene: Scene, shown: int) -> list[Span]:
     spans: list[Span] = [(TITLES[table.pane], role)]
     total = len(table.source(scene))
     spans.append((f" {shown:,} of {total:,}" if shown != total else f" {total:,}", "muted"))
+    if table.pane == CHANGES and scene.view.kinds:
+        spans.append((f"  {KINDS[scene.view.kinds][0]}", "info"))
     if view.chosen.text:
         spans += [("  ", "text"), (view.chosen.text, "match" if not view.chosen.problem else "bad")]
     return spans
 
 
-class _Keys(Sequence[str]):
+class Keys(Sequence[str]):
     """The keys of rows, made when they are asked for: a list of thousands is not keyed for a screen of twenty."""
 
     def __init__(self, rows: Sequence[T], key: Callable[[T], str]) -> None:

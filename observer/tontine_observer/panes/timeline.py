@@ -39,7 +39,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     is_focused = scene.view.focus == TIME
     title: list[Span] = [
         ("Time", "title.focus" if is_focused else "title"),
-        (f"  1 column = {age(scene.view.step)}", "muted"),
+        (f"  1 column = {_step(scene.view.step)}", "muted"),
     ]
     if timeline is None:
         return enclose(
@@ -72,6 +72,10 @@ def draw(scene: Scene, box: Box) -> list[Line]:
         is_focused=is_focused,
         thumb=range(bar.start + len(fixed), bar.stop + len(fixed)) if bar else bar,
     )
+
+
+def _step(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def column_at(timeline: Timeline, at: datetime | None) -> int | None:

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from tontine_observer.filters import parse
 from tontine_observer.sorting import Order, choose, place_of
 
-FACTS = {"state": "failed", "node": "node-07", "seq": 4850.0, "error": "Timeout: upstream", "age": 31.5, "rank": None}
+FACTS: dict[str, str | float | None] = {
+    "state": "failed",
+    "node": "node-07",
+    "seq": 4850.0,
+    "error": "Timeout: upstream",
+    "age": 31.5,
+    "rank": None,
+}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tontine.errors import ConfigError
-from tontine_observer.keys import COMMANDS, key_name, read_keys, remapped
+from tontine_observer.keys import COMMANDS, key_name, meant, read_keys, remapped
 from tontine_observer.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, STATUS, TABS, TIME, plan
 from tontine_observer.pace import Pace
 
@@ -17,9 +17,9 @@ SIZES = list(product((1, 20, 40, 79, 80, 119, 120, 160, 240), (1, 4, 10, 23, 24,
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_nothing_overlaps_or_leaves_the_screen(width: int, height: int) -> None:
-    for tab, is_maximised in product(PANES, (False, True)):
+    for tab, is_maximised, nodes in product(PANES, (False, True), (0, 5, 50)):
         taken: set[tuple[int, int]] = set()
-        for box in plan(width, height, tab, is_maximised=is_maximised).values():
+        for box in plan(width, height, tab, is_maximised=is_maximised, nodes=nodes).values():
             cells = set(product(range(box.x, box.x + box.width), range(box.y, box.y + box.height)))
             assert cells
             assert not cells & taken
@@ -47,8 +47,19 @@ def test_large_screens_show_everything_and_a_pane_can_have_it_all() -> None:
 
 def test_no_key_means_two_things_in_one_pane() -> None:
     for pane in PANES:
-        keys = [key for command in COMMANDS if command.applies_to(pane) for key in command.keys]
-        assert len(keys) == len(set(keys))
+        for is_own in (True, False):
+            those = [one for one in COMMANDS if one.applies_to(pane) and bool(one.panes) is is_own]
+            keys = [key for command in those for key in command.keys]
+            assert len(keys) == len(set(keys))
+
+
+def test_a_panes_own_command_goes_before_the_one_for_all() -> None:
+    found = [meant(COMMANDS, "home", pane) for pane in (NODES, TIME)]
+    assert [one.name for one in found if one] == ["first", "oldest"]
+    elsewhere = meant(COMMANDS, "R", NODES)
+    assert elsewhere is not None
+    assert elsewhere.panes == (JOBS,)
+    assert meant(COMMANDS, "f12", NODES) is None
 
 
 def test_keys_can_be_changed_in_a_file(tmp_path: Path) -> None:
