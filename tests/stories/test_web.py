@@ -188,6 +188,57 @@ async def test_a_tab_is_read_only_and_its_command_line_keeps_the_secret(server: 
         assert (environment["COLUMNS"], environment["ROWS"]) == ("100", "30")
 
 
+async def told(tab: aiohttp.ClientWebSocketResponse, words: str) -> None:
+    """Read the screen until it shows some words."""
+    seen = ""
+    async with asyncio.timeout(90):
+        while words not in seen:
+            message = await tab.receive()
+            assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), message
+            if message.type is aiohttp.WSMsgType.BINARY:
+                seen += message.data.decode()
+
+
+async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refused(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.start("zebra")
+    server = WebServer(cluster.uri, cluster.database.name, tmp_path)
+    try:
+        async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:
+            await told(tab, "zebra")
+            await tab.send_json(["stdin", "p"])
+            await told(tab, "--read-only")
+            await tab.send_json(["stdin", "e"])
+            await told(tab, "as CSV")
+            await tab.send_json(["stdin", "\r"])
+            message = await asyncio.wait_for(anext(one async for one in tab if one.type is aiohttp.WSMsgType.TEXT), 90)
+            kind, key = message.json()
+            assert kind == "download"
+            async with visitor() as stranger:
+                assert (await status(stranger, f"{server.url}/download/{key}"))[0] == 403
+            async with session.get(f"{server.url}/download/{key}") as answer:
+                assert answer.headers["Content-Disposition"].startswith("attachment; filename*=UTF-8''")
+                assert "zebra" in await answer.text()
+            assert (await status(session, f"{server.url}/download/{key}"))[0] == 404, "it is handed over once"
+            assert cluster.record("zebra") is not None
+            assert all(node["desired"] == "running" for node in cluster.records())
+    finally:
+        server.close()
+
+
+async def test_an_observer_that_cannot_start_says_why_in_the_page(tmp_path: Path) -> None:
+    server = WebServer("", "tontine", tmp_path, "--replay", str(tmp_path / "no-such-recording"))
+    try:
+        async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:
+            kind, words = await tab.receive_json(timeout=90)
+            assert kind == "ended"
+            assert "no-such-recording" in words
+            assert (await tab.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+    finally:
+        server.close()
+
+
 async def test_nonsense_from_a_page_hurts_nobody(server: WebServer) -> None:
     async with admitted(server) as session, session.ws_connect(f"{server.url}/tab?width=-5&height=x") as tab:
         await asyncio.wait_for(tab.receive_bytes(), 60)

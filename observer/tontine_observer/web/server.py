@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import json
 import signal
@@ -131,8 +132,11 @@ class Server:
         await socket.prepare(request)
 
         async def show() -> None:
-            await tab.run(socket.send_bytes, socket.send_json)
-            await socket.close()
+            try:
+                with contextlib.suppress(ConnectionError):  # the browser has gone
+                    await tab.run(socket.send_bytes, socket.send_json)
+            finally:
+                await socket.close()
 
         showing = asyncio.create_task(show())
         try:
@@ -141,7 +145,7 @@ class Server:
                     await _take(tab, message.data)
         finally:
             await tab.end()
-            await asyncio.gather(showing, return_exceptions=True)
+            await showing
         return socket
 
     async def _download(self, request: web.Request) -> web.StreamResponse:

@@ -95,7 +95,7 @@ class Tab:
     def _take_chunk(self, packed: Any) -> None:
         kind, key, chunk = packed
         if kind == "deliver_chunk" and key in self._downloads:
-            self._downloads[key].take(chunk)
+            self._downloads[key].take(chunk.encode() if isinstance(chunk, str) else chunk)
             if not chunk:
                 del self._downloads[key]
 
