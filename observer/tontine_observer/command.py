@@ -24,6 +24,7 @@ from .once import HEALTHY, UNREACHABLE, observe_once, show_once
 from .recording import Recorder
 from .replay import ReplaySource
 from .settings import Settings, screen_options
+from .web.options import TAB_DRIVER, WebWish, web_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Wishes:
 @click.option("--read-only", is_flag=True, help="Offer no requests, whatever the database user may do.")
 @click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
 @screen_options
+@web_options
 @store_options
 def observe(
     once: bool,
@@ -75,6 +77,7 @@ def observe(
     redact: tuple[str, ...],
     read_only: bool,
     no_streams: bool,
+    web: WebWish | None,
     store: StoreConfig,
     screen: Settings,
 ) -> None:
@@ -97,7 +100,11 @@ def observe(
       tontine observe --record night.jsonl  the screen, and a recording of it
       tontine observe --replay night.jsonl  look at the recording
       tontine observe --screenshot now.svg  one picture of the screen
+      tontine observe --web                 a page in the browser (needs the extra tontine[web])
     """
+    if web is not None:
+        web.serve(store)
+        return
     if replay is not None and (record is not None or is_following):
         raise click.UsageError("--replay is a look at what was: it goes with the screen, --once and --json")
     if plain and not is_following:
@@ -170,6 +177,8 @@ def looker(wishes: Wishes) -> Looker:
 
 
 def has_screen() -> bool:
-    """Whether there is a terminal to draw on."""
+    """Whether there is a terminal to draw on, or a tab."""
+    if os.environ.get("TEXTUAL_DRIVER") == TAB_DRIVER:
+        return True
     # All three: the screen is drawn on stderr.
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
