@@ -23,7 +23,7 @@ class World:
 
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     nodes: dict[Any, dict[str, Any]] = field(default_factory=dict)
-    roster: Roster = Roster()
+    roster: Roster = field(default_factory=Roster)
     deltas: list[Delta] = field(default_factory=list)
 
     @property

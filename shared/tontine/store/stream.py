@@ -19,7 +19,7 @@ from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
 from .call import DECODED, AsyncStore, translated
 from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
-QUIET_MS = 1000
+QUIET_MS = 500
 _BATCH = 500
 _LIMIT = 10.0
 

@@ -50,7 +50,7 @@ def snapshot(*nodes: dict[str, Any], members: tuple[str, ...] | None = None, **m
 
 
 def loaded(taken: Snapshot) -> Board:
-    board = Board("prod", clock=lambda: NOW.timestamp())
+    board = Board("prod", clock=NOW.timestamp)
     board.load(taken)
     return board
 
@@ -90,7 +90,7 @@ def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
     for beat, tick, still in ((10, 100, False), (11, 100, False), (13, 100, True), (14, 101, False)):
         pulse.note(fact("ada", beat=beat, tick=tick))
         assert ("ada-1" in pulse.still) == still
-    board = Board("prod", clock=lambda: NOW.timestamp())
+    board = Board("prod", clock=NOW.timestamp)
     for beat in (1, 9):
         board.load(snapshot(node("ada", beat=beat)))
     assert [alert.kind for alert in board.picture().alerts] == ["standing-still"]
