@@ -13,12 +13,13 @@ from tontine.cli.output import json_text
 from tontine.delta import Delta
 from tontine.errors import ConfigError
 
-from .cleaning import Cleaner
+from .cleaning import HIDDEN, Cleaner, is_secret
 from .snapshot import Snapshot, Truth, Window
 from .told import Deltas, Loaded, Lost, Remembered, Told, WindowRead
 
 SCHEMA = 1
 HEADER = "tontine-recording"
+_PAYLOAD = ("args", "result", "errors")
 
 
 class Recorder:
@@ -59,9 +60,9 @@ class Recorder:
         """Clean and redacted, with dates and ids marked as such."""
         if isinstance(value, Mapping):
             return {
-                self._clean.name(key): self._encoded(inner)
+                self._clean.name(key): HIDDEN if is_secret(key) else self._encoded(inner)
                 for key, inner in value.items()
-                if key not in ("args", "result")
+                if key not in _PAYLOAD
             }
         if isinstance(value, list | tuple):
             return [self._encoded(inner) for inner in value]
@@ -120,7 +121,8 @@ def _window(one: Window) -> dict[str, Any]:
 
 def _delta(one: Delta) -> list[Any]:
     # Paths stay pairs: a path has dots, and a name of a payload's own field must not be taken for one.
-    return [one.collection, one.kind.value, one.id, one.at, one.version, list(one.fields.items()), one.removed]
+    fields = [(path, value) for path, value in one.fields.items() if path.partition(".")[0] not in _PAYLOAD]
+    return [one.collection, one.kind.value, one.id, one.at, one.version, fields, one.removed]
 
 
 def _truth(one: Truth) -> dict[str, Any]:
