@@ -92,7 +92,7 @@ def _node_alerts(view: View, fact: NodeFact) -> Iterator[Alert]:
 def _claim_alerts(view: View) -> Iterator[Alert]:
     """Jobs held by the dead, and by nodes that should hold none."""
     orphans: dict[str, list[JobRow]] = {}
-    for row in view.rows:
+    for row in view.unfinished:
         if row.state == JobState.WORKING and row.node and _is_orphan(view, row):
             orphans.setdefault(row.node, []).append(row)
     for holder, rows in orphans.items():
@@ -140,7 +140,7 @@ def _idle_alerts(view: View, flow: Flow) -> Iterator[Alert]:
     tasks = view.tasks
     due = [
         row.due_at or view.at
-        for row in view.rows
+        for row in view.unfinished
         if row.state == JobState.QUEUED and row.task in tasks and row.seq is not None
     ]
     waited = view.at - min(due, default=view.at)

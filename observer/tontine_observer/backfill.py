@@ -81,10 +81,11 @@ def _write(curves: Curves, flows: dict[int, dict[str, float]], queued: int) -> N
     """From the newest to the oldest: how many waited follows from what came and went since."""
     depth = float(queued)
     for place in sorted(flows, reverse=True):
-        at = place * BIN
-        curves.level(at, {"queued": max(0, round(depth))})
-        for kind, amount in flows[place].items():
-            curves.add(at, kind, amount)
+        for second in range(int(BIN)):
+            at = place * BIN + second
+            curves.level(at, {"queued": max(0, round(depth))})
+            for kind, amount in flows[place].items():
+                curves.add(at, kind, amount / BIN)
         depth += flows[place].get(DONE, 0.0) + flows[place].get(FAILED, 0.0) - flows[place].get(INCOMING, 0.0)
 
 

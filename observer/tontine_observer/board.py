@@ -28,6 +28,7 @@ class Board(Intake):
     """Draws pictures of what came in."""
 
     _rows: tuple[int, tuple[JobRow, ...]] = (-1, ())
+    _unfinished: tuple[JobRow, ...] = ()
 
     def now(self) -> datetime:
         """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
@@ -93,6 +94,7 @@ class Board(Intake):
             facts=self.lives.facts(),
             roster=roster,
             rows=self._sorted_rows(),
+            unfinished=self._unfinished,
             counts=self.tally.counts,
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -115,6 +117,7 @@ class Board(Intake):
             facts=self.lives.as_of(at),
             roster=self.lives.epoch_at(at) or Epoch(0.0, 0, ()),
             rows=rows,
+            unfinished=tuple(row for row in rows if row.is_open),
             counts=self.tally.curves.counts_at(at) or {},
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -126,6 +129,7 @@ class Board(Intake):
         generation = self._generations[Pane.JOBS]
         if self._rows[0] != generation:
             self._rows = (generation, tuple(sorted(self.jobs_table.rows.values(), key=by_seq)))
+            self._unfinished = tuple(sorted(self.jobs_table.unfinished(), key=by_seq))
         return self._rows[1]
 
     def jobs(self, at: datetime | None = None) -> JobList:

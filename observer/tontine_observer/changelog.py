@@ -121,7 +121,7 @@ class Changelog:
             return
         clean, node = self._clean, self._clean.name(event.get("node"))
         name = clean.name(event.get("name") or names.get(node) or node)
-        why = f"  ({clean.text(event['why'])})" if event.get("why") else ""
+        why = f"  ({self._why(event['why'], names)})" if event.get("why") else ""
         match event.get("kind"):
             case "node":
                 before, after = str(event.get("from") or ""), clean.name(event.get("to"))
@@ -142,6 +142,10 @@ class Changelog:
             case kind:
                 facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("_id", "at", "kind"))
                 self.add(at, ChangeKind.NOTE, clean.name(kind), clean.text(facts))
+
+    def _why(self, why: Any, names: Mapping[str, str]) -> str:
+        """A reason, with the names of the nodes whose ids it mentions."""
+        return " ".join(names.get(word.rstrip(","), word) for word in self._clean.text(why).split(" "))
 
     def _roster_event(self, at: float, event: Mapping[str, Any], why: str) -> None:
         members = event.get("members")

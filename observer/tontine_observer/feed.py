@@ -6,7 +6,6 @@ It never gives up and never writes. Losing the stream costs it detail; losing th
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import deque
@@ -22,7 +21,7 @@ from tontine.store.connect import open_async_store
 from tontine.store.stream import Stream
 
 from .board import Board
-from .looker import Looker
+from .looker import Looker, nap
 from .picture import Mode
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0
@@ -31,6 +30,7 @@ POLL_EVERY = 2.0
 STREAM_AGAIN = 30.0
 BEHIND_AFTER, FAR_BEHIND_AFTER, CAUGHT_UP = 5.0, 15.0, 1.0
 QUEUE_KEPT = 20_000
+ENDED_WITHIN = 3.0
 
 
 class _Overrun(Exception):
@@ -38,7 +38,7 @@ class _Overrun(Exception):
 
 
 class Feed:
-    """Runs in the loop that started it, until it is stopped."""
+    """Runs in the loop that started it, until it is stopped; started again, it goes on from where it was."""
 
     def __init__(
         self, config: StoreConfig, board: Board, *, streams: bool = True, looker: Looker | None = None
@@ -54,19 +54,24 @@ class Feed:
         self._with_jobs = True
         self._queue: deque[Delta] = deque()
         self._has_room = asyncio.Event()
+        self._ending = asyncio.Event()
+        """The feed ends."""
+        self._breaking = asyncio.Event()
+        """One of its loops has ended, so the others do."""
         self._task: asyncio.Task[None] | None = None
         self._behind_since: float | None = None
         self._sampled_at = 0.0
         self._alone_until = 0.0
 
     async def start(self) -> None:
+        self._ending.clear()
         self._task = asyncio.create_task(self._run(), name="feed")
 
     async def stop(self) -> None:
+        """End, after at most the moment that the stream may be quiet."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            self._ending.set()
+            await ended(self._task)
             self._task = None
 
     def check(self) -> None:
@@ -77,7 +82,7 @@ class Feed:
     async def _run(self) -> None:
         pause = RETRY_FROM
         try:
-            while True:
+            while not self._ending.is_set():
                 try:
                     store = self.store or await self._open()
                     await self._follow(store)
@@ -90,6 +95,7 @@ class Feed:
         finally:
             if self.store is not None:
                 await self.store.database.client.close()
+                self.store = None
 
     async def _open(self) -> AsyncStore:
         self.store = await asyncio.to_thread(open_async_store, self._config)
@@ -99,9 +105,9 @@ class Feed:
         pause *= random.uniform(0.8, 1.2)  # noqa: S311
         until = time.monotonic() + pause
         reason = legible(error, 160)
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 and not self._ending.is_set():
             self._looker.show(mode=Mode.STALE, reason=reason, retry_in=left, lag=None)
-            await asyncio.sleep(min(left, 0.5))
+            await nap(self._ending, min(left, 0.5))
         self._looker.show(retry_in=0.0)
 
     async def _follow(self, store: AsyncStore) -> None:
@@ -115,6 +121,7 @@ class Feed:
             self._token = None
             self.board.lose(str(lost))
             self._queue.clear()
+            await nap(self._ending, RETRY_FROM * random.uniform(0.1, 1.0))  # noqa: S311
         except (NoStreams, NotPermitted) as refusal:
             self._token = None
             await self._poll(store, legible(refusal, 160), STREAM_AGAIN)
@@ -124,11 +131,31 @@ class Feed:
     async def _stream(self, store: AsyncStore) -> None:
         hello = await self._looker.greet(store)
         is_new = self._token is None
-        async with Stream(store, since=hello.time, token=self._token, jobs=self._with_jobs) as stream:
+        # What is at that time is in every reading made after it.
+        since = (hello.time[0], hello.time[1] + 1)
+        async with Stream(store, since=since, token=self._token, jobs=self._with_jobs) as stream:
             if is_new or not self._with_jobs:
                 await self._looker.look(store, hello, begin_again=is_new)
             self._show_live()
-            await _first(self._pump(stream), self._drain(store), self._looker.keep_looking(store))
+            await self._together(
+                self._pump(stream), self._drain(store), self._looker.keep_looking(store, self._breaking)
+            )
+
+    async def _together(self, *loops: Coroutine[Any, Any, None]) -> None:
+        """Run loops until one of them ends, or all shall; then end as that one did."""
+        self._breaking.clear()
+        tasks = [asyncio.create_task(one) for one in loops]
+        tasks.append(asyncio.create_task(self._end_with_feed()))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._breaking.set()
+            await ended(*tasks)
+        for task in done:
+            task.result()
+
+    async def _end_with_feed(self) -> None:
+        await self._ending.wait()
 
     def _show_live(self) -> None:
         self.trouble = None
@@ -140,7 +167,7 @@ class Feed:
 
     async def _pump(self, stream: Stream) -> None:
         """Changes from the stream into the queue; a full queue makes the server wait."""
-        while True:
+        while not self._breaking.is_set():
             delta = await stream.next()
             self._token = stream.token
             if delta is not None:
@@ -149,12 +176,12 @@ class Feed:
                 self._looker.heard()
             if len(self._queue) > QUEUE_KEPT:
                 self._has_room.clear()
-                await self._has_room.wait()
+                await nap(self._has_room, 1.0)
 
     async def _drain(self, store: AsyncStore) -> None:
         """The queue onto the board, a burst at a time."""
-        while True:
-            await asyncio.sleep(TAKE_EVERY)
+        while not self._breaking.is_set():
+            await nap(self._breaking, TAKE_EVERY)
             if self._queue:
                 self._take([self._queue.popleft() for _ in range(len(self._queue))])
                 self._has_room.set()
@@ -189,21 +216,23 @@ class Feed:
     async def _poll(self, store: AsyncStore, reason: str, again: float | None) -> None:
         """Look every two seconds; after `again` seconds the stream is tried once more."""
         until = time.monotonic() + again if again is not None else float("inf")
-        while time.monotonic() < until:
+        while time.monotonic() < until and not self._ending.is_set():
             hello = await self._looker.greet(store)
             await self._looker.look(store, hello, polled=True)
             self._looker.show(mode=Mode.POLL, reason=reason, retry_in=None, lag=None)
-            await asyncio.sleep(POLL_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+            await nap(self._ending, POLL_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
 
 
-async def _first(*work: Coroutine[Any, Any, None]) -> None:
-    """Run until one of them ends, and end as it does."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Wait for loops that were told to end; one that does not hear of it is cancelled, again and again.
+
+    Cancelling at once would leave connections open, and the driver swallows a cancellation at a bad moment.
+    """
+    _, pending = await asyncio.wait(tasks, timeout=ENDED_WITHIN)
+    while pending:
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        _, pending = await asyncio.wait(pending, timeout=0.5)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # heard of, or else asyncio complains

@@ -23,6 +23,7 @@ class Times:
     def __init__(self) -> None:
         self._waits: deque[tuple[float, float]] = deque(maxlen=TIMES_KEPT)
         self._runs: deque[tuple[float, float]] = deque(maxlen=TIMES_KEPT)
+        self._sorted: dict[str, tuple[float, list[float]]] = {}
 
     def note(self, step: Step) -> None:
         """Learn from one change of a job."""
@@ -37,14 +38,18 @@ class Times:
             self._runs.append((step.at, row.ran))
 
     def waits(self, at: float) -> list[float]:
-        return _recent(self._waits, at)
+        return self._recent("waits", self._waits, at)
 
     def runs(self, at: float) -> list[float]:
-        return _recent(self._runs, at)
+        return self._recent("runs", self._runs, at)
 
-
-def _recent(times: Iterable[tuple[float, float]], at: float) -> list[float]:
-    return sorted(seconds for noted, seconds in times if at - TIMES_OVER < noted <= at)
+    def _recent(self, name: str, times: Iterable[tuple[float, float]], at: float) -> list[float]:
+        # Sorting thousands for every frame would cost more than it tells: once a second is enough.
+        known = self._sorted.get(name)
+        if known is None or not 0 <= at - known[0] < 1:
+            found = sorted(seconds for noted, seconds in times if at - TIMES_OVER < noted <= at)
+            self._sorted[name] = known = (at, found)
+        return known[1]
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -54,10 +59,10 @@ def quantile(ordered: Sequence[float], part: float) -> float | None:
 
 def flow(view: View, curves: Curves, times: Times, *, is_counted: bool = True) -> Flow:
     """The flow at a view's moment."""
-    queued = [row for row in view.rows if row.state == JobState.QUEUED and row.seq is not None]
+    queued = [row for row in view.unfinished if row.state == JobState.QUEUED and row.seq is not None]
     due = [row for row in queued if (row.due_at or 0.0) <= view.at]
     oldest: JobRow | None = min(due, key=lambda row: row.due_at or 0.0, default=None)
-    started = [row for row in view.rows if row.state == JobState.WORKING and row.started_at is not None]
+    started = [row for row in view.unfinished if row.state == JobState.WORKING and row.started_at is not None]
     size = len(view.members)
     waits, runs = times.waits(view.at), times.runs(view.at)
     return Flow(

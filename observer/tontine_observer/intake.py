@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from tontine.clock import wall_time
@@ -25,6 +26,8 @@ from .tally import Tally
 from .told import Deltas, Loaded, Lost, NodeMoved, Remembered, RosterMoved, Told, WindowRead
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
+
+_OF_JOBS = frozenset({Pane.JOBS, Pane.SHARES, Pane.FLOW})
 
 Tap = Callable[[Told], None]
 
@@ -144,24 +147,26 @@ class Intake:
         if self.taps:
             deltas = tuple(deltas)
             self._tell(Deltas(deltas, folded))
+        touched: set[Pane] = set()
         for told in deltas:
             # A new primary's clock may be behind; a board's time only grows.
             delta = told if told.at >= self._told_at else replace(told, at=self._told_at)
             self._told_at = delta.at
-            self.hear(delta.at)
             if delta.collection == JOBS:
                 self._take_job(delta, folded)
+                touched |= _OF_JOBS
             elif delta.collection == NODES:
                 self._take_node(delta)
             elif delta.collection == CLUSTER:
                 self._take_roster(delta)
             elif delta.collection == EVENTS and delta.kind is DeltaKind.INSERTED:
                 self._remember([delta.fields], past=False)
+        self.hear(self._told_at)
+        self._touch(*touched)
 
     def _take_job(self, delta: Delta, folded: bool) -> None:
         if delta.kind is DeltaKind.DROPPED:
             self.jobs_table.forget()
-            self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW)
             return
         seq = delta.fields.get("seq")
         if isinstance(seq, int):
@@ -169,7 +174,6 @@ class Intake:
         if folded:
             self.jobs_table.is_complete = False
             self.tally.note(delta, None)
-            self._touch(Pane.FLOW)
             return
         step = self.jobs_table.apply(delta)
         self.tally.note(delta, step)
@@ -177,7 +181,6 @@ class Intake:
             self.times.note(step)
             self._tell(step)
             self._note_failure(step)
-        self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW)
 
     def _note_failure(self, step: Step) -> None:
         row, before = step.after, step.before
@@ -229,9 +232,6 @@ class Intake:
         self._remember(events, past=True)
 
     def _remember(self, events: Sequence[Mapping[str, Any]], *, past: bool) -> None:
-        names = self._names()
-        for event in events:
-            self.log.event(event, names)
         if past and events:
             clean = self.clean
             timed = [(at, event) for event in events if (at := moment(event.get("at"))) is not None]
@@ -240,17 +240,28 @@ class Intake:
                 for at, one in timed
                 if one.get("kind") == "node" and one.get("to")
             )
-            self.lives.remember_rosters(
+            rosters = [
                 Epoch(at, whole(one.get("epoch")), tuple(map(clean.name, one["members"])))
                 for at, one in timed
                 if one.get("kind") == "roster" and isinstance(one.get("members"), list)
-            )
+            ]
+            self.lives.remember_rosters(rosters)
             if timed:
                 self.tally.curves.sampled.add(timed[0][0], self.heard_at)
+            for old, new in pairwise(sorted(rosters, key=lambda one: one.epoch)):
+                if new.epoch == old.epoch + 1:
+                    self.log.roster(new, old, self._names())
+        names = self._names()
+        for event in events:
+            self.log.event(event, names)
         self._touch(Pane.CHANGES, Pane.TIME)
 
     def _names(self) -> dict[str, str]:
-        return {node: fact.name for node, life in self.lives.lives.items() if (fact := life[-1][1]) is not None}
+        return {
+            node: fact.name
+            for node, life in self.lives.lives.items()
+            if (fact := life[-1][1] or (life[-2][1] if len(life) > 1 else None)) is not None
+        }
 
     def _tell(self, told: Told) -> None:
         for tap in self.taps:

@@ -7,7 +7,7 @@ contained, does no harm. Pure.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,6 +110,10 @@ class JobTable:
             return None
         self._put(key, after, delta.version)
         return self._log(delta.at, key, before, after)
+
+    def unfinished(self) -> Iterator[JobRow]:
+        """The rows that have not ended."""
+        return (row for key, row in self.rows.items() if key not in self._ended)
 
     def as_of(self, at: float) -> dict[Any, JobRow]:
         """The rows as they were: everything after `at` undone."""

@@ -160,7 +160,7 @@ class Lives:
 
     def see_roster(self, epoch: Epoch, version: Version) -> bool:
         """Take notice of a roster; False when it is old news."""
-        if version <= self._roster_version:
+        if version < self._roster_version:
             return False
         self._roster_version = version
         if self.epochs and self.epochs[-1].epoch == epoch.epoch and self.epochs[-1].members == epoch.members:

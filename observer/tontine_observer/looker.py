@@ -6,6 +6,7 @@ Counting reads what it counts: the longer it takes, the less often it is done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -68,6 +69,7 @@ class Looker:
         self._heard = time.monotonic()
         self._shown_heard = True
         self.board.hear(self.server_now())
+        self.show()
 
     def was_heard(self) -> bool:
         """Whether the store has answered since this was asked last."""
@@ -165,11 +167,11 @@ class Looker:
         if jobs.is_known:
             self.board.read_window(jobs, version_of(hello))
 
-    async def keep_looking(self, store: AsyncStore) -> None:
+    async def keep_looking(self, store: AsyncStore, ending: asyncio.Event) -> None:
         """Beside the stream: who is primary, and whether what was counted from changes is true."""
-        while True:
+        while not ending.is_set():
             await self._check(store)
-            await asyncio.sleep(GREET_EVERY)
+            await nap(ending, GREET_EVERY)
             hello = await self.greet(store)
             self.show(reason="" if hello.has_primary or self.board.link.reason else "election: no primary")
 
@@ -273,3 +275,9 @@ class Looker:
         took = time.monotonic() - began
         self._due[what] = time.monotonic() + max(every, COUNT_SHARE * took)
         return answer
+
+
+async def nap(ending: asyncio.Event, seconds: float) -> None:
+    """Sleep, but not through an end."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(ending.wait(), seconds)

@@ -36,10 +36,11 @@ def share_rows(view: View) -> tuple[ShareRow, ...]:
     size = len(view.members)
     if not size:
         return ()
-    numbered = [row for row in view.rows if row.seq is not None]
-    ranks = _by_rank(view, numbered, size)
-    start = _window(view, numbered, size)
-    known = _within(numbered, start, start + CELLS_SHOWN * size)
+    unfinished = [row for row in view.unfinished if row.seq is not None]
+    ranks = _by_rank(view, unfinished, size)
+    _note_activity(view, ranks, size)
+    start = _window(view, unfinished, size)
+    known = _within(view.rows, start, start + CELLS_SHOWN * size)
     return tuple(_row(view, rank, ranks[rank], known, start) for rank in range(size))
 
 
@@ -49,7 +50,7 @@ def _by_rank(view: View, rows: Sequence[JobRow], size: int) -> list[_Rank]:
     for row in rows:
         seq = row.seq or 0
         rank = ranks[seq % size]
-        rank.active_at = max(rank.active_at, row.claimed_at or 0.0, row.started_at or 0.0, row.finished_at or 0.0)
+        rank.active_at = max(rank.active_at, row.claimed_at or 0.0, row.started_at or 0.0)
         if row.state == JobState.QUEUED:
             due = row.due_at
             if due is None or due <= view.at:
@@ -63,9 +64,24 @@ def _by_rank(view: View, rows: Sequence[JobRow], size: int) -> list[_Rank]:
     return ranks
 
 
+def _note_activity(view: View, ranks: Sequence[_Rank], size: int) -> None:
+    """When something last ended in shares in which jobs have waited for long."""
+    waiting = {
+        place
+        for place, rank in enumerate(ranks)
+        if rank.runnable_due is not None and view.at - max(rank.runnable_due, rank.active_at) >= STALLED_AFTER
+    }
+    if not waiting:
+        return
+    for row in view.rows:
+        if row.finished_at is not None and row.seq is not None and row.seq % size in waiting:
+            rank = ranks[row.seq % size]
+            rank.active_at = max(rank.active_at, row.finished_at)
+
+
 def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
     """The first number shown: just before the oldest open one, but not so far back that a straggler hides the rest."""
-    waits = [row.seq or 0 for row in rows if row.is_open and (row.run_at is None or row.run_at <= view.at)]
+    waits = [row.seq or 0 for row in rows if row.run_at is None or row.run_at <= view.at]
     if not waits:
         return max(1, view.seq + 1 - CELLS_SHOWN // 2 * size)
     first = waits[0]
@@ -76,13 +92,13 @@ def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
 
 
 def _within(rows: Sequence[JobRow], start: int, end: int) -> dict[int, JobRow]:
-    place = bisect_left(rows, start, key=lambda row: row.seq or 0)
-    found: dict[int, JobRow] = {}
-    for row in rows[place:]:
-        if (seq := row.seq or 0) >= end:
-            break
-        found[seq] = row
-    return found
+    place = bisect_left(rows, start, key=_seq)
+    last = bisect_left(rows, end, key=_seq)
+    return {row.seq: row for row in rows[place:last] if row.seq is not None}
+
+
+def _seq(row: JobRow) -> int:
+    return 2**63 if row.seq is None else row.seq
 
 
 def _row(view: View, rank: int, seen: _Rank, known: Mapping[int, JobRow], start: int) -> ShareRow:

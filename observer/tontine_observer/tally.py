@@ -31,24 +31,33 @@ class Tally:
         self.unknown = 0
         self._clean = clean
         self._version = NEVER
+        self._second = 0
 
     def correct(self, counts: Mapping[str, int], version: Version, at: float) -> None:
         """Take over what was counted in the store; states that were not counted stay."""
+        self._begin(at)
         self.counts |= {self._clean.name(state): number for state, number in counts.items()}
         self._version = version
         self.is_counted = self.is_counted or counts.keys() >= _FINAL
-        self.curves.level(at, dict(self.counts))
+
+    def _begin(self, at: float) -> None:
+        """The counts of a second are those at its end: shared while it lasts, copied when it is over."""
+        if int(at) != self._second:
+            if self._second:
+                self.curves.level(self._second, dict(self.counts))
+            self._second = int(at)
+            self.curves.level(at, self.counts)
 
     def note(self, delta: Delta, step: Step | None) -> None:
         """Count one change of a job; `step` is what the window knows of it."""
         before, after = self._states(delta, step)
         if before == after:
             return
+        self._begin(delta.at)
         if delta.version > self._version:
             self._move(before, after)
         if kind := _flow(before, after):
             self.curves.add(delta.at, kind)
-            self.curves.level(delta.at, dict(self.counts))
         if after is not None and after not in _KNOWN:
             self.unknown += 1
 

@@ -49,8 +49,12 @@ def _is_recorded(curves: Curves, edge: float, step: float) -> bool:
 
 
 def _marks(lives: Lives, start: float, step: float, end: float) -> Iterator[EpochMark]:
+    """Every epoch that begins here, and the one in force at the left edge."""
+    first = lives.epoch_at(start)
+    if first is not None:
+        yield EpochMark(0, first.epoch, date(first.at), len(first.members))
     for one in lives.epochs:
-        if one.is_exact and start <= one.at < end:
+        if one.is_exact and start < one.at < end:
             yield EpochMark(int((one.at - start) / step), one.epoch, date(one.at), len(one.members))
 
 
@@ -69,7 +73,7 @@ def _lane(id: str, life: list[Moment], start: float, step: float, columns: int, 
 
 
 def _column(life: list[Moment], begin: float, end: float, now: float) -> str:
-    """The state that a node was in for most of a column; a death in it wins."""
+    """The state that a node was in for most of a column; a death in it wins, and any work wins over waiting."""
     end = min(end, now)
     if begin > now:
         return " "
@@ -86,6 +90,8 @@ def _column(life: list[Moment], begin: float, end: float, now: float) -> str:
         at, place = until, place + 1
     if code == "x":
         return "x"
+    if "w" in spent:
+        spent["w"] += spent.pop("-", 0.0)
     return max(spent, key=lambda one: (spent[one], one != " "))
 
 

@@ -36,6 +36,8 @@ class View:
     roster: Epoch
     rows: tuple[JobRow, ...]
     """By seq; those without a number last."""
+    unfinished: tuple[JobRow, ...]
+    """Those of the rows that have not ended."""
     counts: Mapping[str, int]
     is_complete: bool
     """Whether every unfinished job is among the rows."""
@@ -81,7 +83,7 @@ def by_seq(row: JobRow) -> tuple[bool, int]:
 def node_rows(view: View, lives: Lives) -> tuple[NodeRow, ...]:
     """The nodes: the living first, then those who died a short while ago."""
     held: dict[str, list[JobRow]] = {}
-    for row in view.rows:
+    for row in view.unfinished:
         if row.state == JobState.WORKING and row.node:
             held.setdefault(row.node, []).append(row)
     ranks = {member: rank for rank, member in enumerate(view.members)}

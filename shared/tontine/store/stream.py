@@ -15,11 +15,11 @@ from bson import Timestamp
 from pymongo.errors import OperationFailure, PyMongoError
 
 from ..delta import Delta, DeltaKind
-from ..errors import NoStreams, StoreUnavailable, StreamLost
+from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
 from .call import DECODED, AsyncStore, translated
 from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
-QUIET_MS = 1000
+QUIET_MS = 500
 _BATCH = 500
 _LIMIT = 10.0
 
@@ -94,7 +94,11 @@ class Stream:
                 opening = await database.watch(self._pipeline, batch_size=_BATCH, max_await_time_ms=QUIET_MS, **start)
                 self._stream = await opening.__aenter__()
         except PyMongoError as error:
-            raise _translated(error) from error
+            problem = _translated(error)
+            if self.token is not None and isinstance(error, OperationFailure) and type(problem) is StoreError:
+                # Whatever the server has against this token, it will have against it again.
+                problem = StreamLost(f"the stream cannot go on from where it was: {problem}")
+            raise problem from error
         return self
 
     async def __aexit__(
