@@ -169,7 +169,7 @@ async def test_the_ninth_tab_is_refused_and_ending_the_server_ends_all_others(se
 async def test_a_server_that_is_killed_leaves_no_observer_behind(server: WebServer) -> None:
     async with admitted(server) as session:
         tab = await session.ws_connect(f"{server.url}/tab")
-        await asyncio.wait_for(tab.receive_bytes(), 60)
+        await asyncio.wait_for(tab.receive_bytes(), 120)
         children = server.children()
         assert len(children) == 1
         server.end(signal.SIGKILL)
@@ -179,7 +179,7 @@ async def test_a_server_that_is_killed_leaves_no_observer_behind(server: WebServ
 
 async def test_a_tab_is_read_only_and_its_command_line_keeps_the_secret(server: WebServer, mongo_uri: str) -> None:
     async with admitted(server) as session, session.ws_connect(f"{server.url}/tab?width=100&height=30") as tab:
-        await asyncio.wait_for(tab.receive_bytes(), 60)
+        await asyncio.wait_for(tab.receive_bytes(), 120)
         (child,) = server.children()
         command, environment = child.cmdline(), child.environ()
         assert command[-2:] == ["observe", "--read-only"]
@@ -188,15 +188,18 @@ async def test_a_tab_is_read_only_and_its_command_line_keeps_the_secret(server: 
         assert (environment["COLUMNS"], environment["ROWS"]) == ("100", "30")
 
 
-async def told(tab: aiohttp.ClientWebSocketResponse, words: str) -> None:
-    """Read the screen until it shows some words."""
-    seen = ""
-    async with asyncio.timeout(90):
-        while words not in seen:
-            message = await tab.receive()
-            assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), message
-            if message.type is aiohttp.WSMsgType.BINARY:
-                seen += message.data.decode()
+async def told(tab: aiohttp.ClientWebSocketResponse, *words: str) -> str:
+    """Read the screen until it shows one of some words; which."""
+    seen, until = "", asyncio.get_running_loop().time() + 90
+    while True:
+        found = next((word for word in words if word in seen), None)
+        if found is not None:
+            return found
+        assert asyncio.get_running_loop().time() < until, f"none of {words} is in {seen!r}"
+        message = await tab.receive(timeout=120)
+        assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), message
+        if message.type is aiohttp.WSMsgType.BINARY:
+            seen += message.data.decode()
 
 
 async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refused(
@@ -227,11 +230,37 @@ async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refus
         server.close()
 
 
+async def test_a_writable_page_pauses_a_node(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start("zebra")
+    server = WebServer(cluster.uri, cluster.database.name, tmp_path, "--writable")
+    try:
+        async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:
+            await told(tab, "zebra")
+            answer = ""
+            while answer != "Pause":  # as long as the picture is not fresh it is refused
+                await tab.send_json(["stdin", "p"])
+                answer = await told(tab, "Pause", "does not answer", "no node")
+            await tab.send_json(["stdin", "y"])
+            await asyncio.to_thread(cluster.wait_for_state, "zebra", "paused", within=90)
+    finally:
+        server.close()
+
+
+async def test_a_tab_that_is_closed_at_once_leaves_no_process(server: WebServer) -> None:
+    async with admitted(server) as session:
+        for _ in range(3):
+            async with session.ws_connect(f"{server.url}/tab"):
+                pass
+        answers = [(await status(session, f"{server.url}/tab"))[0]]
+        eventually(lambda: not server.children(), 60, "no child is left")
+        assert answers == [426], "they were let in"
+
+
 async def test_an_observer_that_cannot_start_says_why_in_the_page(tmp_path: Path) -> None:
     server = WebServer("", "tontine", tmp_path, "--replay", str(tmp_path / "no-such-recording"))
     try:
         async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:
-            kind, words = await tab.receive_json(timeout=90)
+            kind, words = await tab.receive_json(timeout=120)
             assert kind == "ended"
             assert "no-such-recording" in words
             assert (await tab.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
@@ -241,7 +270,7 @@ async def test_an_observer_that_cannot_start_says_why_in_the_page(tmp_path: Path
 
 async def test_nonsense_from_a_page_hurts_nobody(server: WebServer) -> None:
     async with admitted(server) as session, session.ws_connect(f"{server.url}/tab?width=-5&height=x") as tab:
-        await asyncio.wait_for(tab.receive_bytes(), 60)
+        await asyncio.wait_for(tab.receive_bytes(), 120)
         for nonsense in ("{", "[]", '["stdin", 5]', '["resize", 0, -1]', '["resize", 1000000, 9]', '["quit"]', "3"):
             await tab.send_str(nonsense)
         await tab.send_bytes(b"\x00")
@@ -283,7 +312,7 @@ async def test_an_exposed_server_still_knows_its_own_names_only(mongo_uri: str, 
             assert (await status(session, link, Host="evil.example"))[0] == 403
             assert (await status(session, link))[0] == 200
             async with session.ws_connect(f"{here}/tab") as tab:
-                await asyncio.wait_for(tab.receive_bytes(), 60)
+                await asyncio.wait_for(tab.receive_bytes(), 120)
                 (child,) = server.children()
                 assert child.cmdline()[-1] == "observe", "and it may act"
     finally:

@@ -39,7 +39,7 @@ class WebWish:
         if importlib.util.find_spec("aiohttp") is None or importlib.util.find_spec("textual") is None:
             raise MissingExtra("the observer's web page", "web")
         from .config import WebConfig
-        from .server import serve
+        from .serving import serve
 
         serve(WebConfig(store, self.host, self.port, self.expose, self.writable, self.options))
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import html
 import json
-import signal
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
-from string import Template
-from typing import Any
 
-import click
 from aiohttp import WSMsgType, web
 
-from tontine.errors import ConfigError
-from tontine.store.connect import resolve
-
-from .config import LOOPBACK, WebConfig
+from . import assets
+from .config import WebConfig
 from .gate import Gate
 from .tab import Tab
 
@@ -26,31 +18,6 @@ TABS_AT_MOST = 8
 MESSAGE_AT_MOST = 256 * 1024
 CELLS_AT_MOST = 1000
 
-_STATIC = files(__package__) / "static"
-_TYPES = {
-    "page.js": "text/javascript",
-    "page.css": "text/css",
-    "xterm.js": "text/javascript",
-    "xterm.css": "text/css",
-    "addon-fit.js": "text/javascript",
-    "addon-unicode11.js": "text/javascript",
-    "DejaVuSansMono.woff2": "font/woff2",
-    "DejaVuSansMono-Bold.woff2": "font/woff2",
-    "LICENSES.txt": "text/plain",
-}
-HEADERS = {
-    # Styles may be inline because the terminal writes its colours so; scripts may not.
-    "Content-Security-Policy": (
-        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cache-Control": "no-store",
-}
 NO_SESSION = "This page opens with the link that `tontine observe --web` printed. Each link works once."
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -65,6 +32,7 @@ class Server:
         self._uri = uri
         self._gate = gate
         self._admitted = admitted
+        self._is_over = False
 
     def application(self) -> web.Application:
         application = web.Application(middlewares=[self._check_host])
@@ -80,7 +48,8 @@ class Server:
         return application
 
     async def end(self) -> None:
-        """End every tab's process."""
+        """End every tab's process, and start none any more."""
+        self._is_over = True
         await asyncio.gather(*(tab.end() for tab in self.tabs))
 
     @web.middleware
@@ -94,8 +63,7 @@ class Server:
         session = self._gate.admit(request.query.get("token", ""))
         if session is None and not self._has_session(request):
             raise web.HTTPForbidden(text=NO_SESSION)
-        template = Template((_STATIC / "index.html").read_text("utf-8"))
-        text = template.substitute(database=html.escape(self._config.store.database))
+        text = assets.page(self._config.store.database)
         page = web.Response(text=text, content_type="text/html", charset="utf-8")
         if session is not None:
             page.set_cookie(self._gate.cookie, session, httponly=True, samesite="Strict", path="/")
@@ -113,6 +81,8 @@ class Server:
             raise web.HTTPForbidden(text="Another site's page may not look in here.")
         if not self._has_session(request):
             raise web.HTTPForbidden(text=NO_SESSION)
+        if self._is_over:
+            raise web.HTTPServiceUnavailable(text="The server is ending.")
         if len(self.tabs) >= TABS_AT_MOST:
             raise web.HTTPServiceUnavailable(
                 text=f"{TABS_AT_MOST} tabs are open already, each a process and a stream: close one first."
@@ -165,18 +135,19 @@ class Server:
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
+    response.headers.update(assets.HEADERS)
 
 
 async def _file(request: web.Request) -> web.StreamResponse:
-    name = request.match_info["name"]
-    if name not in _TYPES:
+    found = assets.find(request.match_info["name"])
+    if found is None:
         raise web.HTTPNotFound
-    return web.Response(body=(_STATIC / name).read_bytes(), content_type=_TYPES[name])
+    return web.Response(body=found[0], content_type=found[1])
 
 
 def _cells(text: str | None) -> int:
-    return min(int(text), CELLS_AT_MOST) if text and text.isdecimal() and int(text) else 80
+    known = text is not None and text.isdecimal() and len(text) < 5 and int(text) > 0
+    return min(int(text or 0), CELLS_AT_MOST) if known else 80
 
 
 async def _take(tab: Tab, text: str) -> None:
@@ -191,44 +162,3 @@ async def _take(tab: Tab, text: str) -> None:
                 await tab.send_meta(type=kind)
     except ValueError:
         return
-
-
-def serve(config: WebConfig) -> None:
-    """Serve until a signal comes, and leave no process behind."""
-    # Here, not in the first tab: what is missing is said at once. A recording needs no store.
-    uri = "" if any(option.startswith("--replay") for option in config.options) else resolve(config.store)
-    asyncio.run(_serve(config, uri))
-
-
-async def _serve(config: WebConfig, uri: str) -> None:
-    gate = Gate(config.names)
-    address = ""
-
-    def invite(words: str = "for another browser") -> None:
-        click.echo(f"{words}: http://{address}/?token={gate.token}")
-
-    server = Server(config, uri, gate, invite)
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=2.0)
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    await runner.setup()
-    try:
-        address = await _listen(runner, config)
-        invite("open this link, which works once")
-        await ended.wait()
-    finally:
-        await server.end()
-        await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, config: WebConfig) -> str:
-    """Start to listen; host and port as a URL has them."""
-    # The name stands for two addresses, and a free port of the one may be taken on the other.
-    host = LOOPBACK if config.host.lower() == "localhost" else config.host
-    try:
-        await web.TCPSite(runner, host, config.port).start()
-    except OSError as error:
-        raise ConfigError(f"cannot listen on {host} port {config.port}: {error.strerror or error}") from error
-    bound: Any = runner.addresses[0]
-    return f"{config.shown_host}:{bound[1]}"

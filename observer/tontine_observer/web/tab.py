@@ -47,6 +47,7 @@ class Tab:
         self._process: asyncio.subprocess.Process | None = None
         self._errors: deque[str] = deque(maxlen=20)
         self._downloads: dict[str, Download] = {}
+        self._is_over = False
         self._ending = asyncio.Lock()
 
     async def run(self, show: Send, tell: Send) -> None:
@@ -58,6 +59,8 @@ class Tab:
         self._process = await asyncio.create_subprocess_exec(
             *command, env=self._environment, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
+        if self._is_over:  # the browser went while it was being started
+            await self.end()
         listening = asyncio.create_task(self._listen(self._process))
         with contextlib.suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             await self._forward(self._process, show, tell)
@@ -124,6 +127,7 @@ class Tab:
 
     async def end(self) -> None:
         """End the process: asked first, then told, then made."""
+        self._is_over = True
         async with self._ending:
             process = self._process
             if process is None:
