@@ -75,6 +75,7 @@ class Curves:
         """When nodes' samples tell what was settled."""
         self._fine: dict[int, Bucket] = {}
         self._coarse: dict[int, Bucket] = {}
+        self._newest = (0, Bucket())
 
     def add(self, at: float, kind: str, number: float = 1) -> None:
         """Count something that happened."""
@@ -153,11 +154,14 @@ class Curves:
 
     def _bucket(self, at: float) -> Bucket:
         second = int(at)
+        if second == self._newest[0]:
+            return self._newest[1]
         bucket = self._fine.get(second)
         if bucket is None:
             bucket = self._fine[second] = Bucket()
             if len(self._fine) > FINE_KEPT + _SLACK:
                 self._fold()
+        self._newest = (second, bucket)
         return bucket
 
     def _fold(self) -> None:

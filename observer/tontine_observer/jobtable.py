@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tontine.delta import LAST, NEVER, Delta, DeltaKind, Version
 from tontine.states import JobState
 
 from .cleaning import Cleaner
-from .facts import changed_row, job_row, key_of
+from .facts import changed_row, job_row, key_of, with_values
 from .picture import JobRow
 
 STEPS_KEPT = 50_000
@@ -70,7 +70,7 @@ class JobTable:
             row = job_row(document["_id"], document, self._clean)
             before = self.rows.get(key)
             if before is not None and before.attempt == row.attempt:
-                row = replace(row, claimed_at=before.claimed_at)
+                row = with_values(row, {"claimed_at": before.claimed_at})
             self._put(key, row, version)
 
     def forget(self) -> None:
@@ -104,7 +104,7 @@ class JobTable:
         else:
             after = changed_row(before, delta.fields, delta.removed, self._clean)
         if after.state == JobState.WORKING and (before is None or after.attempt != before.attempt):
-            after = replace(after, claimed_at=delta.at)
+            after = with_values(after, {"claimed_at": delta.at})
         if before is None and after.is_open and self._open >= self._open_kept:
             self.is_complete = False
             return None
