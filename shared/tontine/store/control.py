@@ -89,9 +89,9 @@ def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
         },
         {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
     ]
-    seen = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
+    matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:
-        yield Call(JOBS, "update_one", (seen, update))
+        yield Call(JOBS, "update_one", (matching, update))
     except DuplicateKey:
         raise ConfigError(f"job {seq} cannot go back: an unfinished job has its key {job.key!r}") from None
     except StoreUnavailable:
