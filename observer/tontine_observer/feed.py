@@ -10,6 +10,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from tontine.config import StoreConfig
@@ -28,9 +29,21 @@ RETRY_FROM, RETRY_TO = 0.5, 15.0
 TAKE_EVERY = 0.05
 POLL_EVERY = 2.0
 STREAM_AGAIN = 30.0
-BEHIND_AFTER, FAR_BEHIND_AFTER, CAUGHT_UP = 5.0, 15.0, 1.0
 QUEUE_KEPT = 20_000
 ENDED_WITHIN = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How late changes may be, in seconds, before something is done about it."""
+
+    behind: float = 5.0
+    """From here on jobs are only counted."""
+    far_behind: float = 15.0
+    """From here on they are not even read."""
+    caught_up: float = 1.0
+    again: float = 30.0
+    """After so long, if it has caught up, it is tried again."""
 
 
 class _Overrun(Exception):
@@ -41,7 +54,13 @@ class Feed:
     """Runs in the loop that started it, until it is stopped; started again, it goes on from where it was."""
 
     def __init__(
-        self, config: StoreConfig, board: Board, *, streams: bool = True, looker: Looker | None = None
+        self,
+        config: StoreConfig,
+        board: Board,
+        *,
+        streams: bool = True,
+        looker: Looker | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.board = board
         self.store: AsyncStore | None = None
@@ -50,6 +69,7 @@ class Feed:
         self._config = config
         self._looker = looker or Looker(board)
         self._streams = streams
+        self._patience = patience or Patience()
         self._token: Any = None
         self._with_jobs = True
         self._queue: deque[Delta] = deque()
@@ -61,7 +81,6 @@ class Feed:
         self._task: asyncio.Task[None] | None = None
         self._behind_since: float | None = None
         self._sampled_at = 0.0
-        self._alone_until = 0.0
 
     async def start(self) -> None:
         self._ending.clear()
@@ -199,14 +218,14 @@ class Feed:
         """Fold when behind for long, leave jobs out when that is not enough, and take them in again when it is calm."""
         lag, now = self.board.link.lag or 0.0, time.monotonic()
         if self.board.link.mode is Mode.LIVE:
-            self._behind_since = None if lag <= BEHIND_AFTER else self._behind_since or now
+            self._behind_since = None if lag <= self._patience.behind else self._behind_since or now
             if self._behind_since is not None and now - self._behind_since > 1.0:
                 self._sampled_at = now
                 self._looker.show(mode=Mode.SAMPLED, reason="more changes than can be taken in: jobs are only counted")
         elif self.board.link.mode is Mode.SAMPLED:
-            if self._with_jobs and lag > FAR_BEHIND_AFTER and now - self._sampled_at > 5.0:
+            if self._with_jobs and lag > self._patience.far_behind and now - self._sampled_at > 5.0:
                 raise _Overrun
-            if now - self._sampled_at > STREAM_AGAIN and lag < CAUGHT_UP:
+            if now - self._sampled_at > self._patience.again and lag < self._patience.caught_up:
                 if not self._with_jobs:
                     raise _Overrun
                 self._behind_since = None

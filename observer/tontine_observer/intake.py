@@ -263,6 +263,26 @@ class Intake:
             if (fact := life[-1][1] or (life[-2][1] if len(life) > 1 else None)) is not None
         }
 
+    def recall(self, deltas: Sequence[Delta]) -> None:
+        """Take in changes from before the first look: what flowed, who moved, which rosters there were."""
+        moves, rosters, clean = [], [], self.clean
+        for delta in deltas:
+            if delta.collection == JOBS:
+                self.tally.recall(delta)
+            elif delta.collection == NODES and "state" in delta.fields:
+                node = clean.name(delta.id)
+                known = self.lives.fact(node)
+                name = known.name if known else clean.name(delta.fields.get("name", delta.id))
+                moves.append((delta.at, node, name, clean.name(delta.fields["state"])))
+            elif delta.collection == CLUSTER and isinstance(members := delta.fields.get("members"), list):
+                names = tuple(map(clean.name, members))
+                rosters.append(Epoch(delta.at, whole(delta.fields.get("epoch")), names))
+        if deltas:
+            self.lives.remember(moves)
+            self.lives.remember_rosters(rosters)
+            self.tally.curves.sampled.add(deltas[0].at, self.heard_at)
+            self._touch(Pane.FLOW, Pane.CHANGES, Pane.TIME)
+
     def _tell(self, told: Told) -> None:
         for tap in self.taps:
             tap(told)

@@ -13,12 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tontine.clock import wall_time
+from tontine.delta import Delta
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import legible
 from tontine.roster import Roster
 from tontine.store import checkup, events, look, samples, window
 from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried
+from tontine.store.stream import Stream
 
 from .backfill import fill_curves, fill_lives
 from .board import Board
@@ -35,6 +37,7 @@ COUNT_SHARE = 20
 """Counting takes at most one part in this many of the time."""
 BACKFILL_FOR, BACKFILL_EVENTS = 24 * 3600.0, 20_000
 ALL_COUNT_WITHIN = 60.0
+RECALL_FOR, RECALL_AT_MOST, RECALL_WITHIN = 600.0, 20_000, 5.0
 _PARTS = ("nodes", "cluster", "jobs")
 
 
@@ -235,10 +238,30 @@ class Looker:
                 continue
             reading = samples.read(now - timedelta(seconds=first), now - timedelta(seconds=last), step)
             found += await self._part(store, "samples", reading, [])
+        if not past and not found:
+            await self._recall(store, now)
         timed = [(one.at.timestamp(), one) for one in found]
         board = self.board
         fill_curves(board.tally.curves, timed, now.timestamp(), board.tally.counts.get("queued", 0))
         fill_lives(board.lives, timed, board.clean)
+
+    async def _recall(self, store: AsyncStore, now: datetime) -> None:
+        """Without any record of what was before, the stream may still know: as far back as the oplog reaches."""
+        began = int(now.timestamp() - min(self._since, RECALL_FOR))
+        deltas: list[Delta] = []
+        until = time.monotonic() + RECALL_WITHIN
+        try:
+            async with Stream(store, since=(began, 1)) as stream:
+                while len(deltas) < RECALL_AT_MOST and time.monotonic() < until:
+                    delta = await stream.next()
+                    if delta is None or delta.at >= now.timestamp():
+                        break
+                    deltas.append(delta)
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            return  # the oplog does not reach that far, or there is none
+        self.board.recall(deltas)
 
     # How it is asked
 

@@ -61,6 +61,12 @@ class Tally:
         if after is not None and after not in _KNOWN:
             self.unknown += 1
 
+    def recall(self, delta: Delta) -> None:
+        """Count what flowed before the first look; how many jobs there were then is not known."""
+        before, after = self._states(delta, None)
+        if before != after and (kind := _flow(before, after)):
+            self.curves.add(delta.at, kind)
+
     def _states(self, delta: Delta, step: Step | None) -> tuple[str | None, str | None]:
         """What the job was and became; None is no job, and both the same when its state did not change."""
         if step is not None:

@@ -14,8 +14,11 @@ from pymongo import MongoClient
 from tests.support.eventually import eventually
 from tests.support.feeding import feeding, states, until
 from tests.support.mongod import mongod, restarted, with_users
+from tontine.config import StoreConfig
 from tontine.store import claim, insert, members, schema, settle
 from tontine.store.call import Store
+from tontine_observer.board import Board
+from tontine_observer.feed import Feed, Patience
 from tontine_observer.picture import ChangeKind, Mode
 
 
@@ -283,3 +286,44 @@ class TestRights:
                 seqs = submit(store, 1)
                 await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"), "jobs", 90)
                 assert not feed.board.link.refused
+
+
+async def test_changes_that_come_too_fast_are_counted_and_nodes_are_still_followed(
+    mongo_uri: str, store: Store
+) -> None:
+    board = Board(store.database.name)
+    late = Patience(behind=-1.0, far_behind=1e9, caught_up=1e9, again=1e9)
+    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
+    await feed.start()
+    try:
+        await until(lambda: board.link.mode is Mode.LIVE)
+        submit(store, 1)  # any change is too late for this feed
+        await until(lambda: board.link.mode is Mode.SAMPLED)
+        submit(store, 50)
+        register(store, "ada")
+        await until(lambda: board.picture().flow.counts["queued"] == 51)
+        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
+        assert board.link.folded > 0
+        assert not feed.board.jobs().is_complete or len(feed.board.jobs().rows) == 51
+    finally:
+        await feed.stop()
+
+
+async def test_a_feed_that_cannot_even_count_leaves_jobs_out_and_takes_them_in_again(
+    mongo_uri: str, store: Store
+) -> None:
+    board = Board(store.database.name)
+    late = Patience(behind=-1.0, far_behind=-1.0, caught_up=1e9, again=8.0)
+    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
+    await feed.start()
+    try:
+        submit(store, 1)
+        await until(lambda: not feed._with_jobs, "without jobs")
+        submit(store, 10)
+        register(store, "ada")
+        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
+        await until(lambda: board.picture().flow.counts["queued"] == 11, "counted")
+        await until(lambda: feed._with_jobs, "with jobs again")
+        await until(lambda: len(board.jobs().rows) == 11, "all rows")
+    finally:
+        await feed.stop()

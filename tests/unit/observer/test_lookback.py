@@ -207,3 +207,21 @@ def test_the_picture_says_what_of_the_past_is_not_known() -> None:
     board = board_of(world)
     assert board.picture().note == ""
     assert "jobs are known from" in board.picture(moment(START) - timedelta(minutes=5)).note
+
+
+def test_changes_from_before_the_first_look_tell_what_flowed_and_who_moved() -> None:
+    world = World()
+    world.put_node("ada", "initializing")
+    world.change_node("ada", state="waiting")
+    world.set_roster("ada")
+    for seq in range(1, 11):
+        world.insert_job(seq, seq)
+    before = list(world.deltas)
+    board = Board("test", clock=lambda: world.now)
+    board.load(world.snapshot())
+    board.recall(before)
+    line = board.timeline(moment(START), 1.0, 13)
+    assert line.lanes[0].states == " i-----------"
+    assert sum(rate or 0.0 for rate in board.tally.curves.flows((INCOMING,), START, 1.0, 14)) == 10
+    assert board.picture().flow.counts["queued"] == 10
+    assert board.picture().status.since == moment(START + 3)
