@@ -18,6 +18,7 @@ from .deeds import Deeds
 from .look.style import Look
 from .look.themes import THEMES, Kind, Theme
 from .screens.overview import Overview
+from .screens.page import Page
 from .settings import Settings
 from .sources import Source
 from .stage import Stage
@@ -43,7 +44,8 @@ class ObserverApp(App[None]):
         self.source = source
         self.settings = settings
         self.animation_level = "none"
-        self.stage = Stage(source.board, Look(settings.theme, is_ascii=settings.is_ascii), monotonic, settings.commands)
+        look = Look(settings.theme, is_ascii=settings.is_ascii)
+        self.stage = Stage(source.board, look, monotonic, settings.commands, settings.zone)
         self.overview = Overview(self.stage)
         self.deeds = Deeds(self)
         for theme in THEMES.values():
@@ -67,6 +69,11 @@ class ObserverApp(App[None]):
         """A command that needs more than the view; what there is to say about it."""
         return await self.deeds.do(name)
 
+    def notify_page(self, text: str) -> None:
+        """Say it on the page that is open, which hides the footer."""
+        if isinstance(self.screen, Page):
+            self.screen.say(text)
+
     def search(self) -> None:
         """Ask the store for jobs that the filter is about and the board does not hold."""
         self.run_worker(self.deeds.search(), group="search", exclusive=True)
@@ -80,7 +87,8 @@ class ObserverApp(App[None]):
 
     def _fatal_error(self) -> None:
         """A crash: the terminal is given back, and the traceback, without local variables, goes to a file."""
-        error = self._exception or RuntimeError("unknown")
+        error: BaseException = self._exception or RuntimeError("unknown")
+        error = getattr(error, "error", error)  # of a worker that failed, the reason
         file = write_crash(error, self.settings.crashes, datetime.now(UTC), self.source.hide)
         where = f"the traceback is in {file}" if file else "the traceback could not be written"
         self._exit_renderables.append(Text(f"tontine: the observer crashed ({type(error).__name__}): {where}"))

@@ -11,7 +11,7 @@ from tontine.legible import legible
 
 from . import export, steer
 from .keys import key_name
-from .layout import CHANGES, JOBS, NODES, TIME
+from .layout import CHANGES, JOBS, TIME
 from .look.themes import THEMES
 from .look.words import moment
 from .panes import jobpage, nodepage
@@ -107,10 +107,10 @@ class Deeds:
             return nodepage.lines(find() or first, self._stage.scene, width)
 
         async def act(name: str) -> None:
-            self._stage.view.lists[NODES].key = node_id
-            self._stage.view.focus = self._stage.view.tab = NODES
-            self._stage.arrange()
-            await self._app.overview.do(name)
+            if name == "copy":
+                self._app.copy_to_clipboard(node_id)
+            else:
+                await self.requests.begin(name, find() or first)
 
         self._app.push_screen(Page(f"Node {first.name}", self._stage.look, body, NODE_KEYS, act))
         return None
@@ -131,7 +131,10 @@ class Deeds:
                 held[0] = newer
 
         async def act(name: str) -> None:
-            await self._app.overview.do(name)
+            if name == "reveal":
+                await self._reveal()
+            else:
+                await self.requests.begin(name, held[0].row)
 
         screen = Page(jobpage.title(page), self._stage.look, body, JOB_KEYS, act)
         self._app.push_screen(screen)
@@ -184,11 +187,11 @@ class Deeds:
         view, here = self._stage.view, self._stage.view.at or self._stage.board.now()
         if view.mark is None:
             view.mark = here
-            return f"marked {moment(here)}: = at another moment lists what differs"
+            return f"marked {moment(here, self._stage.zone)}: = at another moment lists what differs"
         first, view.mark = view.mark, None
         first, second = min(first, here), max(first, here)
         found = self._stage.board.differences(first, second) or ("nothing differs",)
-        title = f"From {moment(first)} to {moment(second)}"
+        title = f"From {moment(first, self._stage.zone)} to {moment(second, self._stage.zone)}"
         self._app.push_screen(Told(title, self._stage.look, [[(f" {text}", "text")] for text in found]))
         return None
 

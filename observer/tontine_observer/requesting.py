@@ -32,15 +32,17 @@ class Requests:
     def unanswered(self) -> tuple[str, ...]:
         return tuple(self._open.values())
 
-    async def begin(self, name: str) -> str | None:
-        """Ask the user first; or say why there is nothing to ask."""
+    async def begin(self, name: str, subject: NodeRow | JobRow | None = None) -> str | None:
+        """Ask the user first; or say why there is nothing to ask. Without a subject it is what the cursor is on."""
         stage = self._app.stage
         if name in _NODE_VERBS:
-            intent = about_node(_NODE_VERBS[name], self._node(), stage.scene)
+            node = subject if isinstance(subject, NodeRow) else self._node()
+            intent = about_node(_NODE_VERBS[name], node, stage.scene)
         else:
-            intent = about_jobs(name, self._jobs(), stage.scene)
+            intent = about_jobs(name, [subject] if isinstance(subject, JobRow) else self._jobs(), stage.scene)
         if isinstance(intent, str):
             self._app.overview.say(intent, is_bad=True)
+            self._app.notify_page(intent)
             return None
         question = Question(intent.title, intent.button, intent.sentences, intent.word)
 

@@ -10,6 +10,7 @@ import click
 
 from . import export
 from .app import ObserverApp
+from .look.line import as_ascii
 from .picture import Mode
 from .settings import Settings
 from .sources import Source
@@ -48,6 +49,9 @@ def take(source: Source, settings: Settings, file: Path, within: float) -> bool:
 def draw(app: ObserverApp, ending: str) -> str:
     """What is on the screen now."""
     if ending == ".txt":
-        return export.as_text(app.stage.whole(), app.stage.boxes, *app.size)
+        drawn = app.stage.whole()
+        if app.stage.look.is_ascii:
+            drawn = {name: [as_ascii(line) for line in lines] for name, lines in drawn.items()}
+        return export.as_text(drawn, app.stage.boxes, *app.size)
     title = f"tontine {app.stage.scene.picture.status.database}"
     return export.self_contained(app.export_screenshot(title=title))

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +36,8 @@ class Settings:
     """Draw once into this file instead of on the terminal."""
     size: tuple[int, int] = (160, 48)
     """Of a screenshot."""
+    zone: tzinfo | None = None
+    """Of the times shown; None is where the user is."""
 
 
 def screen_options(command: Decorated) -> Decorated:

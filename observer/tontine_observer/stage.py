@@ -68,7 +68,7 @@ class Stage:
         self.moved_at = float("-inf")
         self._faded: Look | None = None
         self._stopwatch = stopwatch
-        self._zone = zone
+        self.zone = zone
         self._size = (0, 0)
         self._scene: Scene | None = None
         self._stamps: dict[str, object] = {}
@@ -157,7 +157,7 @@ class Stage:
         self._rows[pane] = (wish, now + PATIENCE * (self._stopwatch() - now), rows)
         return rows
 
-    def current(self, pane: str) -> Any | None:
+    def current(self, pane: str) -> Any:
         """The row under the cursor."""
         rows, view = self.rows(pane), self.view.lists[pane]
         if not rows:
@@ -204,10 +204,10 @@ class Stage:
             picture=picture,
             jobs=listed,
             changes=changed,
-            timeline=self._timeline(picture.at),
+            timeline=self._timeline(picture),
             view=self.view,
             look=self.look,
-            zone=self._zone,
+            zone=self.zone,
             behind=behind,
             fps=self.fps,
             pending=self.pending,
@@ -215,12 +215,12 @@ class Stage:
         )
         return self._scene
 
-    def _timeline(self, shown: datetime) -> Timeline | None:
+    def _timeline(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)
         if box is None:
             return None
-        columns = timeline.columns_of(box)
-        now = shown if self.view.is_frozen and self.view.at is None else self.board.now()
+        columns = timeline.columns_of(box, timeline.label_of(shown.nodes))
+        now = shown.at if self.view.is_frozen and self.view.at is None else self.board.now()
         return self.board.timeline(
             timeline.start_of(now, self.view.at, self.view.step, columns), self.view.step, columns
         )

@@ -65,11 +65,18 @@ def _end(stage: Stage) -> str | None:
 
 def _pane(pane: str) -> Act:
     def act(stage: Stage) -> str | None:
-        stage.view.show(pane)
+        stage.view.show(pane, is_tabbed="tabs" in stage.boxes)
         stage.arrange()
         return None
 
     return act
+
+
+def _time(stage: Stage) -> str | None:
+    """To the time pane, beside the others where there is room for them."""
+    stage.view.focus = stage.view.tab = TIME
+    stage.arrange()
+    return None
 
 
 def _cycle(by: int) -> Act:
@@ -244,7 +251,7 @@ ACTS: dict[str, Act] = {
     "left": _horizontal(-1),
     "right": _horizontal(1),
     **{f"pane_{number}": _pane(pane) for number, pane in enumerate(PANES, 1)},
-    "time": _pane(TIME),
+    "time": _time,
     "next_pane": _cycle(1),
     "previous_pane": _cycle(-1),
     "sort": _sort,

@@ -81,6 +81,20 @@ def on(line: Iterable[Span], ground: str) -> Line:
     return [(text, f"{role.partition('/')[0]}/{ground}") for text, role in line]
 
 
+_NEAREST = {"…": "~", "→": ">", "·": "-", "≠": "#", "°": "o"}
+
+
+def as_ascii(line: Line) -> Line:
+    """The line in ASCII, in as many cells: what has no likeness becomes question marks."""
+    if all(text.isascii() for text, _ in line):
+        return line
+    return [(text if text.isascii() else "".join(map(_nearest, text)), role) for text, role in line]
+
+
+def _nearest(character: str) -> str:
+    return character if character.isascii() else _NEAREST.get(character, "?" * size(character))
+
+
 def plain(line: Iterable[Span]) -> str:
     """The text alone."""
     return "".join(text for text, _ in line)

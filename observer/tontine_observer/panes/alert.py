@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..layout import Box
-from ..look.line import Line, cut, fit, justify, length, on
+from ..look.line import Line, clip, cut, fit, justify, length, on
 from ..look.words import age
 from ..picture import Alert, Mode, Weight
 from .scene import Scene
@@ -19,6 +19,9 @@ def current(scene: Scene) -> list[Alert]:
 
 def draw(scene: Scene, box: Box) -> list[Line]:
     link, width = scene.picture.link, box.width
+    if problem := scene.view.list.chosen.problem:
+        line = [(f" {scene.glyphs.alert} filter: ", "notice"), (problem, "notice")]
+        return [on(clip(line, width, scene.glyphs.more), "shade")]
     if link.mode in (Mode.STALE, Mode.CONNECTING) and not scene.picture.is_past:
         return [_outage(scene, width)]
     alerts = current(scene)

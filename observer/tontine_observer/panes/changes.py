@@ -15,7 +15,7 @@ from .table import Table
 
 COLUMNS = (
     Column("time", "TIME", 8, 99),
-    Column("subject", "WHO", 8, 90, most=12),
+    Column("subject", "WHO", 8, 90, most=16),
     Column("text", "WHAT", 20, 95, most=300),
 )
 FIELDS = frozenset({"kind", "node", "text"})

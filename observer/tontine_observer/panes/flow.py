@@ -29,12 +29,12 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     top = max(queued, working, 1)
     is_wide = width >= 70
     first: Line = [(" queued ", "muted"), (f"{amount(queued)} ", "strong")]
-    first += [(bar(queued, top, 8 if is_wide else 4, glyphs), "job.queued")]
-    first += [("   working ", "muted"), (f"{amount(working)} ", "strong")]
-    first += [(bar(working, top, 6 if is_wide else 3, glyphs), "job.working")]
+    first += [(bar(queued, top, 8, glyphs) + "  " if is_wide else "", "job.queued")]
+    first += [(" working ", "muted"), (f"{amount(working)} ", "strong")]
+    first += [(bar(working, top, 6, glyphs) if is_wide else "", "job.working")]
     if flow.started is not None and is_wide:
         first += [(f" {flow.started} started", "muted")]
-    first += [("   done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
+    first += [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
     first += [("  failed ", "muted"), (f"{rate(flow.failed_rate)}/s", "bad" if flow.failed_rate else "faint")]
     net: Line = [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
     plot = max(6, (width - 30 - length(net)) // 2)

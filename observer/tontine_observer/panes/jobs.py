@@ -19,7 +19,7 @@ COLUMNS = (
     Column("seq", "SEQ", 7, 99, most=10),
     Column("state", "STATE", 11, 98),
     Column("task", "TASK", 11, 80, most=18),
-    Column("node", "NODE", 7, 60, most=9),
+    Column("node", "NODE", 7, 60, most=12),
     Column("attempt", "ATT", 3, 40, is_right=True),
     Column("age", "AGE", 5, 70, is_right=True),
     Column("ran", "RAN", 5, 45, is_right=True),

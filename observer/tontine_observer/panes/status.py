@@ -14,10 +14,12 @@ _ORDER = ("working", "waiting", "paused", "initializing", "dead")
 def draw(scene: Scene, box: Box) -> list[Line]:
     if box.height > 1:
         return [on_bar(line, box.width) for line in _tiny(scene, box.width)][: box.height]
-    for size in (4, 3, 2, 1, 0):
-        end = badges(scene, is_short=size < 2)
-        start = _facts(scene, size)
-        if length(start) + length(end) + 1 <= box.width or not size:
+    # What the user did to the picture is said in full before the numbers are.
+    is_now = scene.view.at is None and not scene.view.is_frozen
+    middle = ((2, True), (1, False)) if is_now else ((1, False), (2, True))
+    for size, is_short in ((4, False), (3, False), (2, False), *middle, (1, True)):
+        start, end = _facts(scene, size), badges(scene, is_short=is_short)
+        if length(start) + length(end) + 1 <= box.width:
             break
     return [on_bar(justify(start, end, box.width, "text/bar"), box.width)]
 
@@ -41,7 +43,7 @@ def _facts(scene: Scene, size: int) -> Line:
         start = [(" tontine ", "brand"), (status.database, "strong"), ("  E", "muted"), (str(status.epoch), "epoch")]
         start += [(" N=", "muted"), (f"{status.members}  ", "strong")]
     start += nodes(scene, has_words=size >= 3)
-    if size:
+    if size > 1:
         start += [("  queued ", "muted"), (amount(status.backlog), "strong")]
         start += [("  ", "text"), (f"{rate(status.rate)}/s ", "good" if status.rate else "muted")]
     return start

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ..layout import TIME, Box
-from ..look.line import Line, Span, cut, fit, left, length, on
+from ..look.line import Line, Span, cut, fit, left, length, on, size
 from ..look.plot import spark
 from ..look.words import age, moment
-from ..picture import Timeline
+from ..picture import NodeRow, Timeline
 from .frame import enclose, inside, thumb
 from .scene import Scene
 from .states import LANE_ROLES
 
-LABEL = 11
+LEAST, MOST = 11, 20
+"""How wide the lanes' names may be."""
 LEGEND = (("w", "working"), ("-", "waiting"), ("p", "paused"), ("i", "initializing"), ("x", "dead"))
 
 
-def columns_of(box: Box) -> int:
+def label_of(nodes: Sequence[NodeRow]) -> int:
+    """How wide the names at the left are."""
+    return max(LEAST, min(MOST, max((size(node.name) for node in nodes), default=0) + 2))
+
+
+def columns_of(box: Box, label: int) -> int:
     """How many columns of time fit."""
-    return max(1, inside(box)[0] - LABEL - 1)
+    return max(1, inside(box)[0] - label - 1)
 
 
 def start_of(now: datetime, at: datetime | None, step: float, columns: int) -> datetime:
@@ -95,22 +102,24 @@ def _legend(scene: Scene) -> list[Span]:
 
 def _axis(scene: Scene, timeline: Timeline, place: int | None) -> Line:
     """The times of the edges and of the cursor."""
+    label = label_of(scene.picture.nodes)
     first = moment(timeline.start, scene.zone)
     end = timeline.start + timedelta(seconds=timeline.step * timeline.columns)
     last = moment(end, scene.zone)
     across = scene.glyphs.across
     if place is None:
         middle = across * max(0, timeline.columns - len(first) - len(last))
-        return [(left(" time", LABEL), "muted"), (first, "text"), (middle, "rule"), (last, "text")]
+        return [(left(" time", label), "muted"), (first, "text"), (middle, "rule"), (last, "text")]
     said = f" {moment(scene.view.at, scene.zone)} "
     before = max(len(first), min(place - len(said) // 2, timeline.columns - len(said) - len(last)))
-    line: Line = [(left(" time", LABEL), "muted"), (first, "text"), (across * (before - len(first)), "rule")]
+    line: Line = [(left(" time", label), "muted"), (first, "text"), (across * (before - len(first)), "rule")]
     line += [(said, "badge.past"), (across * max(0, timeline.columns - before - len(said) - len(last)), "rule")]
     return [*line, (last, "text")]
 
 
 def _epochs(scene: Scene, timeline: Timeline) -> Line:
-    line: Line = [(left(" epoch", LABEL), "muted")]
+    label = label_of(scene.picture.nodes)
+    line: Line = [(left(" epoch", label), "muted")]
     used = 0
     for number, mark in enumerate(timeline.epochs):
         if mark.column < used:
@@ -138,6 +147,7 @@ def _recorded(scene: Scene, timeline: Timeline, cells: str, role: str) -> Line:
 
 def _members(scene: Scene, timeline: Timeline) -> Line:
     """The number of members, written where it changes and drawn in between."""
+    label = label_of(scene.picture.nodes)
     values = timeline.members
     top = max((value for value in values if value is not None), default=1)
     cells = list(spark(values, timeline.columns, scene.glyphs, top))
@@ -148,19 +158,21 @@ def _members(scene: Scene, timeline: Timeline) -> Line:
             if place + len(text) <= len(cells) and all(other == value for other in values[place : place + len(text)]):
                 cells[place : place + len(text)] = text
         before = value
-    return [(left(" members", LABEL), "muted"), *_recorded(scene, timeline, "".join(cells), "good")]
+    return [(left(" members", label), "muted"), *_recorded(scene, timeline, "".join(cells), "good")]
 
 
 def _waiting(scene: Scene, timeline: Timeline) -> Line:
+    label = label_of(scene.picture.nodes)
     cells = spark(timeline.waiting, timeline.columns, scene.glyphs)
-    return [(left(" queued", LABEL), "muted"), *_recorded(scene, timeline, cells, "spark.depth")]
+    return [(left(" queued", label), "muted"), *_recorded(scene, timeline, cells, "spark.depth")]
 
 
 def _lane(scene: Scene, timeline: Timeline, number: int, place: int | None) -> Line:
+    label = label_of(scene.picture.nodes)
     lane = timeline.lanes[number]
     view = scene.view.lists[TIME]
     is_here = scene.view.focus == TIME and number == view.place
-    name = cut(lane.name, LABEL - 2, scene.glyphs.more)
+    name = cut(lane.name, label - 2, scene.glyphs.more)
     edges = {mark.column for mark in timeline.epochs if mark.column}
     spans: Line = []
     for column, code in enumerate(lane.states.ljust(timeline.columns)):
@@ -176,11 +188,11 @@ def _lane(scene: Scene, timeline: Timeline, number: int, place: int | None) -> L
             spans[-1] = (spans[-1][0] + glyph, role)
         else:
             spans.append((glyph, role))
-    label: Line = [
+    named: Line = [
         (scene.glyphs.cursor if is_here else " ", "key"),
-        (left(name, LABEL - 1), "faint" if lane.is_gone else "strong"),
+        (left(name, label - 1), "faint" if lane.is_gone else "strong"),
     ]
-    return [*(on(label, "cursor") if is_here else label), *spans]
+    return [*(on(named, "cursor") if is_here else named), *spans]
 
 
 def _said(scene: Scene, timeline: Timeline) -> list[Line]:
@@ -194,7 +206,8 @@ def _said(scene: Scene, timeline: Timeline) -> list[Line]:
     told = "; ".join(f"{one.subject} {one.text}" for one in near[-3:]) or "no change at this moment"
     back = "" if scene.now is None else f"{age((scene.now - scene.view.at).total_seconds())} ago"
     line: Line = [(" at the cursor: ", "muted"), (told.replace("→", scene.glyphs.arrow), "text")]
-    return [fit([*line, (f"   {back}, kept {oldest}", "faint")], max(length(line), timeline.columns + LABEL))]
+    width = timeline.columns + label_of(scene.picture.nodes)
+    return [fit([*line, (f"   {back}, kept {oldest}", "faint")], max(length(line), width))]
 
 
 def lane_keys(timeline: Timeline) -> list[str]:

@@ -61,10 +61,13 @@ class View:
     def list(self) -> ListView:
         return self.lists[self.focus]
 
-    def show(self, pane: str) -> None:
-        """Focus a pane; shown already, it takes the whole screen, or gives it back."""
-        if self.focus == pane and self.tab == pane:
-            self.is_maximised = not self.is_maximised
+    def show(self, pane: str, *, is_tabbed: bool) -> None:
+        """Give a pane the whole screen, or take it back. Where panes are tabs, the first time only turns to it."""
+        is_here = self.focus == self.tab == pane
+        if is_tabbed:
+            self.is_maximised = is_here and not self.is_maximised
+        else:
+            self.is_maximised = not (is_here and self.is_maximised)
         self.focus = self.tab = pane
 
     def zoom(self, *, closer: bool) -> None:

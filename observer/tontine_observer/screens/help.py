@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import BindingType
 
 from ..keys import Command, key_name
 from ..layout import CHANGES, JOBS, NODES, SHARES, TIME
@@ -40,16 +43,12 @@ BADGES = (
 class Help(Dialog[None]):
     """All of it, the pane's own part first."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [("question_mark", "leave", "close")]
+
     def __init__(self, pane: str, commands: Sequence[Command], look: Look) -> None:
         super().__init__(f"Help: {TITLES[pane]}", look, 84)
         self._pane = pane
         self._commands = commands
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    def key_question_mark(self) -> None:
-        self.dismiss(None)
 
     def body(self, width: int) -> list[Line]:
         lines: list[Line] = [[(f" {text}", "text")] for text in wrap(ABOUT[self._pane], width - 2)]

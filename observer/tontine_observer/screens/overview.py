@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
+LABEL = " filter: "
 
 
 class Overview(Screen[None]):
@@ -37,7 +38,7 @@ class Overview(Screen[None]):
     app: ObserverApp
     CSS = """
     Overview Sheet { position: absolute; }
-    Overview Entry { dock: bottom; display: none; }
+    Overview Entry { position: absolute; display: none; }
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -51,6 +52,7 @@ class Overview(Screen[None]):
         self._notice_until = 0.0
         self._placed: object = None
         for key in dict.fromkeys(key for command in stage.commands for key in command.keys):
+            self._bindings.key_to_bindings.pop(key, None)  # tab is Textual's own, too
             self._bindings.bind(key, f"press('{key}')", show=False)
 
     def compose(self) -> ComposeResult:
@@ -102,6 +104,9 @@ class Overview(Screen[None]):
             if box is not None:
                 sheet.styles.offset = (box.x, box.y)
                 sheet.styles.width, sheet.styles.height = box.width, box.height
+        entry = self.query_one("#filter", Entry)
+        entry.styles.offset = (len(LABEL), self.size.height - 1)
+        entry.styles.width = max(1, self.size.width - len(LABEL))
 
     def say(self, text: str, *, is_bad: bool = False) -> None:
         """Something to tell, in the footer, for a few seconds."""
@@ -135,10 +140,13 @@ class Overview(Screen[None]):
         entry.value = self.stage.view.list.chosen.text
         entry.display = True
         entry.focus()
+        self.say(LABEL.strip())
+        self._notice_until = float("inf")
 
     def close_filter(self) -> None:
         self.query_one("#filter", Entry).display = False
         self.set_focus(None)
+        self._notice_until = 0.0
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._filter(event.value)
@@ -161,8 +169,6 @@ class Overview(Screen[None]):
         chosen = parse(text, TABLES[pane].fields)
         if chosen != self.stage.view.lists[pane].chosen:
             self.stage.view.lists[pane].chosen = chosen
-            if chosen.problem:
-                self.say(chosen.problem, is_bad=True)
             self.stage.touch()
             self.flush()
 

@@ -25,6 +25,7 @@ class Page(Dialog[None]):
         self._body = body
         self._keys = keys
         self._act = act
+        self._said = ""
         for key, (name, _) in keys.items():
             self._bindings.bind(key, f"act('{name}')", show=False)
 
@@ -39,9 +40,15 @@ class Page(Dialog[None]):
         line: Line = [(" ", "text")]
         for key, (_name, label) in self._keys.items():
             line += [(key, "key"), (f" {label}   ", "muted")]
-        return [[("", "text")], [*line, ("esc", "key"), (" close", "muted")]]
+        return [[(f" {self._said}", "bad")], [*line, ("esc", "key"), (" close", "muted")]]
+
+    def say(self, text: str) -> None:
+        """Something to tell, above the keys."""
+        self._said = text
+        self.draw()
 
     async def action_act(self, name: str) -> None:
+        self._said = ""
         await self._act(name)
         self.draw()
 

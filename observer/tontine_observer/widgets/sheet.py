@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..look.line import Line, length
+from ..look.line import Line, as_ascii, length
 from ..look.style import Look
 
 
@@ -32,6 +32,8 @@ class Sheet(Widget):
 
     def show(self, lines: list[Line], look: Look) -> int:
         """Take new lines; how many of them had to be painted."""
+        if look.is_ascii:
+            lines = [as_ascii(line) for line in lines]
         if look is not self._look:
             self._look, self._lines, self._strips = look, [], []
         before, strips = self._lines, self._strips
