@@ -15,7 +15,7 @@ from .picture import Mode
 from .settings import Settings
 from .sources import Source
 
-SETTLED_AFTER = 2.0
+SETTLED_AFTER = 5.0
 """Seconds of life before the picture is taken: rates need a moment."""
 
 
@@ -54,4 +54,4 @@ def draw(app: ObserverApp, ending: str) -> str:
             drawn = {name: [as_ascii(line) for line in lines] for name, lines in drawn.items()}
         return export.as_text(drawn, app.stage.boxes, *app.size)
     title = f"tontine {app.stage.scene.picture.status.database}"
-    return export.self_contained(app.export_screenshot(title=title))
+    return export.self_contained(app.export_screenshot(title=title, simplify=True))

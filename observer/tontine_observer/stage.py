@@ -220,6 +220,9 @@ class Stage:
         if box is None:
             return None
         columns = timeline.columns_of(box, timeline.label_of(shown.nodes))
+        if not self.view.step:
+            known = (self.board.now() - self.board.oldest()).total_seconds()
+            self.view.step = 1.0 if known < columns else 2.0
         now = shown.at if self.view.is_frozen and self.view.at is None else self.board.now()
         return self.board.timeline(
             timeline.start_of(now, self.view.at, self.view.step, columns), self.view.step, columns

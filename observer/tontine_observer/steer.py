@@ -149,7 +149,7 @@ def go_to(stage: Stage, at: datetime | None) -> None:
 def _shift(columns: int) -> Act:
     def act(stage: Stage) -> str | None:
         here = stage.view.at or stage.scene.picture.at
-        go_to(stage, here + timedelta(seconds=columns * stage.view.step))
+        go_to(stage, here + timedelta(seconds=columns * (stage.view.step or 1.0)))
         return None
 
     return act

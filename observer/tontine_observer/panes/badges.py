@@ -8,10 +8,14 @@ from ..picture import Mode
 from .scene import Scene
 
 
-def badges(scene: Scene, *, is_short: bool = False) -> Line:
-    """From what the user chose to what the data is like; the last one says whether requests can be made."""
+def badges(scene: Scene, room: int = 2) -> Line:
+    """From what the user chose to what the data is like; the last one says whether requests can be made.
+
+    With room 2 all is said in full, with 1 only what the user chose, with 0 everything in one word.
+    """
     line: Line = []
-    for name, text in [*_chosen(scene, is_short), _link(scene, is_short)]:
+    is_short = room < 2
+    for name, text in [*_chosen(scene, room), _link(scene, is_short)]:
         line += [(f" {text} ", f"badge.{name}"), (" ", "text/bar")]
     if scene.fps < 10 and not is_short:
         line += [(f"{scene.fps:.0f} fps ", "muted/bar")]
@@ -22,16 +26,16 @@ def badges(scene: Scene, *, is_short: bool = False) -> Line:
     return line
 
 
-def _chosen(scene: Scene, is_short: bool) -> list[tuple[str, str]]:
+def _chosen(scene: Scene, room: int) -> list[tuple[str, str]]:
     """What the user did to the picture: frozen it, or gone back in time."""
-    chosen = []
+    at = moment(scene.picture.at, scene.zone)
     if scene.view.at is not None:
         back = "" if scene.now is None else f" -{age((scene.now - scene.view.at).total_seconds())}"
-        chosen.append(("past", "PAST" if is_short else f"PAST {moment(scene.picture.at, scene.zone)}{back}"))
-    elif scene.view.is_frozen:
-        behind = f", {amount(scene.behind)} behind" if scene.behind else ""
-        chosen.append(("frozen", "FROZEN" if is_short else f"FROZEN {moment(scene.picture.at, scene.zone)}{behind}"))
-    return chosen
+        return [("past", f"PAST {at}{back}" if room else "PAST")]
+    if not scene.view.is_frozen:
+        return []
+    behind = f", {amount(scene.behind)} behind" if room == 2 else f" +{amount(scene.behind)}"
+    return [("frozen", f"FROZEN {at}{behind if scene.behind else ''}" if room else "FROZEN")]
 
 
 def _link(scene: Scene, is_short: bool) -> tuple[str, str]:

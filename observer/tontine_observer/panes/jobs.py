@@ -63,7 +63,7 @@ def ran(job: JobRow, now: float) -> float | None:
     return job.ran
 
 
-def cells(job: JobRow, scene: Scene, _: dict[str, int]) -> dict[str, Span | Line]:
+def cells(job: JobRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span | Line]:
     state, role = job_state(job.state, scene.glyphs)
     is_chosen = job.seq in scene.view.marked
     seq = "raw" if job.seq is None else f"#{job.seq}"
@@ -75,17 +75,17 @@ def cells(job: JobRow, scene: Scene, _: dict[str, int]) -> dict[str, Span | Line
         "attempt": (str(job.attempt), "warn" if job.attempt > 1 else "muted"),
         "age": (age(lived(job, scene.seconds)), "muted"),
         "ran": (age(ran(job, scene.seconds)), "text" if job.state == "working" else "muted"),
-        "note": _note(job, scene),
+        "note": _note(job, scene, widths.get("note", 0)),
     }
 
 
-def _note(job: JobRow, scene: Scene) -> Span | Line:
+def _note(job: JobRow, scene: Scene, width: int) -> Span | Line:
     if job.state == "failed" or (job.error and job.is_open):
         return job.error, "bad" if job.state == "failed" else "warn"
     if job.cancel and job.state == "working":
         return "cancelling was asked for", "warn"
     if job.progress is not None and job.state == "working":
-        return meter(job.progress, job.progress_note, scene)
+        return meter(job.progress, job.progress_note, scene, max(3, min(METER, width - 6)))
     if job.state == "queued" and job.run_at is not None and job.run_at > scene.seconds:
         return f"in {age(job.run_at - scene.seconds)}", "muted"
     if job.finished_at is not None and not job.is_open:

@@ -16,9 +16,9 @@ def draw(scene: Scene, box: Box) -> list[Line]:
         return [on_bar(line, box.width) for line in _tiny(scene, box.width)][: box.height]
     # What the user did to the picture is said in full before the numbers are.
     is_now = scene.view.at is None and not scene.view.is_frozen
-    middle = ((2, True), (1, False)) if is_now else ((1, False), (2, True))
-    for size, is_short in ((4, False), (3, False), (2, False), *middle, (1, True)):
-        start, end = _facts(scene, size), badges(scene, is_short=is_short)
+    middle = ((2, 0), (1, 2)) if is_now else ((1, 2), (1, 1), (2, 0))
+    for size, room in ((4, 2), (3, 2), (2, 2), *middle, (1, 0)):
+        start, end = _facts(scene, size), badges(scene, room)
         if length(start) + length(end) + 1 <= box.width:
             break
     return [on_bar(justify(start, end, box.width, "text/bar"), box.width)]
@@ -64,7 +64,7 @@ def nodes(scene: Scene, *, has_words: bool) -> Line:
 
 def _tiny(scene: Scene, width: int) -> list[Line]:
     status = scene.picture.status
-    first = justify([(" tontine ", "brand"), (status.database, "strong")], badges(scene, is_short=True), width)
+    first = justify([(" tontine ", "brand"), (status.database, "strong")], badges(scene, 0), width)
     flow: Line = [(" queued ", "muted"), (amount(status.backlog), "strong"), (f"  {rate(status.rate)}/s", "good")]
     flow += [("  E", "muted"), (str(status.epoch), "epoch"), (" N=", "muted"), (str(status.members), "strong")]
     return [first, [(" ", "text"), *nodes(scene, has_words=False)], flow]

@@ -47,7 +47,8 @@ class View:
     is_frozen: bool = False
     at: datetime | None = None
     """The moment looked at; None is now."""
-    step: float = 2.0
+    step: float = 0.0
+    """Seconds in a column of the time pane; 0 until there is something to choose it by."""
     mark: datetime | None = None
     kinds: int = 0
     dismissed: frozenset[tuple[str, str]] = frozenset()
