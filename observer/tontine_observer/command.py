@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -118,7 +119,7 @@ def observe(
         read_only="started with --read-only" if read_only else "",
         streams=not no_streams,
         board=board,
-        recorder=Recorder(record, store.database, clean) if record else None,
+        recorder=Recorder(record, store.database, clean, partial(board.note, "observer")) if record else None,
         replay=replay,
         screen=screen,
     )

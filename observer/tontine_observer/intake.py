@@ -138,6 +138,11 @@ class Intake:
             self._touch(Pane.CHANGES, Pane.TIME)
         self._watched_from = None
 
+    def note(self, subject: str, text: str) -> None:
+        """Something that the observer itself has to say."""
+        self.log.add(self.heard_at, ChangeKind.NOTE, subject, text)
+        self._touch(Pane.CHANGES)
+
     def begin_again(self) -> None:
         """After a gap: what the next reading does not find is gone."""
         self.jobs_table.forget()

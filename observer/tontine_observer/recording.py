@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,8 +25,10 @@ _PAYLOAD = ("args", "result", "errors")
 class Recorder:
     """Writes what a board is told. A disk that is full ends the recording, not the observer."""
 
-    def __init__(self, path: Path, database: str, clean: Cleaner) -> None:
-        self.problem = ""
+    def __init__(
+        self, path: Path, database: str, clean: Cleaner, complain: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._complain = complain
         self._clean = clean
         try:
             # It holds names of tasks and hosts: for its owner only.
@@ -53,8 +55,8 @@ class Recorder:
             self._file.write(json_text(entry) + "\n")
             self._file.flush()
         except OSError as error:
-            self.problem = str(error.strerror)
             self.close()
+            self._complain(f"the recording ended: {error.strerror}")
 
     def _encoded(self, value: Any) -> Any:
         """Clean and redacted, with dates and ids marked as such."""

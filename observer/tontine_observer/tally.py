@@ -31,6 +31,7 @@ class Tally:
         self.unknown = 0
         self._clean = clean
         self._version = NEVER
+        self._noted = NEVER
         self._second = 0
 
     def correct(self, counts: Mapping[str, int], version: Version, at: float) -> None:
@@ -50,6 +51,9 @@ class Tally:
 
     def note(self, delta: Delta, step: Step | None) -> None:
         """Count one change of a job; `step` is what the window knows of it."""
+        if delta.version <= self._noted:
+            return  # a stream that went on from an earlier place repeats itself
+        self._noted = delta.version
         before, after = self._states(delta, step)
         if before == after:
             return

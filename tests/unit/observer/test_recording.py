@@ -121,3 +121,28 @@ async def test_nothing_can_be_asked_of_a_recording(tmp_path: Path) -> None:
     assert page is not None
     assert (page.row.progress, page.holder) == (0.5, "bea")
     assert await source.page(99) is None
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_observer() -> None:
+    said: list[str] = []
+    recorder = Recorder(Path("/dev/full"), "prod", Cleaner(), said.append)
+    world = busy()
+    board = Board("prod", clock=lambda: world.now)
+    board.taps.append(recorder)
+    board.load(World().snapshot())
+    board.take(world.deltas)
+    assert said == ["the recording ended: No space left on device"]
+    assert len(board.jobs().rows) == 8
+
+
+def test_a_picture_stays_as_it_was() -> None:
+    world = World()
+    board = Board("prod", clock=lambda: world.now)
+    board.load(World().snapshot())
+    world.insert_job(1, 1)
+    board.take(world.deltas)
+    picture = board.picture()
+    world.insert_job(2, 2)
+    board.take(world.deltas)
+    assert picture.flow.counts["queued"] == 1
+    assert board.picture().flow.counts["queued"] == 2
