@@ -15,7 +15,7 @@ from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, tabl
 from .panes.scene import Scene
 from .panes.table import Table
 from .panes.view import KINDS, View
-from .picture import Change, JobList, Mode, Pane, Picture, Timeline
+from .picture import Change, JobList, Link, Mode, Pane, Picture, Timeline
 from .sorting import place_of
 
 TABLES: dict[str, Table[Any]] = {
@@ -33,6 +33,8 @@ PATIENCE = 20.0
 
 class Shown(Protocol):
     """What a stage asks of a board."""
+
+    link: Link
 
     def picture(self, at: datetime | None = None) -> Picture: ...
     def jobs(self, at: datetime | None = None) -> JobList: ...
@@ -75,6 +77,9 @@ class Stage:
         self._rows: dict[str, tuple[object, float, Sequence[Any]]] = {}
         self._frozen: tuple[Picture, JobList, tuple[Change, ...], int] | None = None
         self._wanted = 0
+        self._made_of: object = None
+        self._line: Timeline | None = None
+        self._line_wish: object = None
         self._nodes: int | None = None
 
     @property
@@ -183,24 +188,41 @@ class Stage:
             return None
         if name in (STATUS, ALERT, TABS, FOOTER):
             return id(self.scene.picture)
+        if name == TIME:
+            return id(self.scene.timeline)
         return self.board.generation(Pane(name))
 
     def _generations(self) -> int:
         return sum(self.board.generation(pane) for pane in Pane)
 
     def _set(self) -> Scene:
-        """The scene of this frame."""
+        """The scene of this frame: the last one as long as nothing has changed and no second has passed."""
+        made_of = (self._wanted, self._second(), self.board.link.mode, self.board.link.read_only, self._news())
+        if self._scene is None or made_of != self._made_of:
+            self._made_of, self._scene = made_of, self._make()
+        self._scene.fps, self._scene.pending = self.fps, self.pending
+        return self._scene
+
+    def _second(self) -> tuple[int, int]:
+        """Ages are shown by the second."""
+        return int(self.board.now().timestamp()), int(self._stopwatch())
+
+    def _news(self) -> object:
+        """Grows with what changed; nothing changes in the past."""
+        return None if self.view.at is not None else self._generations()
+
+    def _make(self) -> Scene:
         behind = 0
         if self._frozen is not None and self.view.at is None:
             picture, listed, changed, since = self._frozen
             behind = self._generations() - since
-            picture = replace(picture, link=self.board.picture().link)
+            picture = replace(picture, link=self.board.link)
         else:
             at = self.view.at
             picture, listed = self.board.picture(at), self.board.jobs(at)
             changed = self.board.changes(KINDS[self.view.kinds][1], CHANGES_SHOWN, at)
         self.view.forget_gone(picture.alerts)
-        self._scene = Scene(
+        return Scene(
             picture=picture,
             jobs=listed,
             changes=changed,
@@ -213,7 +235,6 @@ class Stage:
             pending=self.pending,
             now=self.board.now(),
         )
-        return self._scene
 
     def _timeline(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)
@@ -224,9 +245,12 @@ class Stage:
             known = (self.board.now() - self.board.oldest()).total_seconds()
             self.view.step = 1.0 if known < columns else 2.0
         now = shown.at if self.view.is_frozen and self.view.at is None else self.board.now()
-        return self.board.timeline(
-            timeline.start_of(now, self.view.at, self.view.step, columns), self.view.step, columns
-        )
+        start = timeline.start_of(now, self.view.at, self.view.step, columns)
+        # Its columns are seconds wide: drawing it anew for every change of a job would be for nobody.
+        wish = (start, self.view.step, columns, self._second(), self._wanted)
+        if wish != self._line_wish or self._line is None:
+            self._line_wish, self._line = wish, self.board.timeline(start, self.view.step, columns)
+        return self._line
 
     def _draw(self, name: str, box: Box, scene: Scene) -> list[Line]:
         match name:

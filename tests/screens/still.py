@@ -224,6 +224,10 @@ class StillBoard:
     rows: tuple[JobRow, ...] = field(default_factory=lambda: tuple(job(number) for number in range(200)))
     told: tuple[Change, ...] = field(default_factory=changes)
     generations: dict[str, int] = field(default_factory=dict)
+    link: Link = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.link = self.shown.link
 
     def picture(self, at: datetime | None = None) -> Picture:
         if at is None:
@@ -285,6 +289,13 @@ class StillBoard:
 
     def now(self) -> datetime:
         return NOW
+
+    def change(self, **facts: Any) -> None:
+        """Something is different now."""
+        for name, value in facts.items():
+            setattr(self, name, value)
+        self.generations["flow"] = self.generations.get("flow", 0) + 1
+        self.link = self.shown.link
 
     def generation(self, pane: Pane) -> int:
         return self.generations.get(pane.value, 0)

@@ -72,7 +72,7 @@ async def test_the_cursor_stays_on_its_row_when_rows_move() -> None:
         row = app.stage.current(JOBS)
         assert row.seq == 4996
         top = app.stage.view.list.place - app.stage.view.list.top
-        board.rows = (*board.rows, *(job(number) for number in range(200, 260)))
+        board.change(rows=(*board.rows, *(job(number) for number in range(200, 260))))
         await press(app, pilot)
         assert app.stage.current(JOBS).seq == 4996
         assert app.stage.view.list.place - app.stage.view.list.top == top
@@ -90,7 +90,7 @@ async def test_rows_keep_their_places_for_a_moment_after_a_move() -> None:
         first = [row.id for row in app.stage.rows(NODES)]
         nodes = tuple(replace(one, done=one.done * (1 if one.id == first[0] else -1)) for one in board.shown.nodes)
         await press(app, pilot, "j")
-        board.shown = replace(board.shown, nodes=nodes)
+        board.change(shown=replace(board.shown, nodes=nodes))
         now[0] += 0.5
         await press(app, pilot)
         assert [row.id for row in app.stage.rows(NODES)] == first
@@ -328,10 +328,10 @@ async def test_an_alert_can_be_shown_and_put_aside_until_it_comes_back() -> None
         assert "share 7 stalled" not in text(app)
         assert "node-05 has run" in text(app)
         alerts = board.shown.alerts
-        board.shown = replace(board.shown, alerts=())
+        board.change(shown=replace(board.shown, alerts=()))
         await press(app, pilot, "x")
         assert "nothing needs you" in text(app)
-        board.shown = replace(board.shown, alerts=alerts)
+        board.change(shown=replace(board.shown, alerts=alerts))
         await press(app, pilot)
         assert "share 7 stalled" in text(app)
 
