@@ -9,21 +9,20 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from tontine.clock import wall_time
-from tontine.delta import Delta
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import legible
 from tontine.roster import Roster
-from tontine.store import checkup, events, look, samples, window
+from tontine.states import OPEN
+from tontine.store import checkup, events, look, window
 from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried
-from tontine.store.stream import Stream
 
-from .backfill import fill_curves, fill_lives
 from .board import Board
+from .past import BACKFILL_FOR, fill
 from .picture import Mode
 from .reading import known_tasks, read_truth, read_window, server_of, version_of
 from .snapshot import Snapshot, Window
@@ -35,9 +34,7 @@ COUNT_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 30.0
 RIGHTS_EVERY = 60.0
 COUNT_SHARE = 20
 """Counting takes at most one part in this many of the time."""
-BACKFILL_FOR, BACKFILL_EVENTS = 24 * 3600.0, 20_000
 ALL_COUNT_WITHIN = 60.0
-RECALL_FOR, RECALL_AT_MOST, RECALL_WITHIN = 600.0, 20_000, 5.0
 _PARTS = ("nodes", "cluster", "jobs")
 
 
@@ -57,6 +54,7 @@ class Looker:
         self._tasks: list[str] = []
         self._refused: dict[str, str] = {}
         self._is_filled = False
+        self._filled_until: datetime | None = None
         if read_only:
             self.show(read_only=read_only)
 
@@ -154,9 +152,7 @@ class Looker:
         self.board.load(snapshot, polled=polled)
 
     async def _after_loading(self, store: AsyncStore, hello: window.Hello, *, begin_again: bool, polled: bool) -> None:
-        if not self._is_filled:
-            await self._fill(store, hello.at)
-            self._is_filled = True
+        self._filled_until = self._filled_until or hello.at
         if polled:
             await self._check(store)
         elif begin_again:
@@ -179,6 +175,9 @@ class Looker:
             self.show(reason="" if hello.has_primary or self.board.link.reason else "election: no primary")
 
     async def _check(self, store: AsyncStore) -> None:
+        if self._filled_until is not None and not self._is_filled:
+            self._is_filled = True
+            await fill(self.board, store, self._filled_until, self._since)
         is_sampled = self.board.link.mode in (Mode.SAMPLED, Mode.POLL)
         every = COUNT_SAMPLED_EVERY if is_sampled else COUNT_EVERY
         if self._is_due("count", every):
@@ -208,13 +207,14 @@ class Looker:
         )
 
     async def _count_all(self, store: AsyncStore) -> None:
-        """Count finished jobs too, which reads them all."""
+        """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
         hello = await self._run(store, window.greet())
         try:
             counts = await store.run(hurried(look.count_states(), ALL_COUNT_WITHIN))
-        except NotPermitted:
-            return
-        self.board.tally.correct(counts, version_of(hello), hello.at.timestamp())
+        except StoreError:
+            return  # a store that is away is noticed by those who wait for less
+        ended = {state: number for state, number in counts.items() if state not in OPEN}
+        self.board.tally.correct(ended, version_of(hello), hello.at.timestamp())
 
     async def _regain(self, store: AsyncStore) -> None:
         """What could not be read may be readable again."""
@@ -225,43 +225,6 @@ class Looker:
             await self._part(store, "events", events.latest(1), [])
         if refused - set(self._refused):
             await self.look(store, await self.greet(store), begin_again=True)
-
-    async def _fill(self, store: AsyncStore, now: datetime) -> None:
-        """What was before: stored events and samples."""
-        past = await self._part(
-            store, "events", events.since(now - timedelta(seconds=self._since), BACKFILL_EVENTS), []
-        )
-        self.board.remember(past)
-        found: list[samples.Sample] = []
-        for first, last, step in ((self._since, 3600.0, 300.0), (min(3600.0, self._since), 0.0, 10.0)):
-            if first <= last:
-                continue
-            reading = samples.read(now - timedelta(seconds=first), now - timedelta(seconds=last), step)
-            found += await self._part(store, "samples", reading, [])
-        if not past and not found:
-            await self._recall(store, now)
-        timed = [(one.at.timestamp(), one) for one in found]
-        board = self.board
-        fill_curves(board.tally.curves, timed, now.timestamp(), board.tally.counts.get("queued", 0))
-        fill_lives(board.lives, timed, board.clean)
-
-    async def _recall(self, store: AsyncStore, now: datetime) -> None:
-        """Without any record of what was before, the stream may still know: as far back as the oplog reaches."""
-        began = int(now.timestamp() - min(self._since, RECALL_FOR))
-        deltas: list[Delta] = []
-        until = time.monotonic() + RECALL_WITHIN
-        try:
-            async with Stream(store, since=(began, 1)) as stream:
-                while len(deltas) < RECALL_AT_MOST and time.monotonic() < until:
-                    delta = await stream.next()
-                    if delta is None or delta.at >= now.timestamp():
-                        break
-                    deltas.append(delta)
-        except StoreUnavailable:
-            raise
-        except StoreError:
-            return  # the oplog does not reach that far, or there is none
-        self.board.recall(deltas)
 
     # How it is asked
 
