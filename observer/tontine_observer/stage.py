@@ -249,7 +249,8 @@ class Stage:
         # Its columns are seconds wide: drawing it anew for every change of a job would be for nobody.
         wish = (start, self.view.step, columns, self._second(), self._wanted)
         if wish != self._line_wish or self._line is None:
-            self._line_wish, self._line = wish, self.board.timeline(start, self.view.step, columns)
+            found = self.board.timeline(start, self.view.step, columns)
+            self._line_wish, self._line = wish, timeline.trimmed(found, {node.id for node in shown.nodes})
         return self._line
 
     def _draw(self, name: str, box: Box, scene: Scene) -> list[Line]:

@@ -85,7 +85,8 @@ def _note(job: JobRow, scene: Scene, width: int) -> Span | Line:
     if job.cancel and job.state == "working":
         return "cancelling was asked for", "warn"
     if job.progress is not None and job.state == "working":
-        return meter(job.progress, job.progress_note, scene, max(3, min(METER, width - 6)))
+        note = job.progress_note if width >= METER + 12 else ""
+        return meter(job.progress, note, scene, max(3, min(METER, width - 6)))
     if job.state == "queued" and job.run_at is not None and job.run_at > scene.seconds:
         return f"in {age(job.run_at - scene.seconds)}", "muted"
     if job.finished_at is not None and not job.is_open:

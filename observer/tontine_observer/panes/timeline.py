@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ..layout import TIME, Box
@@ -16,6 +17,8 @@ from .states import LANE_ROLES
 
 LEAST, MOST = 11, 20
 """How wide the lanes' names may be."""
+FRESH = 5.0
+"""Seconds in which what happened may still arrive."""
 LEGEND = (("w", "working"), ("-", "waiting"), ("p", "paused"), ("i", "initializing"), ("x", "dead"))
 
 
@@ -39,6 +42,15 @@ def start_of(now: datetime, at: datetime | None, step: float, columns: int) -> d
         end = at.timestamp() + columns // 2 * step
     edge = (end // step + 1) * step - columns * step
     return datetime.fromtimestamp(edge, tz=now.tzinfo)
+
+
+def trimmed(timeline: Timeline, shown: Container[str]) -> Timeline:
+    """Without the lanes of those who were dead all the time; and the last moments are not called unrecorded yet."""
+    lanes = tuple(lane for lane in timeline.lanes if lane.id in shown or lane.states.strip("x "))
+    fresh = timeline.columns - max(1, round(FRESH / timeline.step))
+    is_known = any(timeline.recorded[max(0, fresh - 1) :])
+    recorded = tuple(known or (is_known and place >= fresh) for place, known in enumerate(timeline.recorded))
+    return replace(timeline, lanes=lanes, recorded=recorded)
 
 
 def draw(scene: Scene, box: Box) -> list[Line]:
