@@ -30,7 +30,7 @@ TAKE_EVERY = 0.05
 POLL_EVERY = 2.0
 STREAM_AGAIN = 30.0
 QUEUE_KEPT = 20_000
-ENDED_WITHIN = 3.0
+ENDED_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +245,21 @@ class Feed:
 async def ended(*tasks: asyncio.Task[None]) -> None:
     """Wait for loops that were told to end; one that does not hear of it is cancelled, again and again.
 
-    Cancelling at once would leave connections open, and the driver swallows a cancellation at a bad moment.
+    Cancelling at once would leave connections open, and the driver swallows a cancellation at a bad moment. Whoever is
+    cancelled while waiting here still sees them end: what they use is closed after that.
     """
-    _, pending = await asyncio.wait(tasks, timeout=ENDED_WITHIN)
+    pending, patience = set(tasks), ENDED_WITHIN
+    cancelled: asyncio.CancelledError | None = None
     while pending:
+        try:
+            _, pending = await asyncio.wait(pending, timeout=patience)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        patience = 0.5
         for task in pending:
             task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=0.5)
     for task in tasks:
         if not task.cancelled():
             task.exception()  # heard of, or else asyncio complains
+    if cancelled is not None:
+        raise cancelled

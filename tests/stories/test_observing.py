@@ -15,11 +15,11 @@ from typing import Any
 import orjson
 import pytest
 from pymongo import MongoClient
-from tests.support.replica_set import ReplicaSet
 
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tests.support.feeding import feeding, until
+from tests.support.replica_set import ReplicaSet
 from tontine.client import Client
 from tontine.config import StoreConfig
 from tontine.store import schema
