@@ -1,10 +1,13 @@
-"""`tontine observe`: flags -> the screen, or one snapshot where there is no screen."""
+"""`tontine observe`: flags -> the screen, one snapshot, a stream of lines, or a recording."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import click
 
@@ -12,19 +15,74 @@ from tontine.cli.options import store_options
 from tontine.config import StoreConfig, seconds
 from tontine.errors import MissingExtra
 
-from .once import observe_once
+from .board import Board
+from .cleaning import Cleaner
+from .feed import Feed
+from .follow import follow
+from .live import LiveSource
+from .looker import Looker
+from .once import HEALTHY, UNREACHABLE, observe_once, show_once
+from .recording import Recorder
+from .replay import ReplaySource
+from .settings import Settings, screen_options
+from .web.options import TAB_DRIVER, WebWish, web_options
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The flags, read once."""
+
+    store: StoreConfig
+    timeout: float
+    since: float
+    read_only: str
+    streams: bool
+    board: Board
+    recorder: Recorder | None
+    replay: Path | None
+    screen: Settings
 
 
 @click.command(name="observe")
 @click.option("--once", is_flag=True, help="Write one snapshot and end; also what happens without a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="One snapshot as one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="With --once one JSON document; alone the same as --follow.")
+@click.option("--follow", "is_following", is_flag=True, help="Write every change as one line of JSON.")
+@click.option("--plain", is_flag=True, help="With --follow: plain words, for a screen reader or a log.")
 @click.option("--timeout", default="10s", show_default=True, help="How long the store may take to answer.")
 @click.option(
     "--watch", default="0s", metavar="6s", help="With --once: watch first, to see claim loops that stand still."
 )
+@click.option("--since", default="24h", show_default=True, help="How far to look back when it starts.")
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Write what is seen to a file, redacted."
+)
+@click.option(
+    "--replay", type=click.Path(path_type=Path, dir_okay=False), help="Look at a recording; needs no database."
+)
+@click.option("--redact", multiple=True, metavar="REGEX", help="Hide what matches, beside the usual secrets.")
+@click.option("--read-only", is_flag=True, help="Offer no requests, whatever the database user may do.")
+@click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
+@screen_options
+@web_options
 @store_options
-def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreConfig) -> None:
-    """Watch the nodes and the queue. It only reads, and may come and go as it likes.
+def observe(
+    once: bool,
+    as_json: bool,
+    is_following: bool,
+    plain: bool,
+    timeout: str,
+    watch: str,
+    since: str,
+    record: Path | None,
+    replay: Path | None,
+    redact: tuple[str, ...],
+    read_only: bool,
+    no_streams: bool,
+    web: WebWish | None,
+    store: StoreConfig,
+    screen: Settings,
+) -> None:
+    """Watch the nodes and the queue. It only reads, except for what you ask of it, and may come and go as it likes.
 
     \b
     Exit codes of a snapshot:
@@ -36,20 +94,92 @@ def observe(once: bool, as_json: bool, timeout: str, watch: str, store: StoreCon
 
     \b
     Examples:
-      tontine observe                  the screen (needs the extra tontine[observer])
-      tontine observe --once           a snapshot as text
-      tontine observe --once --json    the same for programs
+      tontine observe                       the screen (needs the extra tontine[observer])
+      tontine observe --once                a snapshot as text
+      tontine observe --once --json         the same for programs
+      tontine observe --follow              every change as a line of JSON
+      tontine observe --record night.jsonl  the screen, and a recording of it
+      tontine observe --replay night.jsonl  look at the recording
+      tontine observe --screenshot now.svg  one picture of the screen
+      tontine observe --web                 a page in the browser (needs the extra tontine[web])
     """
-    limit = max(0.1, seconds(timeout))
-    if once or as_json or not _has_screen():
-        raise click.exceptions.Exit(observe_once(store, as_json=as_json, timeout=limit, watch=seconds(watch)))
+    if web is not None:
+        web.serve(store)
+        return
+    if replay is not None and (record is not None or is_following):
+        raise click.UsageError("--replay is a look at what was: it goes with the screen, --once and --json")
+    if plain and not is_following:
+        raise click.UsageError("--plain goes with --follow")
+    clean = Cleaner.of(redact)
+    board = Board(store.database, clean)
+    wishes = Wishes(
+        store=store,
+        timeout=max(0.1, seconds(timeout)),
+        since=seconds(since),
+        read_only="started with --read-only" if read_only else "",
+        streams=not no_streams,
+        board=board,
+        recorder=Recorder(record, store.database, clean, partial(board.note, "observer")) if record else None,
+        replay=replay,
+        screen=screen,
+    )
+    try:
+        code = _run(wishes, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch))
+    finally:
+        if wishes.recorder is not None:
+            wishes.recorder.close()
+    raise click.exceptions.Exit(code)
+
+
+def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool, watch: float) -> int:
+    """One of the faces; its exit code."""
+    if wishes.recorder is not None:
+        wishes.board.taps.append(wishes.recorder)
+    if wishes.screen.screenshot is not None:
+        return _take_screenshot(wishes, wishes.screen.screenshot)
+    if wishes.replay is not None and (once or as_json or not has_screen()):
+        ReplaySource(wishes.replay, wishes.board)
+        return show_once(wishes.board, as_json=as_json)
+    if lines or (as_json and not once):
+        feed = Feed(wishes.store, wishes.board, streams=wishes.streams, looker=looker(wishes))
+        return follow(feed, wishes.board, plain=plain, timeout=wishes.timeout)
+    if once or not has_screen():
+        return observe_once(wishes.store, wishes.board, as_json=as_json, timeout=wishes.timeout, watch=watch)
+    return _open_screen(wishes)
+
+
+def _open_screen(wishes: Wishes) -> int:
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the observer's screen", "observer")
     from .app import ObserverApp
 
-    ObserverApp(store, limit).run()
+    app = ObserverApp(source_of(wishes), wishes.screen)
+    app.run()
+    return app.return_code or 0
 
 
-def _has_screen() -> bool:
+def _take_screenshot(wishes: Wishes, file: Path) -> int:
+    if importlib.util.find_spec("textual") is None:
+        raise MissingExtra("the observer's screen", "observer")
+    from .screenshot import take
+
+    return HEALTHY if take(source_of(wishes), wishes.screen, file, wishes.timeout) else UNREACHABLE
+
+
+def source_of(wishes: Wishes) -> LiveSource | ReplaySource:
+    """What feeds the screen."""
+    if wishes.replay is not None:
+        return ReplaySource(wishes.replay, wishes.board)
+    return LiveSource(wishes.store, wishes.board, looker=looker(wishes), streams=wishes.streams)
+
+
+def looker(wishes: Wishes) -> Looker:
+    return Looker(wishes.board, answer_within=wishes.timeout, read_only=wishes.read_only, since=wishes.since)
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal to draw on, or a tab."""
+    if os.environ.get("TEXTUAL_DRIVER") == TAB_DRIVER:
+        return True
     # All three: the screen is drawn on stderr.
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"

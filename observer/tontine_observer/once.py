@@ -17,8 +17,9 @@ from tontine.errors import ConfigError, NotPermitted, StoreError, StoreUnavailab
 from tontine.legible import count, duration
 from tontine.store.look import hurried, read_nodes
 
-from .board import Board, NodeRow, Pulse, draw
-from .feed import read_snapshot
+from .board import Board
+from .picture import NodeRow, Picture
+from .reading import read_snapshot
 
 HEALTHY, DEGRADED, UNREACHABLE, NOT_PERMITTED = 0, 1, 3, 4
 SCHEMA = 1
@@ -27,24 +28,30 @@ _COLUMNS = ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK
 _RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK")
 
 
-def observe_once(config: StoreConfig, *, as_json: bool, timeout: float, watch: float) -> int:
-    """Show one snapshot; the exit code."""
+def observe_once(config: StoreConfig, board: Board, *, as_json: bool, timeout: float, watch: float) -> int:
+    """Look once and show it; the exit code."""
     try:
-        board = _look(config, timeout, watch)
+        _look(config, board, timeout, watch)
     except (ConfigError, StoreError) as error:
-        code = _code(error)
+        code = exit_code(error)
         if code is None:
             raise
         click.echo(f"tontine: {' '.join(str(error).split())}", err=True)
         return code
+    return show_once(board, as_json=as_json)
+
+
+def show_once(board: Board, *, as_json: bool) -> int:
+    """Show what a board knows; the exit code."""
+    picture = board.picture()
     if as_json:
-        click.echo(json_text(document(board, config.database)))
+        click.echo(json_text(document(picture)))
     else:
-        write(board, config.database)
-    return HEALTHY if board.is_healthy else DEGRADED
+        write(picture)
+    return HEALTHY if picture.is_healthy else DEGRADED
 
 
-def _code(error: ConfigError | StoreError) -> int | None:
+def exit_code(error: ConfigError | StoreError) -> int | None:
     """The exit code of a store that cannot be read; None when the caller's wishes are at fault."""
     if isinstance(error, NotPermitted):
         return NOT_PERMITTED
@@ -53,53 +60,60 @@ def _code(error: ConfigError | StoreError) -> int | None:
     return None
 
 
-def _look(config: StoreConfig, timeout: float, watch: float) -> Board:
-    pulse, until = Pulse(), time.monotonic() + watch
+def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> None:
+    until = time.monotonic() + watch
     with opened(config, timeout) as store:
         while time.monotonic() < until:
-            pulse.note(store.run(hurried(read_nodes(), timeout)))
+            board.see_beats(store.run(hurried(read_nodes(), timeout)))
             time.sleep(_LOOK_EVERY)
-        snapshot = store.run(hurried(read_snapshot(), timeout))
-    return draw(snapshot, pulse.note(snapshot.nodes))
+        board.load(store.run(hurried(read_snapshot(), timeout)))
 
 
-def document(board: Board, database: str) -> dict[str, Any]:
-    """The board for programs; keys are only ever added within one schema."""
+def document(picture: Picture) -> dict[str, Any]:
+    """The picture for programs; keys are only ever added within one schema."""
+    status, flow = picture.status, picture.flow
     return {
         "schema": SCHEMA,
-        "at": board.at,
-        "database": database,
-        "healthy": board.is_healthy,
-        "epoch": board.epoch,
-        "members": board.members,
-        "seq": board.seq,
-        "counts": board.counts,
-        "backlog": board.backlog,
-        "unnumbered": board.unnumbered,
+        "at": picture.at,
+        "database": status.database,
+        "healthy": picture.is_healthy,
+        "epoch": status.epoch,
+        "members": picture.members,
+        "seq": status.seq,
+        "counts": flow.counts,
+        "backlog": status.backlog,
+        "unnumbered": flow.unnumbered,
         "nodes": [
             {"_id": node.id, **{key: value for key, value in asdict(node).items() if key != "id"}}
-            for node in board.nodes
+            for node in picture.nodes
         ],
-        "alerts": [asdict(alert) for alert in board.alerts],
+        "alerts": [asdict(alert) for alert in picture.alerts],
+        "replica_set": status.replica_set,
+        "primary": status.primary,
+        "shares": [asdict(share) for share in picture.shares],
+        "flow": {
+            name: getattr(flow, name)
+            for name in ("started", "later", "wait_p50", "wait_p95", "run_p50", "run_p95", "oldest", "oldest_age")
+        },
     }
 
 
-def write(board: Board, database: str) -> None:
-    """The board as text."""
-    out = console()
-    states = ", ".join(f"{number} {state}" for state, number in board.states().items() if number) or "no node"
-    out.print(f"{database}  epoch {board.epoch}, {count(len(board.members), 'member')}: {states}")
-    out.print("jobs  " + ", ".join(f"{number:,} {state}" for state, number in board.counts.items()))
-    if board.nodes:
+def write(picture: Picture) -> None:
+    """The picture as text."""
+    out, status = console(), picture.status
+    states = ", ".join(f"{number} {state}" for state, number in status.states.items() if number) or "no node"
+    out.print(f"{status.database}  epoch {status.epoch}, {count(status.members, 'member')}: {states}")
+    out.print("jobs  " + ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items()))
+    if picture.nodes:
         out.print()
         sys.stdout.flush()
-        write_table(_COLUMNS, [row(node) for node in board.nodes], right=_RIGHT, cut=("NOTE", "NODE"))
-    for alert in board.alerts:
+        write_table(_COLUMNS, [row(node) for node in picture.nodes], right=_RIGHT, cut=("NOTE", "NODE"))
+    for alert in picture.alerts:
         out.print(Text(f"! {alert.text}", style="bold yellow"))
 
 
 def row(node: NodeRow) -> tuple[Any, ...]:
-    """One node's cells, for the text and the screen alike."""
+    """One node's cells."""
     beat = "-" if node.beat_age is None else duration(node.beat_age)
     load = f"{node.running}/{node.slots}"
     share = f"{node.share.rank}/{node.share.size} e{node.share.epoch}" if node.share else "-"

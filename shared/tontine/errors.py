@@ -36,6 +36,14 @@ class NotPermitted(StoreError):
     """The database user lacks a right that the call needs."""
 
 
+class StreamLost(StoreError):
+    """A change stream cannot go on from where it was: what happened in between is not known."""
+
+
+class NoStreams(StoreError):
+    """The server has no change streams."""
+
+
 class DuplicateKey(StoreError):
     """A unique index refused a document; `key` is the index's key pattern."""
 

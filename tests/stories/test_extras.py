@@ -21,7 +21,7 @@ find = PathFinder.find_spec
 
 
 def find_spec(name, path=None, target=None):
-    return None if name.partition(".")[0] in ("textual", "fiftyone", "motor") else find(name, path, target)
+    return None if name.partition(".")[0] in ("textual", "aiohttp", "fiftyone", "motor") else find(name, path, target)
 
 
 PathFinder.find_spec = find_spec
@@ -58,6 +58,12 @@ def test_the_screen_of_the_observer_names_its_extra(plain: dict[str, str], mongo
         said = os.read(ours, 10_000).decode()
         os.close(ours)
     assert "tontine[observer]" in said
+
+
+def test_the_page_of_the_observer_names_its_extra(plain: dict[str, str]) -> None:
+    ended = run(plain, "observe", "--web")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "tontine[web]" in ended.stderr
 
 
 def test_looking_once_and_submitting_need_no_extra(plain: dict[str, str], mongo_uri: str, database: str) -> None:

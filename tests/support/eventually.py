@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,3 +20,15 @@ def eventually(check: Callable[[], T | None], within: float = 30.0, what: str = 
         if time.monotonic() > until:
             raise AssertionError(f"not within {within:g} s: {what or check}; last answer: {answer!r}")
         time.sleep(0.02)
+
+
+async def eventually_async(check: Callable[[], Awaitable[T | None]], within: float = 30.0, what: str = "") -> T:
+    """The same for an event loop, which must go on while we wait."""
+    until = time.monotonic() + within
+    while True:
+        answer = await check()
+        if answer:
+            return answer
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within:g} s: {what or check}; last answer: {answer!r}")
+        await asyncio.sleep(0.02)

@@ -26,11 +26,18 @@ def free_port() -> int:
 def mongod(directory: Path, *options: str) -> Iterator[int]:
     """A mongod of our own on a free port; gone at the end."""
     port = free_port()
+    (directory / f"mongod-{port}").mkdir(parents=True)
+    with restarted(directory, port, *options):
+        yield port
+
+
+@contextmanager
+def restarted(directory: Path, port: int, *options: str) -> Iterator[int]:
+    """A mongod on the data that one on that port has left."""
     data = directory / f"mongod-{port}"
-    data.mkdir(parents=True)
     command = [str(find_mongod()), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1"]
     command += ["--nounixsocket", "--wiredTigerCacheSizeGB", "0.25", *options]
-    with (directory / f"mongod-{port}.log").open("wb") as log:
+    with (directory / f"mongod-{port}.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         eventually(lambda: answers(port), 60, "mongod answers")

@@ -59,6 +59,19 @@ def rights(database: str) -> Steps[frozenset[str] | None]:
     )
 
 
+def may_change(database: str, collection: str) -> Steps[bool]:
+    """Whether this user may update a collection; True without access control."""
+    answer = yield command(SON([("connectionStatus", 1), ("showPrivileges", True)]))
+    info = answer["authInfo"]
+    if not info["authenticatedUsers"]:
+        return (yield from _rights_of_nobody()) is None
+    return any(
+        "update" in privilege["actions"]
+        for privilege in info.get("authenticatedUserPrivileges", ())
+        if _covers(privilege["resource"], database, collection)
+    )
+
+
 def _rights_of_nobody() -> Steps[frozenset[str] | None]:
     try:
         yield find_one(CLUSTER, {}, projection={"_id": 1})
@@ -67,10 +80,10 @@ def _rights_of_nobody() -> Steps[frozenset[str] | None]:
     return None
 
 
-def _covers(resource: Mapping[str, Any], database: str) -> bool:
+def _covers(resource: Mapping[str, Any], database: str, collection: str = "") -> bool:
     if resource.get("anyResource"):
         return True
-    return resource.get("db") in ("", database) and resource.get("collection") == ""
+    return resource.get("db") in ("", database) and resource.get("collection") in ("", collection)
 
 
 def open_stream() -> Steps[bool]:

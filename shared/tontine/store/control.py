@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
@@ -30,6 +31,13 @@ def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
     return sorted(str(one.get("name", one["_id"])) for one in found)
 
 
+def ask_seen(node: str, desired: Desired, seen: Sequence[str]) -> Steps[bool]:
+    """Ask a node, by id, that is still in one of the states in which the operator saw it; False when it is not."""
+    asked = {"_id": node, "state": {"$in": list(seen)}, "desired": {"$ne": Desired.STOPPED.value}}
+    answer = yield Call(NODES, "update_one", (asked, {"$set": {"desired": desired.value}}), repeats=True)
+    return bool(answer.matched_count)
+
+
 def read_job(seq: int) -> Steps[Job]:
     """One job by its seq."""
     document = yield find_one(JOBS, {"seq": seq}, hint="seq")
@@ -38,8 +46,8 @@ def read_job(seq: int) -> Steps[Job]:
     return Job.from_document(document)
 
 
-def cancel(seq: int) -> Steps[Job]:
-    """Cancel a queued job at once, or ask the holder of a running one to end it (J8)."""
+def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
+    """Cancel a queued job at once, or ask the holder of a running one to end it (J8); only one that is `seen`."""
     asked = {"$eq": ["$state", JobState.QUEUED.value]}
     retention = yield from read_retention()
     update = {
@@ -48,18 +56,23 @@ def cancel(seq: int) -> Steps[Job]:
         "expire_at": {"$cond": [asked, retention.expiry(done=False), "$$REMOVE"]},
         "cancel": True,
     }
-    open_states = [JobState.QUEUED.value, JobState.WORKING.value]
+    open_states = [JobState.QUEUED.value, JobState.WORKING.value] if seen is None else [seen]
+    if seen is not None and seen not in (JobState.QUEUED, JobState.WORKING):
+        return (yield from read_job(seq))
     yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True)
     return (yield from read_job(seq))
 
 
-def retry(seq: int) -> Steps[tuple[Job, bool]]:
-    """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt is never reset."""
+def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
+    """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt is never reset.
+
+    With `seen` only if it is still in that state.
+    """
     document = yield find_one(JOBS, {"seq": seq}, hint="seq")
     if document is None:
         raise UnknownJob(f"there is no job {seq}")
     job = Job.from_document(document)
-    if job.state not in FINAL:
+    if job.state not in FINAL or (seen is not None and job.state != seen):
         return job, False
     if reason := problem({**document, "state": None}):
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
@@ -76,9 +89,9 @@ def retry(seq: int) -> Steps[tuple[Job, bool]]:
         },
         {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
     ]
-    seen = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
+    matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:
-        yield Call(JOBS, "update_one", (seen, update))
+        yield Call(JOBS, "update_one", (matching, update))
     except DuplicateKey:
         raise ConfigError(f"job {seq} cannot go back: an unfinished job has its key {job.key!r}") from None
     except StoreUnavailable:

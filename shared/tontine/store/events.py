@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
 
+from ..states import NodeState
 from .call import Call, Steps, find
 from .schema import EVENTS
 
@@ -20,4 +22,14 @@ def record(kind: str, **facts: Any) -> Steps[None]:
 def latest(limit: int) -> Steps[list[dict[str, Any]]]:
     """The newest events, oldest first."""
     found: list[dict[str, Any]] = yield find(EVENTS, {}, sort=[("at", -1)], limit=limit)
+    return found[::-1]
+
+
+_ROUTINE = {"$in": [NodeState.WAITING.value, NodeState.WORKING.value]}
+
+
+def since(first: datetime, limit: int) -> Steps[list[dict[str, Any]]]:
+    """The newest events from `first` on, oldest first, without nodes that only found work or ran out of it."""
+    where = {"at": {"$gte": first}, "$nor": [{"kind": "node", "from": _ROUTINE, "to": _ROUTINE}]}
+    found: list[dict[str, Any]] = yield find(EVENTS, where, sort=[("at", -1)], limit=limit, max_time_ms=5000)
     return found[::-1]

@@ -10,8 +10,13 @@ from bson import ObjectId
 
 from tontine.cli.output import json_text
 from tontine.roster import Roster
-from tontine_observer.board import Pulse, Snapshot, draw
+from tontine_observer.board import Board
+from tontine_observer.cleaning import Cleaner
+from tontine_observer.facts import NodeFact
 from tontine_observer.once import document
+from tontine_observer.picture import Picture
+from tontine_observer.pulse import Pulse
+from tontine_observer.snapshot import Snapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -44,8 +49,22 @@ def snapshot(*nodes: dict[str, Any], members: tuple[str, ...] | None = None, **m
     return Snapshot(at=NOW, nodes=nodes, roster=Roster(3, ids), **(facts | more))
 
 
-def kinds(taken: Snapshot, still: set[str] | None = None) -> list[str]:
-    return [alert.kind for alert in draw(taken, still or set()).alerts]
+def loaded(taken: Snapshot) -> Board:
+    board = Board("prod", clock=NOW.timestamp)
+    board.load(taken)
+    return board
+
+
+def draw(taken: Snapshot) -> Picture:
+    return loaded(taken).picture()
+
+
+def kinds(taken: Snapshot) -> list[str]:
+    return [alert.kind for alert in draw(taken).alerts]
+
+
+def fact(name: str, state: str = "working", **more: Any) -> NodeFact:
+    return NodeFact.from_document(node(name, state, **more), Cleaner())
 
 
 def test_a_working_node_is_shown_and_raises_no_alert() -> None:
@@ -68,17 +87,20 @@ def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None
 
 def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
     pulse = Pulse()
-    assert pulse.note([node("ada", beat=10)]) == set()
-    assert pulse.note([node("ada", beat=11)]) == set()
-    assert pulse.note([node("ada", beat=13)]) == {"ada-1"}
-    assert pulse.note([node("ada", beat=14, tick=101)]) == set()
-    assert kinds(snapshot(node("ada")), {"ada-1"}) == ["standing-still"]
+    for beat, tick, still in ((10, 100, False), (11, 100, False), (13, 100, True), (14, 101, False)):
+        pulse.note(fact("ada", beat=beat, tick=tick))
+        assert ("ada-1" in pulse.still) == still
+    board = Board("prod", clock=NOW.timestamp)
+    for beat in (1, 9):
+        board.load(snapshot(node("ada", beat=beat)))
+    assert [alert.kind for alert in board.picture().alerts] == ["standing-still"]
 
 
 def test_a_node_that_does_not_beat_is_not_said_to_stand_still() -> None:
     pulse = Pulse()
-    pulse.note([node("ada")])
-    assert pulse.note([node("ada")]) == set()
+    pulse.note(fact("ada"))
+    pulse.note(fact("ada"))
+    assert pulse.still == set()
 
 
 def test_queued_jobs_that_nobody_can_run_raise_an_alert() -> None:
@@ -95,14 +117,16 @@ def test_unnumbered_jobs_raise_an_alert_when_they_are_old_or_nobody_is_there() -
 
 def test_text_from_the_store_is_cleaned_on_its_way_in() -> None:
     evil = "\x1b[31mred\u202e\n[bold]"
-    board = draw(
+    whole = loaded(
         snapshot(
             node(evil, evil, host=evil),
             unknown={evil: 1},
             events=[{"kind": "demo", "text": evil, "at": NOW}, {"kind": evil, "at": "never"}],
         )
     )
-    shown = repr(board)
+    board, changes = whole.picture(), whole.changes()
+    assert len(changes) == 1
+    shown = repr(board) + repr(changes)
     assert all(character not in shown for character in "\x1b\u202e\n")
     assert board.nodes[0].name == "\\e[31mred\\u202e\\n[bold]"
 
@@ -125,17 +149,17 @@ def test_events_are_told_and_the_daily_ones_left_out() -> None:
         {"kind": "node", "node": "ada-1", "to": "dead", "why": "lease expired", "at": NOW},
         {"kind": "roster", "epoch": 4, "members": ["bea-1"], "why": "bea joined", "at": NOW},
     ]
-    told = [text for _, text in draw(snapshot(node("ada"), events=events)).events]
-    assert told == ["ada  dead  (lease expired)", "epoch 4, 1 member  bea joined"]
+    told = [(change.subject, change.text) for change in loaded(snapshot(node("ada"), events=events)).changes()]
+    assert told == [("ada", "dead  (lease expired)"), ("E4", "1 member  (bea joined)")]
 
 
 def test_the_document_for_programs_has_a_schema_and_stable_keys() -> None:
-    written = orjson.loads(json_text(document(draw(snapshot(node("ada"))), "prod")))
+    written = orjson.loads(json_text(document(draw(snapshot(node("ada"))))))
     assert written["schema"] == 1
     assert written["healthy"] is True
     assert written["nodes"][0]["_id"] == "ada-1"
     assert written["nodes"][0]["share"] == {"epoch": 3, "rank": 0, "size": 1}
-    assert list(written) == [
+    assert list(written)[:12] == [
         *("schema", "at", "database", "healthy", "epoch", "members", "seq", "counts", "backlog"),
         *("unnumbered", "nodes", "alerts"),
     ]

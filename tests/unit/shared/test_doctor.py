@@ -127,3 +127,8 @@ def test_paused_crashed_and_differing_nodes_are_warnings() -> None:
     assert nodes.judge_agreement([look(a, seen("b", version="1", lease=3.0))]).verdict is WARN
     paused = replace(a, desired=Desired.PAUSED)
     assert nodes.judge_membership([look(paused, members=())]).verdict is OK
+
+
+def test_missing_samples_are_a_warning_and_no_more() -> None:
+    assert backlog.judge_samples(True).verdict is Verdict.OK
+    assert backlog.judge_samples(False).verdict is Verdict.WARN

@@ -1,0 +1,1 @@
+"""What fills the terminal: the overview, and what opens over it."""

@@ -1,0 +1,1 @@
+"""`tontine observe --web`: the observer in a browser's tabs, each a process of its own."""

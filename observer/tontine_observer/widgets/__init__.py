@@ -1,0 +1,1 @@
+"""The parts of the screen. They show lines that `panes` drew and know nothing of jobs."""

@@ -1,0 +1,44 @@
+"""One change of one document, as a change stream tells it. Pure: who applies it needs no MongoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Version = tuple[int, int, int]
+"""The server's operation time (seconds, counter) and a place among changes of one time: what is newer is greater."""
+
+NEVER: Version = (0, 0, 0)
+LAST = 2**31
+"""The place after every change of its time."""
+
+
+class DeltaKind(StrEnum):
+    """What happened to the document."""
+
+    INSERTED = "inserted"  # `fields` is all of it
+    REPLACED = "replaced"  # `fields` is all of it
+    CHANGED = "changed"  # `fields` were set, `removed` were removed; paths are dotted
+    GONE = "gone"
+    DROPPED = "dropped"  # the whole collection, or its database
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What changed, when and in which order."""
+
+    collection: str
+    kind: DeltaKind
+    id: Any
+    at: float
+    """The server's clock, in seconds since 1970: for people."""
+    version: Version
+    """For putting changes in order."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return self.kind is DeltaKind.INSERTED or self.kind is DeltaKind.REPLACED

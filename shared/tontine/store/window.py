@@ -1,0 +1,171 @@
+"""Reads for the observer: the unfinished jobs and the newest, and how many there are. All bounded, on indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bson import Timestamp
+
+from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..states import JobState
+from .call import Call, Steps, command, find
+from .schema import JOBS
+
+NEWEST = 5_000
+OPEN_AT_MOST = 5_000
+COUNTED_AT_MOST = 1_000_000
+SPREAD_AT_MOST = 100_000
+_TASKS_AT_ONCE = 100
+
+QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
+
+# Every unfinished job is in one of these indexes.
+_OPEN: dict[str, dict[str, Any]] = {
+    "fresh": {"state": QUEUED, "run_at": None, "priority": None, "seq": {"$gte": 0}},
+    "ranked": {"state": QUEUED, "run_at": None, "priority": {"$exists": True}, "seq": {"$gte": 0}},
+    "due": {"state": QUEUED, "run_at": {"$exists": True, "$ne": None}, "seq": {"$gte": 0}},
+    "held": {"state": WORKING},
+    "raw": {"seq": None},
+}
+_SORTED = {"fresh": None, "ranked": [("priority", -1), ("seq", 1)], "due": [("run_at", 1)], "held": None, "raw": None}
+SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a server says of itself."""
+
+    at: datetime
+    replica_set: str
+    primary: str
+    has_primary: bool
+    time: tuple[int, int]
+    """The newest operation time that a majority has; (0, 0) without a replica set."""
+
+
+def greet() -> Steps[Hello]:
+    """Who answers, and when by its own clock."""
+    answer = yield command({"hello": 1})
+    local: datetime = answer["localTime"]
+    written = (answer.get("lastWrite") or {}).get("majorityOpTime") or {}
+    stamp = written.get("ts") if isinstance(written, Mapping) else None
+    return Hello(
+        local if local.tzinfo else local.replace(tzinfo=UTC),
+        str(answer.get("setName") or ""),
+        str(answer.get("primary") or answer.get("me") or ""),
+        bool(answer.get("isWritablePrimary", answer.get("ismaster"))),
+        (stamp.time, stamp.inc) if isinstance(stamp, Timestamp) else (0, 0),
+    )
+
+
+def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[list[dict[str, Any]], bool, int]]:
+    """Jobs without payload and result: their documents, whether all unfinished ones are among them, and the lowest
+    number from which on all jobs are."""
+    newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=NEWEST, projection=SLIM)
+    known_from = int(newest[-1]["seq"]) if len(newest) == NEWEST else 0
+    found = {_key(one): one for one in reversed(newest)}
+    complete = True
+    for index, where in _OPEN.items():
+        some = yield from _open(index, where, tasks, limit)
+        complete = complete and len(some) < limit
+        # What was read later is newer.
+        found |= {_key(one): one for one in some}
+    return list(found.values()), complete, known_from
+
+
+def _open(index: str, where: Mapping[str, Any], tasks: Sequence[str], limit: int) -> Steps[list[dict[str, Any]]]:
+    options: dict[str, Any] = {"limit": limit, "projection": SLIM}
+    if order := _SORTED[index]:
+        options["sort"] = order
+    found: list[dict[str, Any]] = yield from _hinted(where, index, options)
+    if index == "fresh" and len(found) >= limit and tasks:
+        # The oldest of every task that a node has: a long queue of one task must not hide the others.
+        known = {"task": {"$in": list(tasks)[:_TASKS_AT_ONCE]}}
+        found += yield from _hinted({**where, **known}, index, {**options, "sort": [("seq", 1)]})
+    return found
+
+
+def _hinted(where: Mapping[str, Any], index: str, options: Mapping[str, Any]) -> Steps[list[dict[str, Any]]]:
+    """A read that uses an index; without that index it is made all the same."""
+    found: list[dict[str, Any]]
+    try:
+        found = yield find(JOBS, where, hint=index, **options)
+    except (NotPermitted, StoreUnavailable):
+        raise
+    except StoreError:
+        found = yield find(JOBS, where, **options)
+    return found
+
+
+def _key(document: Mapping[str, Any]) -> str:
+    return repr(document["_id"])
+
+
+def count_open() -> Steps[dict[str, int]]:
+    """How many jobs are queued and working, counted on the indexes: cheap, however many have ended."""
+    counts = {QUEUED: 0, WORKING: 0}
+    for index, where in _OPEN.items():
+        state = WORKING if index == "held" else QUEUED
+        counts[state] += yield from _count(where, index)
+    return counts
+
+
+def _count(where: Mapping[str, Any], index: str) -> Steps[int]:
+    options = {"limit": COUNTED_AT_MOST}
+    try:
+        return int((yield Call(JOBS, "count_documents", (where,), {**options, "hint": index}, repeats=True)))
+    except (NotPermitted, StoreUnavailable):
+        raise
+    except StoreError:
+        return int((yield Call(JOBS, "count_documents", (where,), options, repeats=True)))
+
+
+def spread(size: int) -> Steps[tuple[dict[int, tuple[int, datetime | None]], bool]]:
+    """Fresh queued jobs by share of a roster of that size, each with the time of its oldest; False when there are more
+    than were counted."""
+    pipeline: list[dict[str, Any]] = [
+        {"$match": _OPEN["fresh"]},
+        {"$limit": SPREAD_AT_MOST},
+        {
+            "$group": {
+                "_id": {"$mod": ["$seq", size]},
+                "count": {"$sum": 1},
+                "oldest": {"$min": {"$ifNull": ["$run_at", "$created_at"]}},
+            }
+        },
+    ]
+    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": {}})
+    groups = answer["cursor"]["firstBatch"]
+    found = {
+        int(one["_id"]): (int(one["count"]), _aware(one["oldest"]))
+        for one in groups
+        if isinstance(one["_id"], int | float)
+    }
+    return found, sum(number for number, _ in found.values()) < SPREAD_AT_MOST
+
+
+def _aware(value: Any) -> datetime | None:
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def search(where: Mapping[str, Any], newest: int, depth: int, limit: int) -> Steps[list[dict[str, Any]]]:
+    """Jobs that meet a condition among the `depth` newest numbers, newest first; bounded, however rare they are."""
+    asked = dict(where)
+    asked["seq"] = {"$gte": max(0, newest - depth), **dict(asked.get("seq", {}))}
+    found: list[dict[str, Any]] = yield find(
+        JOBS, asked, sort=[("seq", -1)], limit=limit, projection=SLIM, max_time_ms=5000
+    )
+    return found
+
+
+def states_of(seqs: Iterable[int]) -> Steps[dict[int, tuple[str, int]]]:
+    """The state and attempt of jobs, by seq."""
+    found = yield find(
+        JOBS, {"seq": {"$in": list(seqs)}}, projection={"_id": 0, "seq": 1, "state": 1, "attempt": 1}, hint="seq"
+    )
+    return {int(one["seq"]): (str(one.get("state")), int(one.get("attempt") or 0)) for one in found}

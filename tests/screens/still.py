@@ -1,0 +1,350 @@
+"""A board that stands still: fixed pictures at a fixed moment, for screens that must look the same every time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tontine.share import Share
+from tontine_observer.filters import Filter
+from tontine_observer.picture import (
+    Alert,
+    Attempt,
+    Change,
+    ChangeKind,
+    EpochMark,
+    Flow,
+    JobList,
+    JobPage,
+    JobRow,
+    Lane,
+    Link,
+    Mode,
+    ModuleRow,
+    NodeRow,
+    Pane,
+    Picture,
+    Series,
+    ShareRow,
+    Status,
+    Target,
+    Timeline,
+    Weight,
+    node_counts,
+)
+from tontine_observer.requests import Phase, Progress, Wish
+
+NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
+STATES = ("working", "waiting", "working", "paused", "working", "working", "working", "dead", "waiting", "working")
+HOSTILE = "\\e[31mred [bold]x[/bold] \\u202egnp.exe 日本語 é"
+"""As the board's cleaning leaves it: escapes are visible, markup and wide characters stay."""
+
+
+def node(number: int, state: str = "", size: int = 12, name: str = "") -> NodeRow:
+    state = state or STATES[number % len(STATES)]
+    is_dead, is_member = state == "dead", state not in ("paused", "initializing")
+    wave = tuple(round(3 + 3 * math.sin((step + number) / 3), 2) for step in range(30))
+    return NodeRow(
+        id=f"node-{number:02}-1",
+        name=name or f"node-{number:02}",
+        state=state,
+        share=Share(14, number, size) if is_member else None,
+        running=4 if state == "working" else 0,
+        slots=4,
+        done=451 - number * 7,
+        failed=number % 3,
+        beat_age=None if is_dead else 0.1 + number % 9 / 10,
+        tick=1000 + number,
+        host=f"web-{number % 4 + 1}",
+        pid=4000 + number,
+        version="1.4",
+        note="",
+        desired="paused" if state == "paused" else "running",
+        rank=number if is_member else None,
+        job=4848 + number if state == "working" else 4795 if is_dead else None,
+        job_for=31.0 if number == 5 else 1.2 if state == "working" else None,
+        is_job_doubtful=is_dead,
+        held=6,
+        rate=wave,
+        cpu=0.4,
+        memory=80 * 2**20,
+        lease=20.0,
+        skew=0.01,
+        since=NOW - timedelta(seconds=90),
+        started_at=NOW - timedelta(hours=5),
+        died_at=NOW - timedelta(seconds=42) if is_dead else None,
+        death="lease expired" if is_dead else "",
+        modules=(ModuleRow("shop", "1.2.0", ("shop.resize", "shop.mail")),),
+    )
+
+
+def share(owner: NodeRow, number: int, size: int = 12) -> ShareRow:
+    is_dead = owner.state == "dead"
+    return ShareRow(
+        rank=number,
+        size=size,
+        owner=owner.id,
+        name=owner.name,
+        state=owner.state,
+        oldest_age=42.0 if is_dead else 0.8,
+        oldest=4807,
+        waiting=19 if is_dead else 3,
+        first=4800 + number,
+        cells="dd?qqqqqqqqqqqqqqqqqqq" if is_dead else "ddddrqcqlh"[: 8 + number % 3],
+        note="owner dead" if is_dead else "#4893 claimed by node-02" if number == 9 else "",
+        is_stalled=is_dead,
+    )
+
+
+def job(number: int) -> JobRow:
+    state = ("done", "working", "queued", "failed", "cancelled", "done", "queued")[number % 7]
+    began = NOW.timestamp() - 120 + number % 60
+    is_open = state in ("queued", "working")
+    return JobRow(
+        id=f"65a{number:021}",
+        seq=4800 + number,
+        task=("shop.resize", "shop.mail", "shop.report")[number % 3],
+        state=state,
+        node="" if state == "queued" else f"node-{number % 10:02}-1",
+        attempt=0 if state == "queued" else 1 + number % 3,
+        created_at=began,
+        started_at=None if state == "queued" else began + 1,
+        finished_at=None if is_open else began + 3.2,
+        progress=0.4 if state == "working" else None,
+        progress_note="page 4 of 10" if state == "working" else "",
+        error="TimeoutError: upstream did not answer in 30 s" if state == "failed" else "",
+    )
+
+
+def series(height: float) -> Series:
+    values = tuple(None if step < 20 else round(height * (1 + math.sin(step / 9)), 2) for step in range(120))
+    return Series(NOW - timedelta(minutes=10), 5.0, values)
+
+
+def flow() -> Flow:
+    return Flow(
+        counts={"queued": 1072, "working": 48, "done": 81204, "failed": 12, "cancelled": 3},
+        started=8,
+        later=20,
+        in_rate=350,
+        out_rate=312,
+        done_rate=311,
+        failed_rate=1,
+        retried_rate=0.5,
+        wait_p50=2.1,
+        wait_p95=9.8,
+        run_p50=0.8,
+        run_p95=3.9,
+        oldest=4807,
+        oldest_age=42.0,
+        oldest_rank=7,
+        incoming=series(175),
+        outgoing=series(150),
+        depth=series(500),
+    )
+
+
+def changes() -> tuple[Change, ...]:
+    told = (
+        (420, ChangeKind.NOTE, "demo", "started node ivy (pid 4711) in its place"),
+        (103, ChangeKind.NODE, "node-03", 'working → paused  by ops: "deploy"'),
+        (90, ChangeKind.ERROR, "#4889", "shop.resize failed: TimeoutError: upstream did not answer"),
+        (84, ChangeKind.NODE, "node-07", "working → dead  (lease expired)"),
+        (60, ChangeKind.REQUEST, "node-03", "ops asked it to pause"),
+        (42, ChangeKind.EPOCH, "E14", "N 13 → 12  node-12 left"),
+    )
+    return tuple(
+        Change(NOW - timedelta(seconds=ago), kind, who, what, Target(Pane.NODES, f"{who}-1"))
+        for ago, kind, who, what in told
+    )
+
+
+def picture(count: int = 12, **more: Any) -> Picture:
+    nodes = tuple(node(number, size=count) for number in range(count))
+    alerts = (
+        Alert(
+            "stalled-share",
+            "7",
+            "share 7 stalled 42 s: owner node-07 is dead, 19 jobs wait",
+            Weight.BAD,
+            Target(Pane.SHARES, "7"),
+        ),
+        Alert("silent", "node-05", "node-05 has run #4853 for 31 s", Weight.WARNING, Target(Pane.NODES, "node-05-1")),
+    )
+    facts: dict[str, Any] = {
+        "at": NOW,
+        "is_past": False,
+        "status": Status(
+            database="prod",
+            replica_set="rs0",
+            primary="db-2",
+            epoch=14,
+            since=NOW - timedelta(seconds=42),
+            members=count,
+            states=node_counts([one.state for one in nodes]),
+            backlog=1072,
+            rate=312.0,
+            seq=5167,
+        ),
+        "link": Link(Mode.LIVE, lag=0.11),
+        "alerts": alerts,
+        "nodes": nodes,
+        "shares": tuple(share(one, number, count) for number, one in enumerate(nodes)),
+        "flow": flow(),
+        "members": tuple(one.id for one in nodes if one.rank is not None),
+    }
+    return Picture(**(facts | more))
+
+
+def empty() -> Picture:
+    return picture(
+        0,
+        status=Status("prod", states=node_counts([])),
+        alerts=(),
+        flow=Flow(counts={"queued": 0, "working": 0, "done": 0, "failed": 0, "cancelled": 0}),
+    )
+
+
+def hostile() -> Picture:
+    base = picture(3)
+    nodes = tuple(replace(one, name=HOSTILE, host=HOSTILE, note=HOSTILE) for one in base.nodes)
+    shares = tuple(replace(one, name=HOSTILE, note=HOSTILE) for one in base.shares)
+    alerts = (Alert("odd", HOSTILE, HOSTILE, Weight.BAD),)
+    return replace(base, nodes=nodes, shares=shares, alerts=alerts, status=replace(base.status, database=HOSTILE[:40]))
+
+
+@dataclass(slots=True)
+class StillBoard:
+    """The part of a board that the screen uses, with answers fixed beforehand."""
+
+    shown: Picture = field(default_factory=picture)
+    rows: tuple[JobRow, ...] = field(default_factory=lambda: tuple(job(number) for number in range(200)))
+    told: tuple[Change, ...] = field(default_factory=changes)
+    generations: dict[str, int] = field(default_factory=dict)
+    link: Link = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.link = self.shown.link
+
+    def picture(self, at: datetime | None = None) -> Picture:
+        if at is None:
+            return self.shown
+        nodes = tuple(replace(one, state="working", died_at=None, beat_age=0.5) for one in self.shown.nodes)
+        states = node_counts([one.state for one in nodes])
+        status = replace(self.shown.status, epoch=13, states=states)
+        return replace(self.shown, at=at, is_past=True, nodes=nodes, status=status, alerts=())
+
+    def jobs(self, at: datetime | None = None) -> JobList:
+        return JobList(self.rows, 81_204)
+
+    def changes(self, kinds: Any = None, limit: int = 500, until: datetime | None = None) -> tuple[Change, ...]:
+        chosen = [one for one in self.told if kinds is None or one.kind in kinds]
+        return tuple(one for one in chosen if until is None or one.at <= until)[-limit:]
+
+    def timeline(self, start: datetime, step: float, columns: int) -> Timeline:
+        """Epochs 12, 13, 14 at 133, 100 and 42 s ago; recorded from 180 s ago on; node-07 dies 84 s ago."""
+        ago = [(NOW - start).total_seconds() - column * step for column in range(columns)]
+        begun = ((12, 180.0, 12), (13, 130.0, 13), (14, 42.0, 12))
+        marks = []
+        for epoch, since, members in begun:
+            column = math.ceil((NOW - timedelta(seconds=since) - start).total_seconds() / step)
+            if column < columns and (column >= 0 or epoch == 14):
+                marks.append(EpochMark(max(0, column), epoch, NOW - timedelta(seconds=since), members))
+        lanes = []
+        for one in self.shown.nodes:
+            code = {"working": "w", "waiting": "-", "paused": "p", "dead": "x", "initializing": "i"}.get(one.state, "?")
+            before = "w" if one.state in ("dead", "paused") else code
+            lanes.append(
+                Lane(
+                    one.id,
+                    one.name,
+                    "".join(" " if past > 180 or past < 0 else code if past <= 84 else before for past in ago),
+                )
+            )
+        return Timeline(
+            start=start,
+            step=step,
+            columns=columns,
+            oldest=NOW - timedelta(seconds=180),
+            epochs=tuple(marks),
+            members=tuple(None if past > 180 or past < 0 else 13 if 42 < past <= 130 else 12 for past in ago),
+            waiting=tuple(None if past > 180 or past < 0 else round(600 - past * 3, 1) for past in ago),
+            recorded=tuple(past <= 180 for past in ago),
+            lanes=tuple(lanes),
+        )
+
+    def next_change(self, after: datetime, back: bool = False, epochs: bool = False) -> datetime | None:
+        those = [one.at for one in self.told if not epochs or one.kind is ChangeKind.EPOCH]
+        found = [at for at in those if (at < after if back else at > after)]
+        return (max(found) if back else min(found)) if found else None
+
+    def differences(self, first: datetime, second: datetime) -> tuple[str, ...]:
+        return ("node-07  working → dead", "epoch 13 → 14")
+
+    def oldest(self) -> datetime:
+        return NOW - timedelta(seconds=180)
+
+    def now(self) -> datetime:
+        return NOW
+
+    def change(self, **facts: Any) -> None:
+        """Something is different now."""
+        for name, value in facts.items():
+            setattr(self, name, value)
+        self.generations["flow"] = self.generations.get("flow", 0) + 1
+        self.link = self.shown.link
+
+    def generation(self, pane: Pane) -> int:
+        return self.generations.get(pane.value, 0)
+
+
+@dataclass(slots=True)
+class StillSource:
+    """Takes note of what is asked, and answers as it was told to."""
+
+    board: StillBoard = field(default_factory=StillBoard)
+    asked: list[Wish] = field(default_factory=list)
+    answers: tuple[Progress, ...] = (Progress(Phase.REQUESTED, "asked"), Progress(Phase.DONE, "it is so"))
+    is_running: bool = False
+
+    async def start(self) -> None:
+        self.is_running = True
+
+    async def stop(self) -> None:
+        self.is_running = False
+
+    async def page(self, seq: int) -> JobPage | None:
+        row = next((one for one in self.board.rows if one.seq == seq), None)
+        if row is None:
+            return None
+        return JobPage(
+            at=NOW,
+            row=row,
+            owner="node-04",
+            holder="node-02",
+            why=(("It failed 3 times, and 3 is its limit.", "`tontine retry` gives it a new life."),),
+            attempts=(
+                Attempt(
+                    1, "on node-02, ran 2.2 s", "TimeoutError: upstream did not answer", "  File x, line 3\n    get()"
+                ),
+                Attempt(2, "on node-05, ran 2.0 s", "TimeoutError: upstream did not answer"),
+            ),
+            logs=((NOW, 1, "asking upstream"), (NOW, 2, HOSTILE)),
+            facts=(("key", "order-17"), ("priority", "0")),
+            args='{"image": "a.png", "card": "secret-4711"}',
+            result="-",
+        )
+
+    async def search(self, wanted: Filter) -> JobList:
+        return self.board.jobs()
+
+    async def ask(self, wish: Wish) -> AsyncIterator[Progress]:
+        self.asked.append(wish)
+        for answer in self.answers:
+            yield answer
+
+    def hide(self, text: str) -> str:
+        return text.replace("hunter2", "***")

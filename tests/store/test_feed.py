@@ -1,0 +1,344 @@
+"""The feed on a real MongoDB: what it hears, and what it does when it hears nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from tests.support.eventually import eventually
+from tests.support.feeding import feeding, states, until
+from tests.support.mongod import mongod, restarted, with_users
+from tontine.config import StoreConfig
+from tontine.store import claim, insert, members, schema, settle
+from tontine.store.call import Store
+from tontine_observer.board import Board
+from tontine_observer.feed import Feed, Patience
+from tontine_observer.picture import ChangeKind, Mode
+
+
+def submit(store: Store, count: int, task: str = "t.t", **args: Any) -> list[int]:
+    return [job.seq or 0 for job in store.run(insert.submit_many(insert.Wish(task), [args] * count))]
+
+
+def register(store: Store, name: str) -> None:
+    record = {"name": name, "host": "h", "pid": 1, "version": "1", "slots": 2, "lease": 20.0}
+    store.run(members.register(name, record, 20.0))
+
+
+def finish(store: Store, node: str, seqs: list[int]) -> None:
+    assert store.run(claim.claim(node, seqs, 0)) == set(seqs)
+    results = {seq: {"r": {"secret": "x" * 1000}, "ms": 5} for seq in seqs}
+    assert store.run(settle.settle_done(node, 1, results)).accepted == set(seqs)
+
+
+async def test_the_board_follows_nodes_roster_and_jobs(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    before = submit(store, 3)
+    async with feeding(mongo_uri, store.database.name) as feed:
+        assert states(feed) == dict.fromkeys(before, "queued")
+        after = submit(store, 2)
+        roster = store.run(members.read_roster())
+        store.run(members.replace_roster(roster, roster.joined_by("ada")))
+        finish(store, "ada", before)
+        await until(lambda: states(feed) == dict.fromkeys(before, "done") | dict.fromkeys(after, "queued"))
+        await until(lambda: feed.board.picture().members == ("ada",))
+        # A count that began before these changes may end after them: the next one puts it right.
+        await until(lambda: [feed.board.tally.counts[state] for state in ("queued", "done")] == [2, 3], "counts", 90)
+        picture = feed.board.picture()
+        assert picture.status.replica_set
+        assert picture.status.primary
+        assert picture.link.lag is not None
+        row = next(row for row in feed.board.jobs().rows if row.seq == before[0])
+        assert (row.node, row.attempt) == ("ada", 1)
+        assert row.ran == pytest.approx(0.005, abs=1e-5)
+        store.run(members.bury("ada", 0))
+        await until(lambda: feed.board.picture().nodes[0].state == "dead")
+        assert any(change.kind is ChangeKind.NODE for change in feed.board.changes())
+
+
+async def test_payloads_results_and_tracebacks_stay_in_the_store(mongo_uri: str, store: Store) -> None:
+    async with feeding(mongo_uri, store.database.name) as feed:
+        told: list[Any] = []
+        feed.board.taps.append(told.append)
+        (seq,) = submit(store, 1, payload="kept-away")
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$set": {"args.more": "kept-away", "error": {"type": "E", "traceback": "kept-away"}}}
+        )
+        store.database.jobs.update_one({"seq": seq}, {"$set": {"errors": [{"message": "kept-away"}]}})
+        store.database.jobs.update_one({"seq": seq}, {"$push": {"errors": {"message": "kept-away"}}})
+        store.database.jobs.update_one({"seq": seq}, {"$set": {"result": "kept-away", "priority": 7}})
+        await until(lambda: any(row.priority == 7 for row in feed.board.jobs().rows))
+        assert "kept-away" not in repr(told)
+
+
+async def test_documents_of_any_shape_pass_through(mongo_uri: str, store: Store) -> None:
+    odd: list[dict[str, Any]] = [
+        {"_id": {"a": 1}, "task": "t.t"},
+        {"_id": "\x1b]0;x\x07", "task": "\x1b[31m" * 1000, "state": "\u202eodd"},
+        {"_id": 7, "task": ["x"], "progress": 5, "error": "boom", "created_at": "yesterday", "seq": None},
+    ]
+    async with feeding(mongo_uri, store.database.name) as feed:
+        store.database.jobs.insert_many(odd)
+        store.database.events.insert_one({"kind": {"odd": 1}, "at": "never"})
+        await until(lambda: len(feed.board.jobs().rows) == 3)
+        shown = repr(feed.board.jobs()) + repr(feed.board.picture())
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert max(len(row.task) for row in feed.board.jobs().rows) <= 600
+
+
+async def test_without_streams_it_polls_and_says_so(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    async with feeding(mongo_uri, store.database.name, streams=False, mode=Mode.POLL) as feed:
+        seqs = submit(store, 2)
+        await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"))
+        finish(store, "ada", seqs)
+        await until(lambda: states(feed) == dict.fromkeys(seqs, "done"))
+        assert feed.board.link.reason == "started without streams"
+
+
+async def test_a_standalone_server_is_polled(tmp_path: Path) -> None:
+    with mongod(tmp_path) as port:
+        uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        with MongoClient[dict[str, Any]](uri) as client:
+            client["db"].nodes.insert_one({"_id": "ada", "name": "ada", "state": "waiting"})
+            client["db"].jobs.insert_one({"seq": 1, "task": "t.t", "state": "queued"})
+            async with feeding(uri, "db", mode=Mode.POLL) as feed:
+                assert [row.name for row in feed.board.picture().nodes] == ["ada"]
+                assert "no replica set" in feed.board.link.reason
+                client["db"].nodes.update_one({"_id": "ada"}, {"$set": {"state": "paused"}})
+                await until(lambda: feed.board.picture().nodes[0].state == "paused")
+
+
+async def test_a_feed_that_was_away_goes_on_from_where_it_was(mongo_uri: str, store: Store) -> None:
+    async with feeding(mongo_uri, store.database.name) as feed:
+        (first,) = submit(store, 1)
+        await until(lambda: first in states(feed))
+        await feed.stop()
+        store.database.jobs.update_one({"seq": first}, {"$set": {"state": "working", "node": "ada", "attempt": 1}})
+        await feed.start()
+        await until(lambda: states(feed) == {first: "working"})
+        # The claim was told by the stream: a reading would not know when it was.
+        assert feed.board.jobs().rows[0].claimed_at is not None
+        assert feed.board.changes({ChangeKind.GAP}) == ()
+
+
+async def test_a_token_that_leads_nowhere_is_dropped_and_the_gap_is_told(mongo_uri: str, store: Store) -> None:
+    async with feeding(mongo_uri, store.database.name) as feed:
+        await feed.stop()
+        feed._token = {"_data": "nonsense"}
+        await feed.start()
+        await until(lambda: feed.board.changes({ChangeKind.GAP}), "a gap")
+        seqs = submit(store, 2)
+        await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"))
+        assert feed.board.link.mode is Mode.LIVE
+
+
+async def test_an_oplog_that_was_rolled_over_is_a_gap(tmp_path: Path) -> None:
+    with mongod(tmp_path, "--replSet", "rs", "--oplogSize", "1") as port:
+        host = f"127.0.0.1:{port}"
+        initiate(host)
+        uri = f"mongodb://{host}/?replicaSet=rs"
+        with MongoClient[dict[str, Any]](uri, tz_aware=True) as client:
+            store = Store(client["db"])
+            store.run(schema.init())
+            async with feeding(uri, "db") as feed:
+                (seq,) = submit(store, 1)
+                await until(lambda: seq in states(feed))
+                await feed.stop()
+                store.database.jobs.delete_many({})
+                last = client["local"]["oplog.rs"].find_one(sort=[("$natural", -1)])
+                assert last is not None
+
+                def is_rolled() -> bool:
+                    client["db"].noise.insert_many([{"noise": "x" * 100_000} for _ in range(20)])
+                    first = client["local"]["oplog.rs"].find_one(sort=[("$natural", 1)])
+                    return first is not None and first["ts"] > last["ts"]
+
+                await asyncio.to_thread(eventually, is_rolled, 120, "the oplog is rolled over")
+                await feed.start()
+                await until(lambda: feed.board.changes({ChangeKind.GAP}), "a gap")
+                await until(lambda: states(feed) == {}, "what was removed meanwhile is gone")
+                more = submit(store, 1)
+                await until(lambda: states(feed) == dict.fromkeys(more, "queued"))
+
+
+async def test_a_dropped_database_is_a_gap_and_the_next_one_is_followed(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    submit(store, 2)
+    async with feeding(mongo_uri, store.database.name) as feed:
+        store.database.client.drop_database(store.database.name)
+        await until(lambda: not feed.board.jobs().rows, "no jobs")
+        await until(lambda: not feed.board.picture().nodes, "no nodes")
+        store.run(schema.init())
+        seqs = submit(store, 1)
+        await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"))
+        assert feed.board.changes({ChangeKind.GAP})
+
+
+async def test_a_dropped_collection_leaves_the_rest(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    submit(store, 2)
+    async with feeding(mongo_uri, store.database.name) as feed:
+        store.database.jobs.drop()
+        await until(lambda: not feed.board.jobs().rows)
+        assert feed.board.link.mode is Mode.LIVE
+        assert [row.name for row in feed.board.picture().nodes] == ["ada"]
+
+
+async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(tmp_path: Path) -> None:
+    options = ("--replSet", "rs")
+    with mongod(tmp_path, *options) as port:
+        host = f"127.0.0.1:{port}"
+        initiate(host)
+        uri = f"mongodb://{host}/?replicaSet=rs&serverSelectionTimeoutMS=500"
+        with MongoClient[dict[str, Any]](uri, tz_aware=True) as client:
+            store = Store(client["db"])
+            store.run(schema.init())
+            register(store, "ada")
+            seqs = submit(store, 2)
+            async with feeding(uri, "db") as feed:
+                kill(tmp_path, port)
+                await until(lambda: feed.board.link.mode is Mode.STALE, "stale")
+                age = feed.board.picture().nodes[0].beat_age
+                await until(lambda: feed.board.link.age > 2)
+                assert feed.board.picture().nodes[0].beat_age == age  # an outage ages no node
+                assert feed.board.link.retry_in is not None
+                assert not feed.board.link.may_ask
+                assert states(feed) == dict.fromkeys(seqs, "queued")
+                with restarted(tmp_path, port, *options):
+                    await until(lambda: feed.board.link.mode is Mode.LIVE, "live again", 90)
+                    more = await asyncio.to_thread(submit, store, 1)
+                    await until(lambda: more[0] in states(feed))
+
+
+def initiate(host: str) -> None:
+    """Make a server a replica set of one."""
+    with MongoClient[dict[str, Any]](host, directConnection=True) as client:
+        client.admin.command("replSetInitiate", {"_id": "rs", "members": [{"_id": 0, "host": host}]})
+        eventually(lambda: client.admin.command("hello")["isWritablePrimary"], 30, "a primary")
+
+
+def kill(directory: Path, port: int) -> None:
+    """kill -9 the server on that port."""
+    os.kill(int((directory / f"mongod-{port}" / "mongod.lock").read_text()), signal.SIGKILL)
+
+
+class TestRights:
+    """What a database user may not do."""
+
+    async def test_a_read_only_user_is_enough(self, tmp_path: Path) -> None:
+        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+            store = Store(client["db"])
+            store.run(schema.init())
+            register(store, "ada")
+            client["db"].command("createUser", "eve", pwd="p", roles=["read"])
+            uri = f"mongodb://eve:p@{host}/db?replicaSet=rs"
+            async with feeding(uri, "db") as feed:
+                assert feed.board.link.read_only == "this database user may only read"
+                assert not feed.board.link.may_ask
+                seqs = submit(store, 2)
+                await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"))
+            async with feeding(root, "db") as feed:
+                assert feed.board.link.read_only == ""
+
+    async def test_rights_that_are_lost_and_given_back(self, tmp_path: Path) -> None:
+        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+            store, db = Store(client["db"]), client["db"]
+            store.run(schema.init())
+            register(store, "ada")
+            seqs = submit(store, 1)
+            db.command("createUser", "eve", pwd="p", roles=["read"])
+            uri = f"mongodb://eve:p@{host}/db?replicaSet=rs"
+            async with feeding(uri, "db") as feed:
+                db.command("revokeRolesFromUser", "eve", roles=["read"])
+                await until(lambda: feed.board.link.mode is Mode.STALE, "stale")
+                assert "refused" in feed.board.link.reason
+                assert states(feed) == dict.fromkeys(seqs, "queued")
+                db.command("grantRolesToUser", "eve", roles=["read"])
+                await until(lambda: feed.board.link.is_fresh, "fresh again", 90)
+                more = submit(store, 1)
+                await until(lambda: more[0] in states(feed))
+
+    async def test_one_collection_that_may_not_be_read_leaves_the_others(self, tmp_path: Path) -> None:
+        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+            store, db = Store(client["db"]), client["db"]
+            store.run(schema.init())
+            register(store, "ada")
+            readable = [
+                {"resource": {"db": "db", "collection": name}, "actions": ["find", "listIndexes"]}
+                for name in ("nodes", "cluster", "events", "samples")
+            ]
+            db.command("createRole", "some", privileges=readable, roles=[])
+            db.command("createUser", "eve", pwd="p", roles=["some"])
+            uri = f"mongodb://eve:p@{host}/db?replicaSet=rs"
+            async with feeding(uri, "db", mode=Mode.POLL) as feed:
+                assert list(feed.board.link.refused) == ["jobs"]
+                assert [row.name for row in feed.board.picture().nodes] == ["ada"]
+                assert "may not be read" in feed.board.jobs().note
+                jobs = {"resource": {"db": "db", "collection": "jobs"}, "actions": ["find", "listIndexes"]}
+                db.command("grantPrivilegesToRole", "some", privileges=[jobs])
+                seqs = submit(store, 1)
+                await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"), "jobs", 90)
+                assert not feed.board.link.refused
+
+
+async def test_changes_that_come_too_fast_are_counted_and_nodes_are_still_followed(
+    mongo_uri: str, store: Store
+) -> None:
+    board = Board(store.database.name)
+    late = Patience(behind=-1.0, far_behind=1e9, caught_up=1e9, again=1e9)
+    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
+    await feed.start()
+    try:
+        await until(lambda: board.link.mode is Mode.LIVE)
+        submit(store, 1)  # any change is too late for this feed
+        await until(lambda: board.link.mode is Mode.SAMPLED)
+        submit(store, 50)
+        register(store, "ada")
+        await until(lambda: board.picture().flow.counts["queued"] == 51)
+        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
+        assert board.link.folded > 0
+        assert not feed.board.jobs().is_complete or len(feed.board.jobs().rows) == 51
+    finally:
+        await feed.stop()
+
+
+async def test_a_feed_that_cannot_even_count_leaves_jobs_out_and_takes_them_in_again(
+    mongo_uri: str, store: Store
+) -> None:
+    board = Board(store.database.name)
+    late = Patience(behind=-1.0, far_behind=-1.0, caught_up=1e9, again=8.0)
+    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
+    await feed.start()
+    try:
+        submit(store, 1)
+        await until(lambda: not feed._with_jobs, "without jobs")
+        submit(store, 10)
+        register(store, "ada")
+        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
+        await until(lambda: board.picture().flow.counts["queued"] == 11, "counted")
+        await until(lambda: feed._with_jobs, "with jobs again")
+        await until(lambda: len(board.jobs().rows) == 11, "all rows")
+    finally:
+        await feed.stop()
+
+
+async def test_without_any_record_the_stream_tells_what_was_before(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    seqs = submit(store, 5)
+    finish(store, "ada", seqs)
+    store.database.events.delete_many({})
+    async with feeding(mongo_uri, store.database.name) as feed:
+        curves = feed.board.tally.curves
+        first = feed.board.oldest().timestamp
+        await until(lambda: curves.sampled.oldest is not None, "a past")
+        flows = curves.flows(("done",), first() - 1, 1.0, 700)
+        assert sum(rate or 0.0 for rate in flows) == 5
+        await until(lambda: feed.board.picture().flow.counts["done"] == 5, "counted")
