@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,48 +26,39 @@ RESULTS = Path(__file__).with_name("results")
 _RIVALROUS = ("drain", "submit", "latency")
 
 
-class Some(click.ParamType):
-    """Names separated by commas; `all` and `none` are understood."""
+def _some(known: tuple[str, ...]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    """Names separated by commas, or `all`, or `none`."""
 
-    name = "list"
+    def chosen(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+        names = {"all": known, "none": ()}.get(value, tuple(value.split(",")))
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is none of {', '.join(known)}")
+        return tuple(name for name in known if name in names)
 
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self._known = known
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if value == "all":
-            return self._known
-        if value == "none":
-            return ()
-        chosen = tuple(str(value).split(","))
-        for one in chosen:
-            if one not in self._known:
-                self.fail(f"{one!r} is none of {', '.join(self._known)}", param, ctx)
-        return tuple(one for one in self._known if one in chosen)
+    return chosen
 
 
-class Sizes(click.ParamType):
+def _sizes(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     """Numbers separated by commas."""
-
-    name = "list"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        try:
-            sizes = tuple(sorted({int(one) for one in str(value).split(",")}))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of numbers like 20000,200000", param, ctx)
-        if sizes[0] < 100:
-            self.fail("a backlog of less than 100 jobs tells nothing", param, ctx)
-        return sizes
+    if value is None:
+        return None
+    try:
+        sizes = tuple(sorted({int(one) for one in value.split(",")}))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a list of numbers like 20000,200000") from error
+    if sizes[0] < 100:
+        raise click.BadParameter("a backlog of less than 100 jobs tells nothing")
+    return sizes
 
 
 @click.command()
-@click.option("--only", type=Some(PARTS), default="all", show_default=True, help=f"Of {', '.join(PARTS)}.")
+@click.option("--only", callback=_some(PARTS), default="all", show_default=True, help=f"Of {', '.join(PARTS)}.")
 @click.option(
-    "--peers", type=Some(rivals.SCRIPTS), default="all", show_default=True, help=f"Of {', '.join(rivals.SCRIPTS)}."
+    "--peers", callback=_some(rivals.SCRIPTS), default="all", show_default=True, help=f"Of {', '.join(rivals.SCRIPTS)}."
 )
 @click.option("--rounds", type=click.IntRange(1, 100), help="How often to measure.  [default: 5; quick: 1]")
-@click.option("--sizes", type=Sizes(), help="Backlogs to drain.  [default: 20000,200000,1000000; quick: 500,1000]")
+@click.option("--sizes", callback=_sizes, help="Backlogs to drain.  [default: 20000,200000,1000000; quick: 500,1000]")
 @click.option("--quick", "is_quick", is_flag=True, help="Small counts, to see that everything works.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=RESULTS, help="Where to put JSON and plot."

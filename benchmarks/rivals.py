@@ -176,7 +176,7 @@ def _watch(traces: Path, jobs: int, name: str, workers: Workers) -> float:
             books = [TALLY.unpack(path.read_bytes()) for path in traces.glob("*.tally") if path.stat().st_size]
             count = sum(book[0] for book in books)
             if count >= jobs:
-                took = max(book[2] for book in books) - min(book[1] for book in books if book[0])
+                took: float = max(book[2] for book in books) - min(book[1] for book in books if book[0])
                 return (jobs - 1) / took
             if count != reached:
                 reached, moved_at = count, time.monotonic()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from .contender import BARE, TONTINE
-from .parts import drain, growth, idle, memory, submit
+from .examined import LOOK_UP
+from .parts import drain, idle, memory, submit
 from .plan import Plan
 from .record import Record, Series, ratios
 
@@ -139,6 +140,6 @@ def _growth(record: Record) -> list[float]:
     found: list[Series] = [
         series
         for figure, series in record.series.items()
-        if figure.part == "growth" and figure.measure.startswith(f"keys per job by {growth.LOOK_UP}")
+        if figure.part == "growth" and figure.measure.startswith(f"keys per job by {LOOK_UP}")
     ]
     return [series.median for series in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 from huey import RedisHuey
 
@@ -34,6 +35,5 @@ def work() -> None:
 
 if __name__ == "__main__":
     # Huey names tasks after their module, which must not be __main__ here and something else in the workers.
-    from benchmarks.peers import huey as named
-
+    named = import_module("benchmarks.peers.huey")
     wire.main(named.submit, named.submit, named.ping, work)
