@@ -30,7 +30,8 @@ def run(scene: Scene) -> None:
             # One process each is enough to be idle; the single one has two, like everywhere else.
             nodes.start(count, processes=2 if count == 1 else 1)
             time.sleep(min(_SETTLE_FOR, plan.idle_for))
-            _cost(scene, nodes, count, base)
+            for _ in range(plan.rounds):
+                _cost(scene, nodes, count, base)
             if count > 1:
                 # In a database of their own: in the same one they would share the work.
                 _drains(scene, f"drain beside {count} idle nodes", plan.rounds)
