@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from .plot import draw
 from .progress import say
 from .record import Record
 from .scene import Scene
+from .servers import versions
 
 RESULTS = Path(__file__).with_name("results")
 _RIVALROUS = ("drain", "submit", "latency")
@@ -75,7 +77,7 @@ def bench(
 ) -> None:
     """Measure Tontine, the bare loop of its store calls, and its peers, on servers of this run's own.
 
-    The whole takes some hours. Leave the machine alone meanwhile: ratios hold, seconds do not.
+    The whole takes one or two hours. Leave the machine alone meanwhile: ratios hold, seconds do not.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -100,6 +102,7 @@ def _bench(only: tuple[str, ...], peers: tuple[str, ...], plan: Plan, is_quick: 
             scene.rivals = rivals.enter(stack, peers, record)
         for what in record.left_out:
             say(f"left out: {what}")
+        record.versions = versions(scene.uri)
         for part in only:
             _run(part, scene)
             _save(record, plan, out)
@@ -114,8 +117,8 @@ def _run(part: str, scene: Scene) -> None:
     """One part; what goes wrong in it does not take hours of others' figures with it."""
     try:
         importlib.import_module(f"benchmarks.parts.{part}").run(scene)
-    except TontineError as error:
-        say(f"{part} ended early: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever it was, the other parts are to be measured
+        traceback.print_exc()
         scene.record.leave_out(f"{part} ended early: {error}")
 
 

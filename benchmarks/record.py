@@ -33,6 +33,8 @@ class Record:
 
     series: dict[Figure, Series] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of the servers."""
 
     def add(self, part: str, measure: str, contender: str, value: float, unit: str) -> None:
         self.series.setdefault(Figure(part, measure, contender), Series(unit)).values.append(value)

@@ -57,7 +57,7 @@ def document(record: Record, verdicts: list[Verdict], plan: Plan) -> dict[str, A
         for figure, series in record.series.items()
     ]
     return {
-        "place": {"cpus": os.cpu_count(), "python": platform.python_version()},
+        "place": {"cpus": os.cpu_count(), "python": platform.python_version(), **record.versions},
         "plan": asdict(plan),
         "pins": PINS,
         "figures": figures,

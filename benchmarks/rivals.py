@@ -107,12 +107,20 @@ class Rival:
     def _empty(self) -> None:
         if self._kind.server == "redis-server":
             flush = [str(servers.beside("redis-server", "redis-cli")), "-u", self._url, "flushall"]
-            subprocess.run(flush, check=True, capture_output=True)
+            self._run(flush)
             return
         reset = "drop schema public cascade; create schema public"
         psql = [str(servers.beside("postgres", "psql")), "-q", "-d", self._url, "-c", reset]
-        subprocess.run(psql, check=True, capture_output=True)
-        subprocess.run(self._command("prepare"), check=True, env=self._environment(ROOT), cwd=ROOT)
+        self._run(psql)
+        self._run(self._command("prepare"))
+
+    def _run(self, command: list[str], traces: Path = ROOT) -> str:
+        """What a command writes to stdout; one that fails is an error that says why."""
+        environment = self._environment(traces)
+        ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise TontineError(f"{self.name}: `{' '.join(command[1:])}` failed: {ran.stderr.strip()[-800:]}")
+        return ran.stdout
 
     def _command(self, *words: str) -> list[str]:
         return [str(self._python), "-m", f"benchmarks.peers.{self._kind.script}", *words]
@@ -123,12 +131,8 @@ class Rival:
 
     def _ask(self, traces: Path, *words: Any) -> dict[str, Any]:
         """One command to the producer; its answer is the last line that it writes."""
-        command = self._command(*map(str, words))
-        environment = self._environment(traces)
-        ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-        if ran.returncode or not ran.stdout.strip():
-            raise TontineError(f"{self.name}: `{' '.join(map(str, words))}` failed: {ran.stderr.strip()[-800:]}")
-        answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+        said = self._run(self._command(*map(str, words)), traces)
+        answer: dict[str, Any] = json.loads(said.splitlines()[-1])
         return answer
 
     @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -15,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tontine import embedded
+from tontine.config import StoreConfig
 from tontine.errors import TontineError
+from tontine.store import checkup
+from tontine.store.connect import open_store
 
 from .progress import say
 
@@ -59,6 +63,21 @@ def install() -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     subprocess.run(["apt-get", "update", "-qq"], env=environment, check=False)
     subprocess.run(["apt-get", "install", "-qq", "-y", *missing], env=environment, check=True, stdout=2)
+
+
+def versions(uri: str) -> dict[str, str]:
+    """Of MongoDB, and of the other servers that are here, as they say it themselves."""
+    store = open_store(StoreConfig(uri))
+    try:
+        found = {"mongod": store.run(checkup.version())}
+    finally:
+        store.database.client.close()
+    for program in PACKAGES:
+        if (path := find(program)) is not None:
+            said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
+            number = re.search(r"\d+(\.\d+)+", said)
+            found[program] = number[0] if number else ""
+    return found
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def _once(scene: Scene, store: Store, nodes: int, backlog: int) -> int:
     _note(scene, measure_of(nodes, backlog), settled, profile)
     for what, value, unit in (
         ("store calls per job", calls, "calls"),
+        ("server operations on jobs per job", sum(one.operations for one in profile.kinds.values()), "operations"),
         ("bytes per job", passed, "bytes"),
         ("time per job", took * 1e6, "us"),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import quantiles
@@ -59,9 +60,10 @@ def _load(nodes: Nodes, uri: str) -> Iterator[None]:
     store = open_store(StoreConfig(uri, nodes.store.database.name))
 
     def submit() -> None:
-        client = Client(store.database)
-        while not ending.wait(interval):
+        client, due = Client(store.database), time.monotonic()
+        while not ending.wait(max(0.0, due - time.monotonic())):
             client.submit("nap.sleep", {"seconds": _NAP})
+            due += interval
 
     thread = threading.Thread(target=submit, daemon=True)
     thread.start()

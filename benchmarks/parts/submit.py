@@ -9,6 +9,7 @@ from typing import Any
 from bson import Int64, ObjectId
 
 from tontine.cli.bench import measure
+from tontine.errors import TontineError
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
 from tontine.store.schema import JOBS
@@ -26,11 +27,19 @@ def run(scene: Scene) -> None:
     for number in range(scene.plan.rounds):
         for contender in contenders:
             if contender.name != "PgQueuer, batch 100":  # a producer knows of no batches
-                _note(scene, SINGLE, contender.name, contender.submit(scene.plan.singles), number)
+                _single(scene, contender, number)
         with fresh_store(scene.uri) as store:
             _note(scene, MANY, "Tontine", measure.submit(store, scene.plan.many).rate, number)
         with fresh_store(scene.uri) as store:
             _note(scene, MANY, INSERT, _insert(store, scene.plan.many), number)
+
+
+def _single(scene: Scene, contender: Contender, number: int) -> None:
+    try:
+        _note(scene, SINGLE, contender.name, contender.submit(scene.plan.singles), number)
+    except TontineError as error:
+        say(str(error))
+        scene.record.leave_out(f"submit, round {number + 1}: {error}")
 
 
 def _note(scene: Scene, what: str, who: str, rate: float, number: int) -> None:
