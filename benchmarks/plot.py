@@ -21,7 +21,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     panels = _panels(found["figures"])
-    figure, places = pyplot.subplots(len(panels), 1, figsize=(8, 2.6 * len(panels)), squeeze=False)
+    heights = [2.4 if title.startswith("growth") else 0.7 + 0.26 * len(some) for title, _, some in panels]
+    size, ratios = (8, sum(heights) + 0.3), {"height_ratios": heights}
+    figure, places = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, gridspec_kw=ratios)
     for (title, unit, figures), axes in zip(panels, places[:, 0], strict=True):
         if title.startswith("growth"):
             _lines(axes, figures)
@@ -45,6 +47,8 @@ def _panels(figures: Figures) -> list[tuple[str, str, Figures]]:
             groups.setdefault((f"drain, {one['measure']}", "jobs/s"), []).append(one)
         elif one["part"] == "submit":
             groups.setdefault((f"submit, {one['measure']}", "jobs/s"), []).append(one)
+        elif one["part"] == "latency" and one["measure"].startswith("50 %"):
+            groups.setdefault(("latency", "ms at 50 % load"), []).append(one)
         elif one["part"] == "latency" and one["measure"].endswith(("p50", "p99")):
             groups.setdefault((f"latency, {one['measure']}", "ms"), []).append(one)
         elif one["part"] == "growth" and one["measure"].startswith("keys per job by look-ups"):

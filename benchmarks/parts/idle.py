@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 
 import psutil
 
-from tontine.store import scratch
 from tontine.store.call import Store
 
 from ..contender import TONTINE
@@ -14,6 +15,7 @@ from ..nodes import Nodes, cpu_of, fresh_nodes, fresh_store
 from ..progress import say
 from ..scene import Scene
 
+_DRIVER = {"hello", "isMaster", "serverStatus", "endSessions", "buildInfo", "ping"}
 _SETTLE_FOR = 5.0
 """A node that has just joined looks around more than one that has been there for a while."""
 
@@ -38,28 +40,39 @@ def run(scene: Scene) -> None:
     _drains(scene, "drain alone", plan.rounds - plan.rounds // 2)
 
 
-def _calls(store: Store, seconds: float) -> float:
-    """Operations a second that the server counts, but for the two looks."""
-    before = store.run(scratch.count_calls())
+def _calls(store: Store, seconds: float) -> Counter[str]:
+    """Commands that the server counts meanwhile, by name, without those that drivers send by themselves."""
+    before = _commands(store)
     time.sleep(seconds)
-    after = store.run(scratch.count_calls())
-    assert before is not None
-    assert after is not None
-    return (after - before - 1) / seconds
+    return _commands(store) - before
 
 
-def _cost(scene: Scene, nodes: Nodes, count: int, base: float) -> None:
+def _commands(store: Store) -> Counter[str]:
+    counted = store.database.client.admin.command("serverStatus")["metrics"]["commands"]
+    return Counter(
+        {
+            name: int(one["total"])
+            for name, one in counted.items()
+            if isinstance(one, Mapping) and "total" in one and name not in _DRIVER
+        }
+    )
+
+
+def _cost(scene: Scene, nodes: Nodes, count: int, base: Counter[str]) -> None:
     cpu, began = [cpu_of(mate) for mate in nodes.mates], time.monotonic()
-    calls = max(0.0, _calls(nodes.store, scene.plan.idle_for) - base)
+    calls = _calls(nodes.store, scene.plan.idle_for) - base
     took = time.monotonic() - began
     used = sum(cpu_of(mate) - before for mate, before in zip(nodes.mates, cpu, strict=True)) / took
     name = measure_of(count)
     add = scene.record.add
-    add("idle", f"{name}: store calls per node", TONTINE, calls / count, "calls/s")
+    rate = calls.total() / took / count
+    add("idle", f"{name}: store calls per node", TONTINE, rate, "calls/s")
+    for command, times in calls.most_common():
+        add("idle", f"{name}: {command} per node", TONTINE, times / took / count, "calls/s")
     add("idle", f"{name}: CPU per node", TONTINE, 100 * used / count, "% of a core")
     add("idle", f"{name}: memory of a node's master", TONTINE, _mean_memory(nodes.masters()), "MB")
     add("idle", f"{name}: memory of a worker", TONTINE, _mean_memory(nodes.workers()), "MB")
-    say(f"idle, {name}: {calls / count:.2f} calls/s and {100 * used / count:.2f} % of a core per node")
+    say(f"idle, {name}: {rate:.2f} calls/s and {100 * used / count:.2f} % of a core per node")
 
 
 def measure_of(count: int) -> str:
