@@ -1,6 +1,7 @@
 """Nodes without processes: the real claim loop, search and store calls, with slots that end every job at once.
 
-Time is a number that each turn advances, so that what is counted does not depend on how fast the machine is.
+Time is a number that each turn advances, so that what is counted does not depend on how fast the machine is. Only how
+old a job is comes from the server: a node may look once more, or once less, at what others seem to have left lying.
 """
 
 from __future__ import annotations
