@@ -55,6 +55,8 @@ def stop(cluster: Cluster, client: Client, name: str) -> float:
 
 
 def told(what: str, figures: list[float], unit: str) -> None:
+    if not figures:
+        return
     spread = f"{min(figures):.2f} to {max(figures):.2f}"
     click.echo(f"{what}: median {statistics.median(figures):.2f} {unit}, {spread} ({len(figures)} times)")
 
@@ -73,17 +75,26 @@ def repeat(times: int, what: str, one: Callable[[int], float]) -> list[float]:
 @click.option("--lease", default=4.0, show_default=True)
 def inherit(kills: int, stops: int, lease: float) -> None:
     """Measure how soon others go on with the jobs of a node that died or left."""
+    killed, stopped = measure(kills, stops, lease)
+    told("kill -9 to the job's start elsewhere", [took / lease for took in killed], "leases")
+    told("SIGTERM to the end of jobs of both shares", stopped, "s")
+
+
+def measure(kills: int, stops: int, lease: float) -> tuple[list[float], list[float]]:
+    """Seconds of each, on a MongoDB of its own."""
     with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory:
         home = Path(directory, "home")
         uri = embedded.start(home).uri
         try:
             with MongoClient[dict[str, object]](uri, tz_aware=True) as mongo:
-                _measure(Store(mongo["inherit"]), uri, Path(directory), kills, stops, lease)
+                return _measure(Store(mongo["inherit"]), uri, Path(directory), kills, stops, lease)
         finally:
             embedded.stop(home)
 
 
-def _measure(store: Store, uri: str, directory: Path, kills: int, stops: int, lease: float) -> None:
+def _measure(
+    store: Store, uri: str, directory: Path, kills: int, stops: int, lease: float
+) -> tuple[list[float], list[float]]:
     store.run(schema.init())
     cluster = Cluster(uri, store, directory)
     cluster.options = ["--lease", f"{lease}s"]
@@ -105,10 +116,7 @@ def _measure(store: Store, uri: str, directory: Path, kills: int, stops: int, le
 
     try:
         cluster.start(*names)
-        killed = repeat(kills, "kill", one_kill)
-        stopped = repeat(stops, "stop", one_stop)
-        told("kill -9 to the job's start elsewhere", [took / lease for took in killed], "leases")
-        told("SIGTERM to the end of jobs of both shares", stopped, "s")
+        return repeat(kills, "kill", one_kill), repeat(stops, "stop", one_stop)
     finally:
         cluster.close()
 

@@ -131,11 +131,17 @@ def _wait(store: Store, hands: Hands, backlog: Backlog) -> int:
 
 
 def latency(store: Store, hands: Hands) -> Latency:
-    """Submit single jobs, each after the one before has ended."""
+    """Percentiles of `probe`."""
+    percentiles = quantiles(probe(store, hands, SUBMITS), n=100, method="inclusive")
+    return Latency(percentiles[49], percentiles[94], percentiles[98])
+
+
+def probe(store: Store, hands: Hands, submits: int) -> list[float]:
+    """Submit single jobs, each after the one before has ended; milliseconds from each submit to its start."""
     client = Client(store.database)
     passed: list[float] = []
-    with Meter("single submits", SUBMITS) as meter:
-        for number in range(SUBMITS):
+    with Meter("single submits", submits) as meter:
+        for number in range(submits):
             job = client.submit(ECHO, {"sent": time.time()})
             ended = client.wait(job, timeout=_PATIENCE)
             if not isinstance(ended.result, dict):
@@ -143,5 +149,4 @@ def latency(store: Store, hands: Hands) -> Latency:
             passed.append((ended.result["started"] - ended.result["sent"]) * 1000)
             hands.check()
             meter.reach(number + 1)
-    percentiles = quantiles(passed, n=100, method="inclusive")
-    return Latency(percentiles[49], percentiles[94], percentiles[98])
+    return passed

@@ -1,0 +1,92 @@
+"""`tontine node` processes on a database of their own, with what a part needs to know of them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+
+from tontine.cli.bench.hands import Hands
+from tontine.cli.demo.crew import Mate
+from tontine.config import StoreConfig
+from tontine.errors import TontineError
+from tontine.store import schema
+from tontine.store.call import Store
+from tontine.store.connect import open_store
+
+PROCESSES = 2
+_JOIN_WITHIN = 300.0
+_AT_ONCE = 4
+
+
+class Nodes(Hands):
+    """The nodes of one measurement."""
+
+    def __init__(self, uri: str, store: Store, directory: Path) -> None:
+        super().__init__(StoreConfig(uri, store.database.name), uri, store, directory, PROCESSES)
+        self.store = store
+
+    def start(
+        self, count: int = 1, *, modules: Sequence[str] = ("tontine.bench_tasks",), processes: int = PROCESSES
+    ) -> None:
+        """Start nodes, a few at a time, and wait until they own their shares."""
+        for number in range(count):
+            self._named += 1
+            self._start(f"bench-{self._named}", *modules, "--processes", str(processes))
+            if number % _AT_ONCE == _AT_ONCE - 1 or number == count - 1:
+                self._wait()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _JOIN_WITHIN
+        while not all([self.is_ready(mate) for mate in self.mates]):  # noqa: C419 - each is to be looked at
+            self.check()
+            if time.monotonic() > until:
+                raise TontineError(f"the nodes are not ready after {_JOIN_WITHIN:g} s")
+            time.sleep(0.1)
+
+    def masters(self) -> list[psutil.Process]:
+        return [psutil.Process(mate.process.pid) for mate in self.mates]
+
+    def workers(self) -> list[psutil.Process]:
+        return [child for master in self.masters() for child in master.children() if _is_worker(child)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """Not multiprocessing's resource tracker, which is small and idle."""
+    return "resource_tracker" not in " ".join(process.cmdline())
+
+
+def cpu_of(mate: Mate) -> float:
+    """Seconds of CPU that a node, its workers included, has taken so far."""
+    master = psutil.Process(mate.process.pid)
+    times = [process.cpu_times() for process in (master, *master.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+@contextmanager
+def fresh_store(uri: str) -> Iterator[Store]:
+    """An initialized database, dropped at the end."""
+    name = f"bench_{uuid4().hex[:8]}"
+    store = open_store(StoreConfig(uri, name))
+    try:
+        store.run(schema.init())
+        yield store
+    finally:
+        store.database.client.drop_database(name)
+        store.database.client.close()
+
+
+@contextmanager
+def fresh_nodes(uri: str) -> Iterator[Nodes]:
+    """Nodes-to-be on a fresh database; whatever was started is stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory, fresh_store(uri) as store:
+        nodes = Nodes(uri, store, Path(directory))
+        try:
+            yield nodes
+        finally:
+            nodes.stop_all()

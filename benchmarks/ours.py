@@ -1,0 +1,59 @@
+"""Tontine as its users run it, and the bare loop of its store calls, which it cannot beat by much."""
+
+from __future__ import annotations
+
+import time
+
+from tontine import Client
+from tontine.cli.bench import measure
+
+from .contender import BARE, TONTINE, Drained
+from .nodes import fresh_nodes, fresh_store
+
+
+class Tontine:
+    """One node with two worker processes; a new one on a new database for every measurement."""
+
+    name = TONTINE
+    is_slow = False
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def drain(self, jobs: int) -> Drained:
+        """The node is there and paused while the backlog comes in; timed by settlements."""
+        with fresh_nodes(self._uri) as nodes:
+            nodes.start()
+            nodes.pause()
+            backlog = measure.submit(nodes.store, jobs)
+            drained = measure.drain(nodes.store, nodes, backlog)
+            return Drained(backlog.rate, drained.rate, drained.calls)
+
+    def submit(self, jobs: int) -> float:
+        with fresh_store(self._uri) as store:
+            client = Client(store.database)
+            client.submit(measure.NOOP)
+            began = time.perf_counter()
+            for _ in range(jobs):
+                client.submit(measure.NOOP)
+            return jobs / (time.perf_counter() - began)
+
+    def latency(self, probes: int, warm_up: int) -> list[float]:
+        with fresh_nodes(self._uri) as nodes:
+            nodes.start()
+            return measure.probe(nodes.store, nodes, warm_up + probes)[warm_up:]
+
+
+class Bare:
+    """Find, claim and settle 500 jobs at a time in one process over one connection: no workers, the same indexes."""
+
+    name = BARE
+    is_slow = False
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def drain(self, jobs: int) -> Drained:
+        with fresh_store(self._uri) as store:
+            backlog = measure.submit(store, jobs)
+            return Drained(backlog.rate, measure.run_bare(store, backlog))

@@ -1,0 +1,91 @@
+"""What nodes cost that have nothing to do: store calls, CPU, memory, and what they take from one that works."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+import psutil
+
+from tontine.store.call import Store
+
+from ..contender import TONTINE
+from ..nodes import Nodes, cpu_of, fresh_nodes, fresh_store
+from ..progress import say
+from ..scene import Scene
+
+_DRIVER = {"hello", "isMaster", "serverStatus", "endSessions", "buildInfo", "ping"}
+_SETTLE_FOR = 5.0
+"""A node that has just joined looks around more than one that has been there for a while."""
+
+
+def run(scene: Scene) -> None:
+    plan = scene.plan
+    with fresh_store(scene.uri) as store:
+        base = _calls(store, plan.idle_for)
+    # As many before as after, so that a machine that slows down does not look like idle nodes.
+    _drains(scene, "drain alone", plan.rounds // 2)
+    for count in dict.fromkeys((1, plan.idle_nodes)):
+        with fresh_nodes(scene.uri) as nodes:
+            say(f"idle: starting {count} node{'' if count == 1 else 's'}")
+            # One process each is enough to be idle; the single one has two, like everywhere else.
+            nodes.start(count, processes=2 if count == 1 else 1)
+            time.sleep(min(_SETTLE_FOR, plan.idle_for))
+            for _ in range(plan.rounds):
+                _cost(scene, nodes, count, base)
+            if count > 1:
+                # In a database of their own: in the same one they would share the work.
+                _drains(scene, f"drain beside {count} idle nodes", plan.rounds)
+    _drains(scene, "drain alone", plan.rounds - plan.rounds // 2)
+
+
+def _calls(store: Store, seconds: float) -> Counter[str]:
+    """Commands that the server counts meanwhile, by name, without those that drivers send by themselves."""
+    before = _commands(store)
+    time.sleep(seconds)
+    return _commands(store) - before
+
+
+def _commands(store: Store) -> Counter[str]:
+    counted = store.database.client.admin.command("serverStatus")["metrics"]["commands"]
+    return Counter(
+        {
+            name: int(one["total"])
+            for name, one in counted.items()
+            if isinstance(one, Mapping) and "total" in one and name not in _DRIVER
+        }
+    )
+
+
+def _cost(scene: Scene, nodes: Nodes, count: int, base: Counter[str]) -> None:
+    cpu, began = [cpu_of(mate) for mate in nodes.mates], time.monotonic()
+    calls = _calls(nodes.store, scene.plan.idle_for) - base
+    took = time.monotonic() - began
+    used = sum(cpu_of(mate) - before for mate, before in zip(nodes.mates, cpu, strict=True)) / took
+    name = measure_of(count)
+    add = scene.record.add
+    rate = calls.total() / took / count
+    add("idle", f"{name}: store calls per node", TONTINE, rate, "calls/s")
+    for command, times in calls.most_common():
+        add("idle", f"{name}: {command} per node", TONTINE, times / took / count, "calls/s")
+    add("idle", f"{name}: CPU per node", TONTINE, 100 * used / count, "% of a core")
+    add("idle", f"{name}: memory of a node's master", TONTINE, _mean_memory(nodes.masters()), "MB")
+    add("idle", f"{name}: memory of a worker", TONTINE, _mean_memory(nodes.workers()), "MB")
+    say(f"idle, {name}: {rate:.2f} calls/s and {100 * used / count:.2f} % of a core per node")
+
+
+def measure_of(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def _mean_memory(processes: list[psutil.Process]) -> float:
+    """What each has for itself: shared libraries are not counted once for every node."""
+    return sum(process.memory_full_info().uss for process in processes) / len(processes) / 1024**2
+
+
+def _drains(scene: Scene, what: str, rounds: int) -> None:
+    for number in range(rounds):
+        rate = scene.tontine.drain(scene.plan.slowed).drained
+        say(f"idle, {what}, {number + 1} of {rounds}: {rate:,.0f} jobs/s")
+        scene.record.add("idle", what, TONTINE, rate, "jobs/s")
