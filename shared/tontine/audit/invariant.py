@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -63,10 +63,15 @@ class Conclusion:
 
     invariant: str
     verdict: Verdict
-    looked_at: int
+    looks: Mapping[str, int]
+    """How many of what it was judged by: documents, changes, runs."""
     violations: int
     examples: tuple[Finding, ...]
     why_unknown: str
+
+    @property
+    def looked_at(self) -> int:
+        return sum(self.looks.values())
 
     @property
     def sentence(self) -> str:
@@ -78,13 +83,14 @@ class Tally:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._looked_at: Counter[str] = Counter()
+        self._looks: dict[str, Counter[str]] = {name: Counter() for name in INVARIANTS}
         self._violations: Counter[str] = Counter()
         self._examples: dict[str, list[Finding]] = {name: [] for name in INVARIANTS}
         self._doubts: dict[str, str] = dict(UNSEEN)
 
-    def looked_at(self, documents: int, *invariants: str) -> None:
-        self._looked_at.update(dict.fromkeys(invariants, documents))
+    def looked_at(self, number: int, *invariants: str, what: str = "document") -> None:
+        for invariant in invariants:
+            self._looks[invariant][what] += number
 
     def add(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
@@ -107,7 +113,7 @@ class Tally:
             Conclusion(
                 name,
                 self._verdict(name),
-                self._looked_at[name],
+                dict(self._looks[name]),
                 self._violations[name],
                 tuple(self._examples[name]),
                 self._doubts.get(name, ""),

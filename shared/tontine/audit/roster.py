@@ -11,7 +11,8 @@ from .invariant import Finding
 Members = tuple[str, ...]
 
 
-def _fault(epoch: Any, members: Any) -> str:
+def fault(epoch: Any, members: Any) -> str:
+    """Why these cannot be a roster's; empty when they can."""
     if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
         return f"the epoch is {epoch!r}"
     if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
@@ -24,13 +25,13 @@ def roster_of(document: Mapping[str, Any] | None) -> Roster | None:
     """The roster, if the document is one."""
     if document is None:
         return Roster()
-    fault = _fault(document.get("epoch"), document.get("members"))
-    return None if fault else Roster.from_document(document)
+    wrong = fault(document.get("epoch"), document.get("members"))
+    return None if wrong else Roster.from_document(document)
 
 
 def judge_roster(document: Mapping[str, Any] | None) -> Iterator[Finding]:
-    if document is not None and (fault := _fault(document.get("epoch"), document.get("members"))):
-        yield Finding("S5", fault)
+    if document is not None and (wrong := fault(document.get("epoch"), document.get("members"))):
+        yield Finding("S5", wrong)
 
 
 def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> Iterator[Finding]:
@@ -42,8 +43,8 @@ def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> 
     epochs: dict[int, Members] = {}
     for event in events:
         epoch, members = event.get("epoch"), event.get("members")
-        if fault := _fault(epoch, members):
-            yield Finding("S5", f"recorded: {fault}")
+        if wrong := fault(epoch, members):
+            yield Finding("S5", f"recorded: {wrong}")
         elif epoch in epochs:
             yield Finding("S5", f"epoch {epoch} was recorded twice")
         else:
@@ -52,9 +53,9 @@ def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> 
         yield from _judge_current(epochs, roster)
     for epoch, members in sorted(epochs.items()):
         before = epochs.get(epoch - 1)
-        if before is not None and not _is_step(before, members):
+        if before is not None and not is_step(before, members):
             fact = f"epoch {epoch} is neither a join to nor a leave from epoch {epoch - 1}"
-            yield Finding("S5", f"{fact}: {_shown(before)}, then {_shown(members)}")
+            yield Finding("S5", f"{fact}: {shown(before)}, then {shown(members)}")
 
 
 def _judge_current(epochs: dict[int, Members], roster: Roster) -> Iterator[Finding]:
@@ -63,15 +64,17 @@ def _judge_current(epochs: dict[int, Members], roster: Roster) -> Iterator[Findi
         yield Finding("S5", f"the roster is at epoch {roster.epoch}, but epoch {newest} was recorded")
     recorded = epochs.setdefault(roster.epoch, roster.members)
     if recorded != roster.members:
-        yield Finding("S5", f"epoch {roster.epoch} is {_shown(roster.members)}, recorded as {_shown(recorded)}")
+        yield Finding("S5", f"epoch {roster.epoch} is {shown(roster.members)}, recorded as {shown(recorded)}")
 
 
-def _is_step(before: Members, after: Members) -> bool:
+def is_step(before: Members, after: Members) -> bool:
+    """Whether one node joined, or some left."""
     if len(after) > len(before):
         return after[:-1] == before
     stayed = set(after)
     return len(after) < len(before) and after == tuple(member for member in before if member in stayed)
 
 
-def _shown(members: Members) -> str:
+def shown(members: Members) -> str:
+    """The first of them, for a message."""
     return f"[{', '.join(members[:10])}{', ...' if len(members) > 10 else ''}]"

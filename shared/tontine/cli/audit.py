@@ -14,8 +14,9 @@ from ..audit.history import WATCHED, History
 from ..audit.invariant import Conclusion, Finding, Tally, Verdict
 from ..audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
 from ..audit.nodes import Look, judge_node, judge_return, standing, suspicions
+from ..audit.record import Record
 from ..audit.roster import judge_epochs, judge_roster, roster_of
-from ..audit.runs import Runs
+from ..audit.runs import RAN, Runs
 from ..config import StoreConfig, seconds
 from ..errors import NotPermitted, StoreError
 from ..legible import count, legible
@@ -48,20 +49,24 @@ def audit(limit: int, watch_for: str | None, runs: Path | None, as_json: bool, s
     while nodes do: what may be a matter of two reads at different moments is looked at again until it is certain. Exit
     code 1 if an invariant is violated.
 
-    Documents show where things stand. With --watch it also follows every change for a while, and judges each by the
-    one before it: run it beside a failover test.
+    Documents show where things stand. With --watch it also follows every change for a while, or until Ctrl-C, and
+    judges each by the one before it: run it beside a failover test. A job that is older than the watch is judged from
+    the second change seen of it.
 
     With --runs it also compares the documents with a record that your tasks keep of what really ran: a line of JSON
     when they begin and one when they end, {"seq": 7, "attempt": 1, "event": "began", "at": 12.5, "pid": 4711}, where
-    event is began or ended and at is in seconds of one clock.
+    event is began or ended and at is in seconds of one clock. It must be the record of all nodes; tasks may go on
+    writing it. Jobs of which it says nothing are not compared.
     """
-    duration = seconds(watch_for) if watch_for else 0.0
-    record = read_runs(runs) if runs else None
+    duration = None if watch_for is None else seconds(watch_for)
+    if duration is not None and duration <= 0:
+        raise click.BadParameter("watch for longer than that", param_hint="--watch")
     with opened(store) as opened_store:
         tally = Tally(limit)
-        if duration:
+        if duration is not None:
             watch(opened_store, tally, duration)
-        conclusions = examine(opened_store, tally, runs=record)
+        record = Record(lambda: read_runs(runs)) if runs is not None else None
+        conclusions = examine(opened_store, tally, record=record)
     for conclusion in conclusions:
         (_write_json if as_json else _write)(conclusion)
     violated = sum(one.verdict is Verdict.VIOLATED for one in conclusions)
@@ -73,43 +78,62 @@ def audit(limit: int, watch_for: str | None, runs: Path | None, as_json: bool, s
 
 def read_runs(path: Path) -> Runs:
     """What really ran, by the record that the tasks kept."""
-    with path.open() as lines:
+    with path.open(errors="replace") as lines:
         return Runs.read(lines)
 
 
 def watch(store: Store, tally: Tally, duration: float) -> None:
-    """Judge every change for so many seconds."""
-    from ..store.changes import changes
+    """Judge every change for so many seconds, or until Ctrl-C."""
+    from ..store import ledger
     from ..store.schema import CLUSTER, JOBS, NODES
 
-    history, until = History(JOBS, NODES, CLUSTER), time.monotonic() + duration
+    history = History(JOBS, NODES, CLUSTER)
+    history.start_from(store.run(ledger.node_records()), store.run(ledger.cluster_documents()))
+    try:
+        _watch(store, tally, duration, history)
+    except KeyboardInterrupt:
+        note("stopped watching: here is what was seen")
+    tally.looked_at(history.changes, *WATCHED, what="change")
+    tally.trust("S8")
+
+
+def _watch(store: Store, tally: Tally, duration: float, history: History) -> None:
+    from ..store.changes import changes
+
+    until = time.monotonic() + duration
     with Meter("watching for seconds", int(duration), shown=console(stderr=True).is_terminal) as meter:
         for change in changes(store):
             if change is not None:
                 tally.add(history.see(change))
             left = until - time.monotonic()
             if left <= 0:
-                break
+                return
             meter.reach(int(duration - left))
-    tally.looked_at(history.changes, *WATCHED)
-    tally.trust("S8")
 
 
-def examine(store: Store, tally: Tally, patience: float | None = None, runs: Runs | None = None) -> list[Conclusion]:
+def examine(
+    store: Store, tally: Tally, patience: float | None = None, record: Record | None = None
+) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
     from ..store import ledger
 
     first = store.run(ledger.look())
     _judge_records(store, tally)
     suspects = Suspects(first.live, _tasks(first), first.due_before)
-    if runs is not None:
-        tally.looked_at(runs.total, "S3")
-        tally.add(runs.judge())
-        tally.trust("S3")
-    _judge_jobs(store, tally, suspects, runs)
+    _judge_jobs(store, tally, suspects, record)
+    if record is not None:
+        _judge_runs(tally, record)
     keys = _tried(tally, "key", lambda: _shared_keys(store, tally)) or []
     _judge_together(store, tally, first, suspects, keys, patience)
     return tally.conclusions()
+
+
+def _judge_runs(tally: Tally, record: Record) -> None:
+    total, findings = record.conclude()
+    tally.looked_at(total, *RAN, what="run")
+    tally.add(findings)
+    if total:
+        tally.trust("S3")
 
 
 def _tasks(look: Look) -> frozenset[str]:
@@ -129,7 +153,7 @@ def _judge_records(store: Store, tally: Tally) -> None:
     tally.add(judge_epochs(events, roster_of(roster)))
 
 
-def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, runs: Runs | None) -> None:
+def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record | None) -> None:
     from ..store import ledger
 
     index = store.run(ledger.seq_index())
@@ -148,8 +172,8 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, runs: Runs | Non
             tally.add(judge_counter(chunk, given))
             for document in chunk:
                 tally.add(judge_job(document))
-                if runs is not None and document["seq"] in runs.by_seq:
-                    tally.add(runs.judge_job(document))
+                if record is not None:
+                    tally.add(record.see(document))
                 suspects.see(document)
             last = chunk[-1]
             meter.reach(int(last["seq"]))
@@ -224,13 +248,20 @@ def _tried(tally: Tally, invariant: str, read: Callable[[], Any]) -> Any:
 
 def _write_json(one: Conclusion) -> None:
     examples = [{"seq": found.seq, "node": found.node, "fact": found.fact} for found in one.examples]
-    facts = {"looked_at": one.looked_at, "violations": one.violations, "examples": examples, "why": one.why_unknown}
+    facts = {
+        "looked_at": one.looked_at,
+        "looks": one.looks,
+        "violations": one.violations,
+        "examples": examples,
+        "why": one.why_unknown,
+    }
     write_json({"invariant": one.invariant, "sentence": one.sentence, "verdict": one.verdict, **facts})
 
 
 def _write(one: Conclusion) -> None:
     glyph, colour = _LOOKS[one.verdict]
-    out, about = console(), f" ({count(one.looked_at, 'document')})"
+    looks = ", ".join(count(number, what) for what, number in one.looks.items())
+    out, about = console(), f" ({looks or 'nothing to look at'})"
     if one.verdict is Verdict.UNKNOWN:
         about = f": {legible(one.why_unknown)}"
     head = (f"{glyph} {one.verdict.value:<9}", colour), (f"{one.invariant:<4}", "bold")

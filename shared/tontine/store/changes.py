@@ -7,13 +7,20 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from ..audit.history import Change
+from ..audit.change import Change
 from ..errors import StoreUnavailable
 from .call import DECODED, Store, translated
 from .schema import CLUSTER, JOBS, NODES
 
 QUIET_MS = 500
-_PIPELINE: list[dict[str, Any]] = [{"$match": {"ns.coll": {"$in": [JOBS, NODES, CLUSTER]}}}]
+_PIPELINE: list[dict[str, Any]] = [
+    {
+        "$match": {
+            "ns.coll": {"$in": [JOBS, NODES, CLUSTER]},
+            "operationType": {"$in": ["insert", "update", "replace", "delete"]},
+        }
+    }
+]
 
 
 def changes(store: Store) -> Iterator[Change | None]:
@@ -48,4 +55,5 @@ def _change(change: Mapping[str, Any]) -> Change:
         fields=change.get("fullDocument") or delta.get("updatedFields") or {},
         removed=tuple(delta.get("removedFields") or ()),
         at=change.get("wallTime"),
+        truncated=tuple(one["field"] for one in delta.get("truncatedArrays") or ()),
     )

@@ -105,6 +105,12 @@ def roster_document() -> Steps[dict[str, Any] | None]:
     return document
 
 
+def cluster_documents() -> Steps[list[dict[str, Any]]]:
+    """The roster and the counter, as far as they are there."""
+    found: list[dict[str, Any]] = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})
+    return found
+
+
 def recorded_epochs() -> Steps[list[dict[str, Any]]]:
     """The newest events of the roster."""
     found: list[dict[str, Any]] = yield _patiently(

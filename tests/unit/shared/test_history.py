@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESH = {"seq": 7, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
 CLAIM = {"state": "working", "node": "a", "attempt": 1}
 DONE = {"state": "done", "result": 1, "finished_at": START}
+AGAIN = {"state": "queued", "run_at": START, "node": None}
+SECOND = {"state": "working", "node": "b", "attempt": 2}
+REMADE = {**AGAIN, "lost": 0, "fails": 0, "result": None, "error": None, "cancel": None, "finished_at": None}
+"""What an operator's retry writes (J9)."""
 
 
 def told(*changes: Change) -> list[tuple[str, str]]:
@@ -21,31 +26,96 @@ def told(*changes: Change) -> list[tuple[str, str]]:
     return [(found.invariant, found.fact) for change in changes for found in history.see(change)]
 
 
-def life(*steps: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """One job, inserted and then changed step by step; None removes a field."""
-    changes = [Change("jobs", "insert", 1, steps[0])]
-    for step in steps[1:]:
-        kept = {name: value for name, value in step.items() if value is not None}
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+def update(*steps: Mapping[str, Any]) -> list[Change]:
+    """Changes of job 1, step by step; None removes a field, but for `node`, which is set to it."""
+    changes = []
+    for step in steps:
+        kept = {name: value for name, value in step.items() if value is not None or name == "node"}
         changes.append(Change("jobs", "update", 1, kept, [name for name in step if name not in kept]))
-    return told(*changes)
+    return changes
 
 
-def test_right_lives_pass() -> None:
-    again = {"state": "queued", "run_at": START, "node": None}
-    second = {"state": "working", "node": "b", "attempt": 2}
-    assert life(FRESH, CLAIM, {"progress": {"value": 0.5}}, DONE) == []
-    assert life(FRESH, CLAIM, again, second, DONE, {"expire_at": START}) == []
-    assert life(FRESH, CLAIM, DONE, {**again, "result": None, "finished_at": None}, second, DONE) == []
-    assert life(FRESH, {"state": "cancelled", "finished_at": START}) == []
-    assert life(FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "node": None, "finished_at": START}) == []
-    assert life({"task": "t.t"}, FRESH, CLAIM, DONE) == [], "a raw insert is numbered"
-    assert life({"task": 7}, {**FRESH, "state": "failed"}) == [], "what cannot be a job fails"
+def life(*steps: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """One job, inserted and then changed step by step."""
+    return told(Change("jobs", "insert", 1, steps[0]), *update(*steps[1:]))
+
+
+LOST = {"type": "Lost", "traceback": "", "message": "its worker or node ended once while it ran: node a died"}
+
+RIGHT = {
+    "done": [FRESH, CLAIM, {"started_at": START, "progress": {"value": 0.5}}, DONE | {"started_at": START}],
+    "released": [FRESH, CLAIM, AGAIN, SECOND, DONE, {"expire_at": START}, {"expire_at": None}],
+    "retried by an operator": [FRESH, CLAIM, DONE, REMADE, SECOND, DONE],
+    "retried, lost and retried by an operator": [
+        FRESH,
+        CLAIM,
+        {"state": "queued", "fails": 1, "error": {}, "run_at": START},
+        {"state": "working", "attempt": 2},
+        {"state": "failed", "lost": 1, "error": {}, "finished_at": START},
+        REMADE | {"errors": [{}, {}]},
+        {"state": "working", "node": "a", "attempt": 3},
+    ],
+    "cancelled while queued": [FRESH, {"state": "cancelled", "cancel": True, "finished_at": START}, REMADE],
+    "cancelled, then given back": [
+        FRESH,
+        CLAIM,
+        {"cancel": True},
+        {**AGAIN, "state": "cancelled", "finished_at": START},
+    ],
+    "cancelled by its holder": [FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "finished_at": START}],
+    "cancelled instead of retried": [FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "fails": 1, "error": {}}],
+    "lost with its node": [FRESH, CLAIM, {**AGAIN, "lost": 1, "error": LOST}, SECOND, DONE | {"error": None}],
+    "raw": [{"task": "t.t"}, FRESH, CLAIM, DONE],
+    "raw, and no job": [{"task": 7}, {**FRESH, "state": "failed"}],
+    "raw with an attempt": [{"task": "t.t", "attempt": 5, "fails": 9}, FRESH, CLAIM, DONE],
+    "raw with a state": [{"state": "bogus", "attempt": 0}, {**FRESH, "state": "failed", "error": {}}],
+    "raw with an odd state": [{"state": {"a": 1}}, {**FRESH, "state": "failed", "error": {}}],
+}
+
+
+@pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT.keys())
+def test_right_lives_pass(steps: list[dict[str, Any]]) -> None:
+    assert life(*steps) == []
+    assert told(*update(*steps)) == [], "also to one who did not see the beginning"
+
+
+@pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT.keys())
+def test_right_lives_pass_when_servers_tell_whole_documents(steps: list[dict[str, Any]]) -> None:
+    document: dict[str, Any] = {}
+    changes = []
+    for step in steps:
+        document = {**document, **step}
+        whole = {name: value for name, value in document.items() if value is not None}
+        changes.append(Change("jobs", "replace" if changes else "insert", 1, whole))
+    assert told(*changes) == []
+
+
+def test_what_is_not_known_is_not_held_against_a_job() -> None:
+    """It was working when the watch began: the same node's next claim does not say which node that is."""
+    retry = {"state": "queued", "fails": 1, "run_at": START}
+    assert (
+        told(*update({"progress": {}}, retry, {"state": "working", "attempt": 2}, DONE, REMADE, CLAIM | {"attempt": 3}))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("invariant", "steps"),
     [
         ("S1", [FRESH, CLAIM, DONE, {"result": 2}]),
+        ("S1", [FRESH, CLAIM, DONE, {"result.attempt": 2}]),
+        ("S1", [FRESH, CLAIM, DONE, {"result": None}]),
+        ("S1", [FRESH, CLAIM, DONE, {"finished_at": None}]),
+        ("S1", [FRESH, CLAIM, DONE, {"progress": {"value": 1}}]),
+        ("S1", [FRESH, CLAIM, DONE, AGAIN | {"finished_at": None}]),
+        ("S1", [FRESH, CLAIM, DONE, REMADE | {"lost": 1}]),
+        ("S1", [FRESH, CLAIM, DONE, REMADE | {"fails": 1}]),
+        ("S1", [FRESH, CLAIM, DONE, REMADE | {"error": LOST}]),
+        ("S1", [FRESH, {"state": "cancelled", "cancel": True}, AGAIN]),
         ("S1", [FRESH, CLAIM, DONE, {"state": "failed", "error": {}}]),
         ("S1", [FRESH, CLAIM, DONE, {"state": "working", "node": "b", "attempt": 2}]),
         ("S2", [FRESH, DONE]),
@@ -54,6 +124,19 @@ def test_right_lives_pass() -> None:
         ("S2", [FRESH, CLAIM, DONE | {"node": None}]),
         ("S2", [FRESH, CLAIM, {"state": "failed", "node": "b"}]),
         ("S2", [FRESH, CLAIM | {"node": ""}]),
+        ("S2", [FRESH, CLAIM, {"state": "failed", "node": None}]),
+        ("S2", [FRESH, CLAIM, {"state": "queued", "node": "b"}]),
+        ("S2", [FRESH, CLAIM, {"state": "cancelled", "cancel": True}]),
+        ("S2", [FRESH, {"state": "failed", "error": {}}]),
+        ("S2", [FRESH, CLAIM | {"node": "c"}, {**AGAIN, "lost": 1, "error": LOST}]),
+        ("S2", [FRESH, {"state": "nonsense"}]),
+        ("S2", [{"task": "t.t"}, {**FRESH, "state": "done"}]),
+        ("S4", [{"task": "t.t"}, {**FRESH, "attempt": 1}]),
+        ("S4", [FRESH, CLAIM, {"state": "queued", "fails": 2}]),
+        ("S4", [FRESH, CLAIM, {"lost": 1}]),
+        ("S4", [FRESH, {"fails": 1}]),
+        ("S4", [FRESH, CLAIM, AGAIN | {"lost": 1}, {"lost": 0}]),
+        ("S4", [FRESH, CLAIM, AGAIN | {"fails": None}]),
         ("S4", [FRESH, CLAIM | {"attempt": 0}]),
         ("S4", [FRESH, CLAIM | {"attempt": 2}]),
         ("S4", [FRESH, CLAIM, DONE, {"state": "queued", "attempt": 0}]),
@@ -69,7 +152,7 @@ def test_a_wrong_change_of_a_job_is_caught(invariant: str, steps: list[dict[str,
 
 def test_a_number_given_to_two_jobs_is_caught() -> None:
     raw = Change("jobs", "insert", 2, {"task": "t.t"})
-    found = told(Change("jobs", "insert", 1, FRESH), raw, Change("jobs", "update", 2, {"seq": 7}))
+    found = told(Change("jobs", "insert", 1, FRESH), raw, Change("jobs", "update", 2, FRESH))
     assert found == [("S7", "given to 1 and to 2")]
 
 
@@ -77,6 +160,59 @@ def test_an_open_job_that_is_removed_is_caught_and_an_ended_one_is_not() -> None
     gone = Change("jobs", "delete", 1)
     assert told(Change("jobs", "insert", 1, FRESH), gone) == [("S1", "removed while queued")]
     assert told(Change("jobs", "insert", 1, FRESH | DONE), gone) == []
+    raw = "the job with _id 1 was removed before it had a number"
+    assert told(Change("jobs", "insert", 1, {"task": "t.t"}), gone) == [("S1", raw)]
+    assert told(gone) == []
+
+
+def test_it_knows_which_ended_jobs_were_queued_again() -> None:
+    history = History("jobs", "nodes", "cluster")
+    for change in [Change("jobs", "insert", 1, FRESH), *update(CLAIM, DONE, REMADE)]:
+        assert list(history.see(change)) == []
+    assert history.put_back == {7}
+
+
+def test_a_result_of_a_run_that_began_before_the_claim_is_caught() -> None:
+    def settled(started: float, ended: float) -> list[tuple[str, str]]:
+        claim = Change("jobs", "update", 1, SECOND, at=at(100))
+        return told(
+            Change("jobs", "insert", 1, FRESH | {"attempt": 1}, at=START),
+            claim,
+            Change("jobs", "update", 1, DONE | {"started_at": at(started)}, at=at(ended)),
+        )
+
+    assert settled(100.5, 130) == []
+    assert settled(99.5, 100) == [], "clocks may differ a little"
+    assert settled(50, 10_000) == [], "and more in the course of a long run"
+    assert settled(70, 101) == [("S2", "ended by a run that began 30.0 s before its claim")]
+
+
+def test_a_whole_document_that_says_again_what_a_job_was_is_no_claim() -> None:
+    whole = Change("jobs", "replace", 1, FRESH | CLAIM | {"cancel": True}, at=at(100))
+    assert told(whole, Change("jobs", "update", 1, DONE | {"started_at": at(10)}, at=at(110))) == []
+
+
+def test_a_job_taken_from_a_living_node_for_its_death_is_caught() -> None:
+    born = Change("nodes", "insert", "a", {"state": "initializing", "beat": 0, "lease": 20.0})
+    dead = Change("nodes", "update", "a", {"state": "dead", "death": "stopped"})
+    held, lost = [Change("jobs", "insert", 1, FRESH), *update(CLAIM)], update({**AGAIN, "lost": 1, "error": LOST})
+    assert told(born, *held, dead, *lost) == []
+    assert told(born, *held, *lost) == [("S2", "given back for the death of a, which is alive")]
+    assert told(born, Change("nodes", "delete", "a"), *held, *lost) == []
+
+
+def test_only_what_is_judged_is_kept() -> None:
+    history = History("jobs", "nodes", "cluster")
+    large = "x" * 1_000_000
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            whole = FRESH | DONE | {"seq": number, "args": large + str(number), "result": large + str(number)}
+            assert list(history.see(Change("jobs", "insert", number, whole))) == []
+        del whole
+        assert tracemalloc.get_traced_memory()[0] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def node(*steps: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -101,18 +237,82 @@ def test_deaths_are_judged_by_the_last_beat() -> None:
 def test_a_node_that_comes_back_or_jumps_is_caught() -> None:
     dead = {"state": "dead", "death": "stopped", "after": 1}
     assert node(dead, {"state": "waiting", "after": 2}) == [("S6", "was dead, then waiting")]
-    assert node(dead, {"beat": 9, "after": 2}) == []
+    assert node(dead, {"beat": 9, "after": 2}) == [("S6", "was dead, then changed: beat")]
     assert node({"state": "paused", "after": 1}) == [("S6", "went from initializing to paused")]
 
 
-def test_epochs_and_the_counter_only_grow() -> None:
-    def roster(*epochs: int) -> list[tuple[str, str]]:
-        first, *others = epochs
-        changes = [Change("cluster", "insert", "roster", {"epoch": first, "members": []})]
-        return told(*changes, *(Change("cluster", "update", "roster", {"epoch": epoch}) for epoch in others))
+def test_the_dead_are_remembered_when_their_record_is_gone() -> None:
+    dead = Change("nodes", "insert", "n", {"state": "dead", "death": "its record was gone", "beat": 0})
+    gone = Change("nodes", "delete", "n")
+    assert told(dead, gone, dead) == [], "it may be presumed dead again"
+    assert told(dead, gone, Change("nodes", "insert", "n", {"state": "initializing"})) == [
+        ("S6", "was dead, then initializing")
+    ]
 
-    assert roster(0, 1, 2) == []
-    assert roster(0, 1, 1, 3) == [("S5", "epoch 1 was followed by 1"), ("S5", "epoch 1 was followed by 3")]
-    assert roster(4, 3) == [("S5", "epoch 4 was followed by 3")]
-    counter = [Change("cluster", "update", "counter", {"seq": seq}) for seq in (5, 9, 8)]
-    assert told(*counter) == [("S7", "the counter fell from 9 to 8")]
+
+def test_nodes_that_were_there_before_are_judged_by_their_records() -> None:
+    def watched(*changes: Change) -> list[str]:
+        history = History("jobs", "nodes", "cluster")
+        live = {"_id": "a", "state": "waiting", "beat": 7, "lease": 20.0, "lease_until": at(20)}
+        history.start_from([live, {"_id": "b", "state": "dead"}], [])
+        return [found.invariant for change in changes for found in history.see(change)]
+
+    buried = {"state": "dead", "death": "lease expired"}
+    assert watched(Change("nodes", "update", "a", buried, at=at(21))) == []
+    assert watched(Change("nodes", "update", "a", buried, at=at(5))) == ["S8"]
+    beat = Change("nodes", "update", "a", {"beat": 8}, at=at(10))
+    assert watched(beat, Change("nodes", "update", "a", buried, at=at(21))) == ["S8"]
+    assert watched(Change("nodes", "update", "a", {"state": "paused"})) == [], "it may have moved since it was read"
+    assert watched(Change("nodes", "update", "b", {"state": "waiting"})) == ["S6"]
+
+
+def roster(epoch: int, *members: str, operation: str = "update") -> Change:
+    return Change("cluster", operation, "roster", {"epoch": epoch, "members": list(members)})
+
+
+BEGUN = roster(0, operation="insert")
+
+
+def test_epochs_only_grow_by_a_join_or_a_leave() -> None:
+    one, two = roster(1, "a"), roster(2, "a", "b")
+    assert told(BEGUN, one, two, roster(3, "b"), roster(4)) == []
+    assert told(BEGUN, one, roster(1, "b")) == [("S5", "epoch 1 was followed by 1")]
+    assert told(BEGUN, one, roster(3, "a", "b")) == [("S5", "epoch 1 was followed by 3")]
+    assert told(two, one) == [("S5", "epoch 2 was followed by 1")]
+    assert told(BEGUN, one, roster(2, "a", "a")) == [("S5", "twice in epoch 2: a")]
+    neither = "epoch 3 is neither a join to nor a leave from epoch 2: [a, b], then [b, a]"
+    assert told(BEGUN, one, two, roster(3, "b", "a")) == [("S5", neither)]
+    assert told(Change("cluster", "update", "roster", {"epoch": 4, "members.0": "x"}), roster(5, "y")) == []
+
+
+def test_a_roster_or_a_counter_that_is_removed_is_caught_and_other_documents_are_not() -> None:
+    gone = Change("cluster", "delete", "roster")
+    assert told(BEGUN, roster(1, "a"), gone, BEGUN) == [
+        ("S5", "the roster was removed at epoch 1"),
+        ("S5", "epoch 1 was followed by 0"),
+    ]
+    assert told(Change("cluster", "delete", "counter")) == [("S7", "the counter was removed at None")]
+    assert told(Change("cluster", "insert", "probe"), Change("cluster", "delete", "probe")) == []
+
+
+def test_the_counter_only_grows() -> None:
+    def counter(seq: int) -> Change:
+        return Change("cluster", "update", "counter", {"seq": seq})
+
+    assert told(counter(5), counter(9), counter(8)) == [("S7", "the counter fell from 9 to 8")]
+    assert [found for found, _ in told(counter(5), Change("cluster", "update", "counter", {}, ["seq"]))] == ["S7"]
+
+
+def test_the_roster_and_the_counter_that_were_there_before_are_made_use_of() -> None:
+    def watched(*changes: Change) -> list[str]:
+        history = History("jobs", "nodes", "cluster")
+        before = [{"_id": "roster", "epoch": 4, "members": ["a"]}, {"_id": "counter", "seq": 90}, {"_id": "settings"}]
+        history.start_from([], before)
+        return [found.invariant for change in changes for found in history.see(change)]
+
+    assert watched(roster(5, "a", "b"), roster(6, "b")) == []
+    assert watched(roster(7, "x", "y"), roster(8, "y")) == [], "what came in between was missed"
+    assert watched(roster(7, "x", "y"), roster(9, "y")) == ["S5"]
+    assert watched(roster(5, "b")) == ["S5"]
+    assert watched(roster(4, "b")) == ["S5"]
+    assert watched(Change("cluster", "update", "counter", {"seq": 89})) == ["S7"]
