@@ -23,7 +23,7 @@ COLUMNS = (
     Column("attempt", "ATT", 3, 40, is_right=True),
     Column("age", "AGE", 5, 70, is_right=True),
     Column("ran", "RAN", 5, 45, is_right=True),
-    Column("note", "PROGRESS / ERROR", 15, 30, most=200, key="error"),
+    Column("note", "PROGRESS/ERROR", 15, 30, most=200, key="error"),
 )
 FIELDS = frozenset(
     {"seq", "state", "task", "node", "attempt", "fails", "lost", "age", "ran", "error", "key", "priority", "rank"}
