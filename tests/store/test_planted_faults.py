@@ -1,6 +1,7 @@
 """The checks of the interleavings can fail: each condition of the protocol, once taken away, is missed.
 
 Every story goes well as long as the product is whole; with its fault planted it ends in one of the named violations.
+The product's own auditor hears of the same changes, and must notice each fault that documents can show.
 """
 
 from __future__ import annotations
@@ -240,21 +241,24 @@ class Planted:
     fault: str
     story: Callable[[World], None]
     noticed_as: str
+    audited_as: str = ""
+    """What the product's auditor calls it; empty where documents do not show it: whose result it is, what ran, and when
+    a lease ran out in the eyes of the node itself."""
 
 
 PLANTED = [
     Planted("a settlement without its attempt", a_settlement_lands_again_in_the_next_life, "S2"),
-    Planted("a settlement without `working`", a_settlement_lands_twice, "S1"),
+    Planted("a settlement without `working`", a_settlement_lands_twice, "S1", "S1"),
     Planted("a settlement by seq alone", a_zombie_settles, "S2 S3"),
-    Planted("a claim without `queued`", a_job_is_cancelled_before_its_claim_lands, "S1"),
-    Planted("a claim without its attempt", a_claim_lands_after_the_next_attempt, "S4"),
-    Planted("a repair of everybody's jobs", a_node_dies_while_two_others_work, "S2 S3"),
-    Planted("a number for a job that has one", a_number_lands_after_another, "S7"),
-    Planted("a heartbeat of the dead", a_beat_lands_after_the_burial, "S6"),
-    Planted("a burial without the beat", a_burial_lands_after_the_next_beat, "S8"),
-    Planted("a roster written over another", two_join_at_once, "S5"),
-    Planted("a retry from attempt zero", a_job_is_retried, "S4"),
-    Planted("a cancel of what runs", a_running_job_is_cancelled, "S3"),
+    Planted("a claim without `queued`", a_job_is_cancelled_before_its_claim_lands, "S1", "S1"),
+    Planted("a claim without its attempt", a_claim_lands_after_the_next_attempt, "S4", "S4"),
+    Planted("a repair of everybody's jobs", a_node_dies_while_two_others_work, "S2 S3", "S2"),
+    Planted("a number for a job that has one", a_number_lands_after_another, "S7", "S2 S4 S7"),
+    Planted("a heartbeat of the dead", a_beat_lands_after_the_burial, "S6", "S6"),
+    Planted("a burial without the beat", a_burial_lands_after_the_next_beat, "S8", "S8"),
+    Planted("a roster written over another", two_join_at_once, "S5", "S5"),
+    Planted("a retry from attempt zero", a_job_is_retried, "S4", "S4"),
+    Planted("a cancel of what runs", a_running_job_is_cancelled, "S3", "S2"),
     Planted("a reconcile that forgets pending claims", a_claim_is_long_without_its_answer, "S2"),
     Planted("a node that ignores its lease", beats_are_lost_while_jobs_arrive, "M4"),
     Planted("a watcher that trusts its own eyes", nobody_can_write_for_long, "L2"),
@@ -291,5 +295,6 @@ def test_the_fault_is_noticed(store: Store, planted: Planted) -> None:
         with pytest.raises(Violation) as caught:
             planted.story(world)
         assert caught.value.invariant in planted.noticed_as.split()
+        assert {found.invariant for found in world.auditor.findings} == set(planted.audited_as.split())
     finally:
         world.close()

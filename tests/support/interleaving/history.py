@@ -43,10 +43,14 @@ class Witness:
 class History:
     """The documents as they were after the last write, judged with every new one."""
 
-    def __init__(self, store: Direct, witness: Witness) -> None:
+    def __init__(
+        self, store: Direct, witness: Witness, tell: Callable[[str, Document | None, Document | None], None]
+    ) -> None:
         self.documents: dict[str, Documents] = {JOBS: {}, NODES: {}, CLUSTER: {}}
         self._store = store
         self._witness = witness
+        self._tell = tell
+        """Hears of every change, before it is judged here."""
 
     @property
     def jobs(self) -> Documents:
@@ -76,6 +80,7 @@ class History:
         for one in sorted(before.keys() | after.keys(), key=str):
             old, new = before.get(one), after.get(one)
             if old != new:
+                self._tell(collection, old, new)
                 yield from self._judge(collection, old, new, message.sender)
         if collection == JOBS:
             twice = [

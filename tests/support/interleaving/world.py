@@ -18,6 +18,7 @@ from tontine.store.claim import SUSPECT
 from tontine.store.insert import Wish
 from tontine.store.schema import JOBS
 
+from .auditor import Auditor
 from .history import ASK, CANCEL, RETRY, History, Violation, Witness, is_claim, is_roster_change
 from .life import TIMING, Life
 from .loop import ManualClock, ManualLoop
@@ -42,7 +43,8 @@ class World:
         self._fault = fault
         self._violations: list[Violation] = []
         direct = Direct(database)
-        self.history = History(direct, Witness(self._is_leased, self._is_running))
+        self.auditor = Auditor(self.clock.now)
+        self.history = History(direct, Witness(self._is_leased, self._is_running), self.auditor.see)
         self.network = Network(direct, self.clock.now, self._landed)
         self.network.sent, self.network.change = self._sent, fault.change
         self._askers = ManualLoop(self.clock, self._complain)
@@ -221,6 +223,7 @@ class World:
             self.flow()
             missing = list(self._missing())
             if not missing:
+                self._complain_of_false_alarms()
                 return
             self.pass_time(STEP)
         self._violations.append(Violation("L1", f"after {CALM_WITHIN * STEP:g} s of calm: {'; '.join(missing)}"))
@@ -320,6 +323,11 @@ class World:
         self._askers.turn()
         for life in self.awake:
             life.turn()
+        self._check()
+
+    def _complain_of_false_alarms(self) -> None:
+        """All went well: the product's auditor must have nothing to say either."""
+        self._violations += [Violation("auditor", str(found)) for found in self.auditor.findings]
         self._check()
 
     def _complain(self, what: str) -> None:

@@ -1,0 +1,39 @@
+"""The product's own auditor in a simulated world: it hears of every change as a change stream would tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tontine.audit.change import Change
+from tontine.audit.history import History
+from tontine.audit.invariant import Finding
+from tontine.store.schema import CLUSTER, JOBS, NODES
+
+Document = Mapping[str, Any]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Auditor:
+    """Judges changes by the documents before and after them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.findings: list[Finding] = []
+        self._history = History(JOBS, NODES, CLUSTER)
+        self._now = now
+
+    def see(self, collection: str, old: Document | None, new: Document | None) -> None:
+        # Jobs carry times of the server, which knows nothing of this world's clock.
+        at = START + timedelta(seconds=self._now()) if collection == NODES else None
+        self.findings += self._history.see(_change(collection, old, new, at))
+
+
+def _change(collection: str, old: Document | None, new: Document | None, at: datetime | None) -> Change:
+    if new is None:
+        assert old is not None
+        return Change(collection, "delete", old["_id"], at=at)
+    if old is None:
+        return Change(collection, "insert", new["_id"], new, at=at)
+    fields = {name: value for name, value in new.items() if name not in old or old[name] != value}
+    return Change(collection, "update", new["_id"], fields, sorted(old.keys() - new.keys()), at)
