@@ -54,7 +54,6 @@ def seen(store: Store, act: Callable[[], None], upto: str) -> list[Change]:
         if change is not None:
             found.append(change)
             if (change.operation, change.id) == ("delete", upto):
-                stream.close()
                 return found[:-2]
     raise AssertionError("the stream never ends")
 
