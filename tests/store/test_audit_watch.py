@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.cluster import Cluster
 from tontine import Client
 from tontine.audit.change import Change
 from tontine.audit.history import History
@@ -53,7 +54,6 @@ def seen(store: Store, act: Callable[[], None], upto: str) -> list[Change]:
         if change is not None:
             found.append(change)
             if (change.operation, change.id) == ("delete", upto):
-                stream.close()
                 return found[:-2]
     raise AssertionError("the stream never ends")
 
@@ -129,6 +129,29 @@ def test_while_it_watches_no_change_escapes_it(store: Store) -> None:
     assert found["S1"].verdict == "violated"
     assert "done, then changed again: state, now failed" in found["S1"].examples[0].fact
     assert (found["S8"].verdict, found["S4"].verdict) == ("ok", "ok")
+
+
+@pytest.mark.story
+def test_a_real_history_passes(cluster: Cluster) -> None:
+    cluster.options = ["--lease", "3s"]
+
+    def act() -> None:
+        first, *_ = cluster.start("a", "b", "c")
+        with Client(cluster.database) as client:
+            client.submit_many("story.double", [{"x": x} for x in range(300)])
+            client.submit_many("story.nap", [{"seconds": 0.5}] * 10)
+            client.cancel(client.submit("story.double", {"x": 1}, delay=600).seq or 0)
+            client.submit_many("story.double", [{"y": x} for x in range(5)])
+            cluster.database.jobs.insert_many([{"task": "story.triple", "args": {"x": 1}}, {"args": 7}])
+            first.signal_all(9)
+            cluster.wait_for_members(2)
+            cluster.wait_for_all(318)
+            client.retry(cluster.jobs(state="failed")[0]["seq"])
+
+    history = History(schema.JOBS, schema.NODES, schema.CLUSTER)
+    found = [finding for change in seen(cluster.store, act, "end") for finding in history.see(change)]
+    assert [one for one in found if one.fact != "the job with _id 'end' was removed before it had a number"] == []
+    assert history.changes > 900
 
 
 def test_nodes_and_a_roster_that_were_there_before_are_judged_from_their_first_change(

@@ -86,7 +86,7 @@ def test_right_lives_pass(steps: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT.keys())
 def test_right_lives_pass_when_servers_tell_whole_documents(steps: list[dict[str, Any]]) -> None:
     document: dict[str, Any] = {}
-    changes = []
+    changes: list[Change] = []
     for step in steps:
         document = {**document, **step}
         whole = {name: value for name, value in document.items() if value is not None}
@@ -306,7 +306,11 @@ def test_the_counter_only_grows() -> None:
 def test_the_roster_and_the_counter_that_were_there_before_are_made_use_of() -> None:
     def watched(*changes: Change) -> list[str]:
         history = History("jobs", "nodes", "cluster")
-        before = [{"_id": "roster", "epoch": 4, "members": ["a"]}, {"_id": "counter", "seq": 90}, {"_id": "settings"}]
+        before: list[dict[str, Any]] = [
+            {"_id": "roster", "epoch": 4, "members": ["a"]},
+            {"_id": "counter", "seq": 90},
+            {"_id": "settings"},
+        ]
         history.start_from([], before)
         return [found.invariant for change in changes for found in history.see(change)]
 
