@@ -1,8 +1,8 @@
 """How long until a dead node's jobs run elsewhere: `python -m benchmarks.inherit [--kills 20] [--lease 4]`.
 
-One node is killed with -9 while it runs a job; the time until that job starts on the other counts, in leases. Then
-nodes are asked to stop, and jobs that fall to the leaving node's share are submitted at that moment; the time until the
-last of them has started counts, in seconds.
+One node is killed with -9 while it runs a job; the time until that job starts on the other counts, in leases. Then a
+node with a busy slot is asked to stop while jobs of its share wait for it; the time until the last of them has run on
+the other counts, in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pymongo import MongoClient
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tontine import Client, embedded
+from tontine import Client, Job, embedded
 from tontine.store import schema
 from tontine.store.call import Store
 
@@ -43,15 +43,28 @@ def kill(cluster: Cluster, client: Client, number: int) -> float:
     return took
 
 
-def stop(cluster: Cluster, client: Client, name: str) -> float:
-    """Seconds from SIGTERM to the end of quick jobs of both shares that were submitted right after it."""
+def stop(cluster: Cluster, client: Client, name: str, number: int) -> float:
+    """Seconds from SIGTERM to a node that is busy, to the start elsewhere of all jobs that waited for it."""
     node = next(node for node in reversed(cluster.nodes.values()) if node.name == name)
+    gates = {job.seq: path for job, path in _two_gates(cluster, client, number)}
+    eventually(lambda: all(cluster.runs("began")[seq or 0] for seq in gates), 30, "both nodes are busy")
+    (its_own,) = [path for seq, path in gates.items() if (client.get(seq or 0).node or "").startswith(f"{name}-")]
+    for path in set(gates.values()) - {its_own}:
+        path.touch()
+    waiting = {job.seq for job in client.submit_many("story.double", [{"x": x} for x in range(6)])}
     began = time.monotonic()
     node.signal(signal.SIGTERM)
-    client.wait(client.submit_many("story.double", [{"x": x} for x in range(20)]), timeout=60)
+    eventually(lambda: waiting <= set(cluster.runs()), 60, "all of them ran")
     took = time.monotonic() - began
+    its_own.touch()
     node.process.wait(60)
     return took
+
+
+def _two_gates(cluster: Cluster, client: Client, number: int) -> list[tuple[Job, Path]]:
+    """A job for each node, which keeps its one slot busy until a file is there."""
+    paths = [cluster.directory / f"busy-{number}-{place}" for place in "ab"]
+    return [(client.submit("story.gate", {"path": str(path)}), path) for path in paths]
 
 
 def told(what: str, figures: list[float], unit: str) -> None:
@@ -77,7 +90,7 @@ def inherit(kills: int, stops: int, lease: float) -> None:
     """Measure how soon others go on with the jobs of a node that died or left."""
     killed, stopped = measure(kills, stops, lease)
     told("kill -9 to the job's start elsewhere", [took / lease for took in killed], "leases")
-    told("SIGTERM to the end of jobs of both shares", stopped, "s")
+    told("SIGTERM to the run elsewhere of jobs that waited", stopped, "s")
 
 
 def measure(kills: int, stops: int, lease: float) -> tuple[list[float], list[float]]:
@@ -108,8 +121,8 @@ def _measure(
         cluster.wait_for_members(2)
         return took
 
-    def one_stop(_: int) -> float:
-        took = stop(cluster, client, "a")
+    def one_stop(number: int) -> float:
+        took = stop(cluster, client, "a", number)
         cluster.start("a")
         cluster.wait_for_members(2)
         return took
