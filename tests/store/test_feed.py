@@ -141,7 +141,7 @@ async def test_a_token_that_leads_nowhere_is_dropped_and_the_gap_is_told(mongo_u
 
 
 async def test_an_oplog_that_was_rolled_over_is_a_gap(tmp_path: Path) -> None:
-    with mongod(tmp_path, "--replSet", "rs", "--oplogSize", "1") as port:
+    with mongod(tmp_path, "--replSet", "rs", "--oplogSize", "1", "--syncdelay", "1") as port:
         host = f"127.0.0.1:{port}"
         initiate(host)
         uri = f"mongodb://{host}/?replicaSet=rs"
