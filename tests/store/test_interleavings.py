@@ -21,6 +21,8 @@ from tests.support.interleaving.world import STEP, World
 from tontine.states import Desired
 from tontine.store.call import Store
 
+pytestmark = pytest.mark.long
+
 MANY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0"))
 EVERYDAY, PARTS = 20, 4
 

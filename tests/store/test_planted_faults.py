@@ -21,6 +21,8 @@ from tontine.states import NodeState
 from tontine.store import schema
 from tontine.store.call import Store
 
+pytestmark = pytest.mark.long
+
 A_LEASE = TIMING.lease_for + 2 * STEP
 
 

@@ -21,7 +21,7 @@ Mongo = MongoClient[dict[str, Any]]
 Bench = Callable[..., subprocess.CompletedProcess[str]]
 SMALL = ("--jobs", "300", "--repeat", "1", "--processes", "1")
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def bench(*options: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ from tontine.roster import Roster
 from tontine.states import Desired
 from tontine.store import control
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 JOBS = 5000
 

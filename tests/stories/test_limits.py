@@ -11,7 +11,7 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def test_neighbours_of_a_job_past_its_limit_run_again_at_no_cost(cluster: Cluster, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class ReplicaSet:
         """Ask the primary to step down at once; who it was."""
         server = self.primary()
         if server is not None:
-            server.ask({"replSetStepDown": 10, "secondaryCatchUpPeriodSecs": 2, "force": True}, 15)
+            server.ask({"replSetStepDown": 30, "secondaryCatchUpPeriodSecs": 5, "force": True}, 15)
         return server
 
     def close(self) -> None:
