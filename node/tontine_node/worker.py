@@ -38,6 +38,7 @@ EXIT_AT_DEADLINE = 75
 """The exit code of a worker whose lease ran out: its job is not to blame."""
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 WATCH_EVERY = 0.1
+LINGER = 0.002
 LONGEST_DELAY = 10 * 365 * 86400.0
 
 _CODEC: CodecOptions[Any] = CodecOptions(
@@ -124,6 +125,8 @@ class Worker:
     def write_reports(self) -> None:
         while True:
             reports = [self.outbox.get()]
+            if not self.inbox.empty():  # its slots have enough to do: a frame of many costs no more than a frame of one
+                time.sleep(LINGER)
             while len(reports) < 1000:
                 try:
                     reports.append(self.outbox.get_nowait())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -36,7 +35,7 @@ class CurrentJob:
         self.lines: deque[tuple[float, str]] = deque(maxlen=LINES_HELD)
         self.unfinished_line = ""
         self._report = report
-        self._cancelled = threading.Event()
+        self._cancelled = False
 
     def progress(self, value: float, note: str = "") -> None:
         """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and then."""
@@ -45,10 +44,10 @@ class CurrentJob:
     @property
     def cancelled(self) -> bool:
         """True once cancelling was asked for: a task that looks can end early and tidily."""
-        return self._cancelled.is_set()
+        return self._cancelled
 
     def mark_cancelled(self) -> None:
-        self._cancelled.set()
+        self._cancelled = True
 
     def add_line(self, text: str) -> None:
         """Keep a line with the job, as printing or logging it does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
@@ -33,16 +34,32 @@ class Task:
 
     @property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
+        return _is_async(self.function)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Why these arguments do not fit the function's signature; None when they do."""
+        names = _plain_names(self.function)
+        if names is not None and isinstance(args, dict) and names[0] <= args.keys() <= names[1]:
+            return None
         signature = inspect.signature(self.function)
         try:
             signature.bind(**args)
         except TypeError as error:
             return f"arguments do not fit {self.name}{signature}: {error}"
         return None
+
+
+_is_async = functools.cache(inspect.iscoroutinefunction)
+
+
+@functools.cache
+def _plain_names(function: Callable[..., Any]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The names that a call must give, and those that it may; None if the signature is more than names."""
+    parameters = inspect.signature(function).parameters.values()
+    if not all(one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) for one in parameters):
+        return None
+    needed = frozenset(one.name for one in parameters if one.default is one.empty)
+    return needed, frozenset(one.name for one in parameters)
 
 
 @dataclass(slots=True)
