@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 
 from tontine import Client
 from tontine.cli.bench import measure
 
 from .contender import BARE, TONTINE, Drained
-from .nodes import fresh_nodes, fresh_store
+from .nodes import Nodes, fresh_nodes, fresh_store
+from .peers import wire
 
 
 class Tontine:
@@ -40,8 +43,15 @@ class Tontine:
 
     def latency(self, probes: int, warm_up: int) -> list[float]:
         with fresh_nodes(self._uri) as nodes:
-            nodes.start()
-            return measure.probe(nodes.store, nodes, warm_up + probes)[warm_up:]
+            nodes.start(modules=("benchmarks.tasks",))
+            return ping(nodes, warm_up + probes)[warm_up:]
+
+
+def ping(nodes: Nodes, count: int) -> list[float]:
+    """Milliseconds from submit to start, measured as the peers' are."""
+    client = Client(nodes.store.database)
+    with tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces:
+        return wire.probe(count, lambda sent: client.submit("nap.ping", {"sent": sent, "traces": traces}), Path(traces))
 
 
 class Bare:

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bson import encode
-from bson.raw_bson import RawBSONDocument
 
 from tontine.cli.bench.measure import NOOP
 from tontine.config import Timing
@@ -61,6 +60,7 @@ class Slots:
     def __init__(self) -> None:
         self.tasks = {NOOP: SimpleNamespace(on_lost="retry")}
         self.takes_suspects = True
+        self.slots = _ROOM
         self.pace = Pace()
         self.held: list[Entry] = []
 
@@ -101,7 +101,7 @@ class SimulatedNode:
         return len(held)
 
 
-_RESULT = RawBSONDocument(encode({"r": None, "ms": 0}))
+_RESULT = encode({"r": None, "ms": 0})
 
 
 async def drain(store: CountingStore, nodes: int, jobs: int) -> int:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from statistics import quantiles
 
 from tontine import Client
-from tontine.cli.bench import measure
 from tontine.config import StoreConfig
 from tontine.errors import TontineError
 from tontine.store.connect import open_store
 
 from ..contender import Contender
 from ..nodes import PROCESSES, Nodes, fresh_nodes
+from ..ours import ping
 from ..progress import say
 from ..scene import Scene
 
@@ -48,9 +48,9 @@ def _note(scene: Scene, what: str, who: str, passed: list[float], where: str) ->
 def _loaded(scene: Scene) -> list[float]:
     plan = scene.plan
     with fresh_nodes(scene.uri) as nodes:
-        nodes.start(modules=("tontine.bench_tasks", "benchmarks.tasks"))
+        nodes.start(modules=("benchmarks.tasks",))
         with _load(nodes, scene.uri):
-            return measure.probe(nodes.store, nodes, plan.warm_up + plan.loaded_probes)[plan.warm_up :]
+            return ping(nodes, plan.warm_up + plan.loaded_probes)[plan.warm_up :]
 
 
 @contextmanager

@@ -53,10 +53,10 @@ def _new_book() -> mmap.mmap:
     return _open[os.getpid()]
 
 
-def stamp(sent: float) -> None:
+def stamp(sent: float, traces: Path | None = None) -> None:
     """Note when a job was sent and that it has started now."""
     started = time.time()
-    descriptor = os.open(directory() / STAMPS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    descriptor = os.open((traces or directory()) / STAMPS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{sent!r} {started!r}\n".encode())
     os.close(descriptor)
 
@@ -68,26 +68,22 @@ def timed(count: int, submit: Callable[[int], None]) -> None:
     _answer(count=count, seconds=time.perf_counter() - began)
 
 
-def probe(count: int, submit: Callable[[float], Any]) -> None:
-    """Answer `latency`: milliseconds from just before each submit to the start of its task."""
+def probe(count: int, submit: Callable[[float], Any], traces: Path) -> list[float]:
+    """Milliseconds from just before each submit to the start of its task, each after the start of the one before."""
     for number in range(count):
         submit(time.time())
-        await_start(number + 1)
-    _answer(milliseconds=[(started - sent) * 1000 for sent, started in _stamps()])
+        await_start(number + 1, traces)
+    lines = (line.split() for line in (traces / STAMPS).read_text().splitlines())
+    return [(float(started) - float(sent)) * 1000 for sent, started in lines]
 
 
-def await_start(number: int) -> None:
+def await_start(number: int, traces: Path) -> None:
     """Wait until so many jobs have started."""
-    path, until = directory() / STAMPS, time.monotonic() + _STARTED_WITHIN
+    path, until = traces / STAMPS, time.monotonic() + _STARTED_WITHIN
     while not path.exists() or path.read_bytes().count(b"\n") < number:
         if time.monotonic() > until:
             sys.exit(f"job {number} has not started within {_STARTED_WITHIN:g} s")
         time.sleep(0.002)
-
-
-def _stamps() -> list[tuple[float, float]]:
-    lines = (line.split() for line in (directory() / STAMPS).read_text().splitlines())
-    return [(float(sent), float(started)) for sent, started in lines]
 
 
 def _answer(**facts: Any) -> None:
@@ -106,6 +102,6 @@ def main(
         case ["submit", count]:
             timed(int(count), submit)
         case ["latency", count]:
-            probe(int(count), ping)
+            _answer(milliseconds=probe(int(count), ping, directory()))
         case _:
             sys.exit(f"unknown command: {' '.join(sys.argv[1:])}")

@@ -8,23 +8,25 @@ import logging
 import random
 from collections.abc import Iterable, Sequence
 
-from bson.raw_bson import RawBSONDocument
-
 from tontine.clock import Clock
 from tontine.errors import StoreError
 from tontine.store import claim
 from tontine.store.call import AsyncStore
 from tontine.store.claim import SUSPECT
+from tontine.store.raw import Raw
+from tontine.store.settle import Outcome
 
 from .member import Heartbeat
 from .search import Search
 from .supervisor import Supervisor
+from .sweep import Sweep
 from .table import Entry, Status, Table
 
 log = logging.getLogger(__name__)
 
 CLAIM_AT_ONCE = 500
 REST, REST_POLL = 1.0, 0.25
+LOOK_AGAIN_AFTER = (0.01, 0.1)
 
 
 class Claimer:
@@ -53,6 +55,7 @@ class Claimer:
         self._search = search
         self._hurry = False
         self._has_doubts = False
+        self._announced: list[int] = []
 
     async def run(self) -> None:
         """Claim for as long as there is room; otherwise sleep until something happens or it is time to look."""
@@ -72,12 +75,25 @@ class Claimer:
             if not found_work:
                 await self._rest()
 
-    def hint(self, seq: int | None = None, *, is_fresh: bool = False) -> None:
-        """A job was inserted: look now, everywhere unless its number is enough to find it."""
-        if seq is not None and self._search.sweep is not None:
-            self._search.sweep.hint(seq)
+    def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
+        """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""
+        sweep = self._search.sweep
+        if first is not None and last is not None and sweep is not None:
+            is_mine = sweep.hint(first, last)
+            if is_fresh and not is_mine:
+                return
+            if is_fresh and first == last:
+                self._announced.append(first)
+                for delay in LOOK_AGAIN_AFTER:
+                    asyncio.get_running_loop().call_later(delay, self._look_again, first)
         self._hurry = self._hurry or not is_fresh
         self.wake.set()
+
+    def _look_again(self, seq: int) -> None:
+        """A job is announced before it is inserted: what was not there yet may be there now."""
+        sweep = self._search.sweep
+        if sweep is not None and sweep.is_missing(seq) and sweep.hint(seq, seq):
+            self.wake.set()
 
     def due_in(self, delay: float) -> None:
         """A job went back to the queue, and is due so many seconds from now."""
@@ -108,6 +124,9 @@ class Claimer:
         sweep = self._search.sweep
         if sweep is None:
             return False
+        announced, self._announced = self._announced, []
+        if len(announced) == 1 and await self._claim_announced(announced[0], sweep):
+            return True
         room, cursor = min(self._supervisor.room(), CLAIM_AT_ONCE), sweep.cursor
         claimed = await self._claim(await self._search.oldest(), first=True)
         if room <= 0:
@@ -120,10 +139,33 @@ class Claimer:
             claimed = await self._claim(await self._search.low(sweep)) or await self._claim(await self._search.left())
         return bool(claimed) or (sweep.cursor != cursor and not sweep.is_exhausted)
 
-    async def _claim(self, jobs: Sequence[RawBSONDocument], *, first: bool = False) -> int:
+    async def _claim_announced(self, seq: int, sweep: Sweep) -> bool:
+        """Claim a job that has just been submitted for a slot that is free, without looking it up first."""
+        if self._supervisor.free_slots() <= 0 or not sweep.is_next(seq) or not self._table.may_claim(seq):
+            return False
+        entry = Entry(seq, attempt=1, since=self._clock.now())
+        self._table.enter(entry)
+        job = None
+        try:
+            for _ in range(2):  # it is announced before it is inserted, and by the second time it is there
+                if job is None and self._may_claim():
+                    job = await self._store.run(claim.claim_announced(self.node, seq, self._search.tasks))
+        except StoreError:
+            self._has_doubts = True
+            return False
+        found = [seq] if job is not None else []
+        sweep.looked_up([seq], found, found, self._clock.now())
+        if job is None:
+            self._table.drop(seq)
+            return False
+        self._table.enter(entry := _entry(job, 1, entry.since))
+        self._supervisor.offer([entry])
+        return True
+
+    async def _claim(self, jobs: Sequence[Raw], *, first: bool = False) -> int:
         """Claim what was found, one update per attempt number, suspects alone (J1, P2)."""
         ours = [job for job in jobs if self._table.may_claim(job["seq"])]
-        batches: dict[int, list[RawBSONDocument]] = {}
+        batches: dict[int, list[Raw]] = {}
         for job in self._search.takeable(ours, len(ours)):
             if job["lost"] < SUSPECT:
                 batches.setdefault(int(job["attempt"]), []).append(job)
@@ -135,7 +177,7 @@ class Claimer:
             claimed += await self._claim_batch([suspect], int(suspect["attempt"]))
         return claimed
 
-    async def _claim_batch(self, jobs: Sequence[RawBSONDocument], attempt: int, *, first: bool = False) -> int:
+    async def _claim_batch(self, jobs: Sequence[Raw], attempt: int, *, first: bool = False) -> int:
         if not self._may_claim():
             return 0
         now = self._clock.now()
@@ -166,20 +208,24 @@ class Claimer:
             by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
             ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
-            self._keep(entries, ours)
+            for entry in entries:
+                if entry.seq in ours and not entry.raw:  # claimed by its number alone, and what it is was in the answer
+                    ours.discard(entry.seq)
+                    self._supervisor.end(entry, Outcome("released", entry.seq, attempt))
+            self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
             for entry in entries:
                 if entry.seq not in ours:
-                    self.hint(entry.seq)  # it may never have been claimed
+                    self.hint(entry.seq, entry.seq)  # it may never have been claimed
         self._has_doubts = False
 
 
-def _entry(job: RawBSONDocument, attempt: int, now: float) -> Entry:
+def _entry(job: Raw, attempt: int, now: float) -> Entry:
     timeout, max_attempts = job.get("timeout"), job.get("max_attempts")
     return Entry(
         seq=int(job["seq"]),
         attempt=attempt,
         task=job["task"],
-        raw=bytes(job.raw),
+        raw=job.raw,
         fails=int(job.get("fails") or 0),
         lost=int(job.get("lost") or 0),
         priority=int(job.get("priority") or 0),

@@ -17,11 +17,11 @@ from tontine.clock import Clock
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
 from tontine.share import Share
 from tontine.states import Desired, NodeState
-from tontine.store import members
+from tontine.store import bell, members, watch
+from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore, Store
 from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
-from tontine.store.watch import Hint
 
 from .board import Board
 from .child import FENCE
@@ -38,7 +38,7 @@ from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
 from .table import Status, Table
-from .waker import Waker
+from .waker import Ear
 from .warden import Warden
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,13 @@ class Node:
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
-        self.waker = Waker(store, clock, lambda: self.claimer.is_idle, self._take_hint)
-        self.search = Search(self.id, store, timing, clock, self.member, self.table, self.supervisor, self._is_watching)
+        self.bell = Ear(bell.hear, store, clock, lambda: self.claimer.is_idle, self._take_hint)
+        self.stream = Ear(watch.follow, store, clock, self._follows_stream, self._take_hint, after=1.0)
+        self.search = Search(
+            self.id, store, timing, clock, self.member, self.table, self.supervisor, lambda: self.bell.is_open
+        )
         self.claimer = Claimer(self.id, store, clock, self.beat, self.table, self.supervisor, self.search)
-        self.numberer = Numberer(store, timing, clock, self._own_share, self._is_watching, self.claimer.hint)
+        self.numberer = Numberer(store, timing, clock, self._own_share, lambda: self.stream.is_open, self.claimer.hint)
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
         self.keeper = Keeper(
             self.id, store, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
@@ -136,7 +139,7 @@ class Node:
             self.sampler.run,
         ]
         if self.config.streams:
-            loops.append(self.waker.run)
+            loops += [self.bell.run, self.stream.run]
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
 
     async def _end_loops(self) -> None:
@@ -350,8 +353,9 @@ class Node:
         """The share that this node may act on now."""
         return self.member.roster.share_of(self.id) if self.beat.has_lease() else None
 
-    def _is_watching(self) -> bool:
-        return self.waker.is_watching
+    def _follows_stream(self) -> bool:
+        """Only the node that numbers raw jobs, which nobody rings the bell for."""
+        return self.claimer.is_idle and self.member.roster.members[:1] == (self.id,)
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
@@ -364,8 +368,8 @@ class Node:
 
     def _take_hint(self, hint: Hint) -> None:
         if hint.collection == JOBS:
-            self.claimer.hint(hint.seq, is_fresh=hint.is_fresh)
-            if hint.seq is None:  # a raw job, or one to be cancelled
+            self.claimer.hint(hint.first, hint.last, is_fresh=hint.is_fresh)
+            if hint.first is None:  # a raw job, or one to be cancelled
                 self.numberer.wake.set()
                 self._cancels_at = float("-inf")
                 self._changed.set()

@@ -18,6 +18,9 @@ from tontine.store.call import AsyncStore
 
 log = logging.getLogger(__name__)
 
+EVERY, POLL = 3.0, 0.4
+"""Seconds between looks: of those who would be told, or only help; and of the one who has to look."""
+
 
 class Numberer:
     """Gives seqs to jobs that any driver inserted without one."""
@@ -45,16 +48,17 @@ class Numberer:
         while True:
             self.wake.clear()
             share = self._share()
+            is_first = share is not None and share.rank == 0
             try:
-                more = share is not None and await self._round(share.rank == 0)
+                more = share is not None and await self._round(is_first)
             except StoreError as error:
                 log.warning("numbering failed", extra={"event": "number-failed", "error": str(error)})
                 more = False
             if not more:
-                await self._rest()
+                await self._rest(is_first)
 
-    async def _rest(self) -> None:
-        every = (2.0 if self._watching() else 0.4) if not self._seen else self._timing.help_after
+    async def _rest(self, is_first: bool) -> None:
+        every = self._timing.help_after if self._seen else POLL if is_first and not self._watching() else EVERY
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
                 await self.wake.wait()

@@ -5,15 +5,13 @@ Each look returns jobs to claim. None of them decides anything: the claim does.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-
-from bson.raw_bson import RawBSONDocument
 
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.store import claim
 from tontine.store.call import AsyncStore
+from tontine.store.raw import Raw
 from tontine.store.retention import FOR_EVER
 
 from .member import Member
@@ -27,12 +25,13 @@ SOON = 0.05
 AROUND_EVERY, AROUND_POLL = 2.0, 0.25
 DUE_EVERY, DUE_POLL = 2.0, 0.5
 RANKED_EVERY, RANKED_POLL = 2.0, 0.25
-HELP_EVERY, HELP_POLL = 1.5, 0.75
+HELP_EVERY, HELP_SOON, HELP_POLL = 1.5, 1.0, 0.75
 HELP_LOOKS_AT = 64
+HELP_GOOD_FOR = 0.5
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
 BEHIND_LOOKS_AT = 100
 
-Jobs = list[RawBSONDocument]
+Jobs = list[Raw]
 
 
 class Search:
@@ -64,6 +63,8 @@ class Search:
         self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = self._fair_at = NEVER
         self._behind_at, self._behind_for = NEVER, BEHIND_SOON
         self._helps_with = 0
+        self._lying_there: Jobs = []
+        self._was_helpful = self._had_work = False
 
     @property
     def tasks(self) -> list[str]:
@@ -130,13 +131,14 @@ class Search:
             return []
         found = await self._store.run(claim.find_fresh(planned, self.tasks))
         taken = self.takeable(sorted(found, key=lambda job: job["seq"]), room)
+        self._had_work = self._had_work or bool(taken)
         sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
         if not found and not sweep.is_exhausted:
             sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
             self._passed_by()
         return taken
 
-    def takeable(self, jobs: Sequence[RawBSONDocument], room: int) -> Jobs:
+    def takeable(self, jobs: Sequence[Raw], room: int) -> Jobs:
         """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
 
         When a node dies, nobody can tell which of the jobs it held had started, so all of such a task are failed.
@@ -162,13 +164,26 @@ class Search:
         return found if self.sweep is sweep and sweep.is_exhausted else []
 
     async def left(self) -> Jobs:
-        """What others have left lying for longer than H, for slots that are free now (F6)."""
-        free = self._supervisor.free_slots()
-        if free <= 0 or self._is_alone or not self._is_time(self._help_at, HELP_EVERY, HELP_POLL):
+        """What others have left lying for longer than H, for slots that are free now (F6).
+
+        One look finds enough for a while: the claim decides whether a job is still there.
+        """
+        if self._supervisor.free_slots() <= 0 or self._is_alone:
             return []
-        found = self._spread(await self._lying(HELP_LOOKS_AT))
-        self._help_at = self._clock.now() - (HELP_EVERY - SOON if found else 0.0)
-        return found[: self._supervisor.free_slots()]
+        now = self._clock.now()
+        if now - self._help_at >= HELP_GOOD_FOR:
+            self._lying_there.clear()
+        if not self._lying_there and (self._was_helpful or self._is_time_to_help()):
+            self._help_at, self._had_work = now, False
+            self._lying_there = self._spread(await self._lying(max(HELP_LOOKS_AT, 4 * self._supervisor.slots)))
+            self._was_helpful = bool(self._lying_there)
+        free = self._supervisor.free_slots()
+        taken, self._lying_there = self._lying_there[:free], self._lying_there[free:]
+        return taken
+
+    def _is_time_to_help(self) -> bool:
+        """At most once a second while nothing is found; a node that has just done with its own share need not wait."""
+        return self._is_time(self._help_at, HELP_SOON if self._had_work else HELP_EVERY, HELP_POLL)
 
     async def oldest(self) -> Jobs:
         """Now and then the oldest job of anybody, even with an own backlog: a stuck member must not starve it (F6)."""
@@ -193,10 +208,12 @@ class Search:
         return found or await self._store.run(claim.find_left(self.tasks, age, limit))
 
     def _spread(self, jobs: Jobs) -> Jobs:
-        """Start at a random member's share, so that helpers do not all reach for the same jobs."""
-        size = max(1, len(self._member.roster.members))
-        start = random.randrange(size)  # noqa: S311
-        return sorted(jobs, key=lambda job: (int(job["seq"]) - start) % size)
+        """From the far end, because owners begin at the near one; and each helper another part of it first."""
+        others = max(1, len(self._member.roster.members) - 1)
+        share = self._member.roster.share_of(self.node)
+        mine = (share.rank if share else 0) % others
+        ordered = enumerate(sorted(jobs, key=lambda job: -job["seq"]))
+        return [job for _, job in sorted(ordered, key=lambda one: (one[0] % others != mine, one[0]))]
 
     async def _behind(self, sweep: Sweep) -> None:
         """Look for anything in the share that the cursor has passed: once a minute (F5 c), and soon after a jump.

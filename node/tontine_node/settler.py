@@ -77,13 +77,13 @@ class Settler:
     def _next_batch(self) -> list[Outcome]:
         """The next outcomes that can go together: plain successes of one attempt number, or any others."""
         first = self._waiting.popleft()
-        batch, kind, size = [first], _group(first), len(first.result.raw) if first.result else 0
+        batch, kind, size = [first], _group(first), len(first.result)
         others: list[Outcome] = []
         while self._waiting and len(batch) < JOBS_AT_ONCE and size < BYTES_AT_ONCE and len(others) < JOBS_AT_ONCE:
             one = self._waiting.popleft()
             if _group(one) == kind:
                 batch.append(one)
-                size += len(one.result.raw) if one.result else 0
+                size += len(one.result)
             else:
                 others.append(one)
         self._waiting.extendleft(reversed(others))

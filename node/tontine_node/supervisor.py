@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bson.raw_bson import RawBSONDocument
-
 from tontine.clock import Clock
 from tontine.errors import ConfigError
 from tontine.job import JobError
@@ -276,13 +274,11 @@ class Supervisor:
         for (seq, ran, _), raw in zip(done, pipe.cut(body, (size for _, _, size in done)), strict=True):
             child.ending.pop(seq, None)
             if entry := child.sent.pop(seq, None):
-                result = RawBSONDocument(raw)
-                self.end(
-                    entry,
-                    Outcome("done", seq, entry.attempt, ran, result=result, clean=not entry.fails and not entry.lost),
-                )
+                clean = not entry.fails and not entry.lost
+                self.end(entry, Outcome("done", seq, entry.attempt, ran, result=raw, clean=clean))
         child.served += len(done)
-        self.pace.ran(sum(ran for _, ran, _ in done) / len(done), len(done))
+        times = [ran for _, ran, _ in done]
+        self.pace.ran(sum(times) / len(times), len(times), max(times))
 
     def _take_ended(
         self, child: Child, seq: int, ran: float, kind: Any, type_: str, message: str, trace: str, delay: float

@@ -30,11 +30,21 @@ class Sweep:
         """Whether the cursor has passed the last number given."""
         return self.share.first_from(self.cursor) > self.counter
 
-    def hint(self, seq: int) -> None:
-        """A job was inserted: if the cursor has passed it, look it up."""
-        if seq < self.cursor and self.share.owns(seq) and len(self._hints) < HOLES_AT_MOST:
+    def hint(self, first: int, last: int) -> bool:
+        """Jobs were inserted: look up those that the cursor has passed. Whether any of them is in the share."""
+        mine = self.share.seqs(first, last, HOLES_AT_MOST)
+        for seq in self.share.seqs(first, min(last, self.cursor - 1), HOLES_AT_MOST - len(self._hints)):
             self._hints.add(seq)
-        self.counter = max(self.counter, seq)
+        self.counter = max(self.counter, last)
+        return bool(mine)
+
+    def is_next(self, seq: int) -> bool:
+        """Whether the cursor would not pass anything by going beyond it."""
+        return self.share.owns(seq) and seq <= self.share.first_from(self.cursor)
+
+    def is_missing(self, seq: int) -> bool:
+        """Whether the cursor has passed it without finding it."""
+        return seq in self._holes
 
     def plan(self, count: int, now: float) -> list[int]:
         """The next seqs to look up: what was missed before, then the share's next ones.

@@ -23,14 +23,15 @@ class Entry:
 
     seq: int
     attempt: int
-    task: str
-    raw: bytes
-    fails: int
-    lost: int
-    priority: int
-    timeout: float | None
-    max_attempts: int | None
     since: float
+    task: str = ""
+    raw: bytes = b""
+    """Its document before the claim; empty while only its number is known."""
+    fails: int = 0
+    lost: int = 0
+    priority: int = 0
+    timeout: float | None = None
+    max_attempts: int | None = None
     status: Status = Status.PENDING
 
 

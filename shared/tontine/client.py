@@ -21,6 +21,7 @@ from .store import control, insert, look
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
+from .store.reserve import Reserve
 
 _AT_ONCE = 1000
 _BREATH = 0.002
@@ -86,6 +87,7 @@ class Client:
         self, source: str | MongoClient[Any] | Database[Any] | None = None, *, database: str | None = None
     ) -> None:
         config = StoreConfig.of(source if isinstance(source, str) else None, database)
+        self._reserve = Reserve()
         self._owned = source is None or isinstance(source, str)
         if isinstance(source, Database):
             self._store = Store(source)
@@ -110,7 +112,7 @@ class Client:
     ) -> Job:
         """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
         wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return self._store.run(insert.submit(wish, args))
+        return self._store.run(insert.submit(wish, args, self._reserve))
 
     def submit_many(
         self,
@@ -182,6 +184,7 @@ class AsyncClient:
         self._config = StoreConfig.of(source if isinstance(source, str) else None, database)
         self._owned = source is None or isinstance(source, str)
         self._opening = asyncio.Lock()
+        self._reserve = Reserve()
         self._store: AsyncStore | None = None
         if not self._owned:
             self._store = AsyncStore(_async_database(source, self._config.database))
@@ -208,7 +211,7 @@ class AsyncClient:
     ) -> Job:
         """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
         wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return await self._run(insert.submit(wish, args))  # type: ignore[no-any-return]
+        return await self._run(insert.submit(wish, args, self._reserve))  # type: ignore[no-any-return]
 
     async def submit_many(
         self,

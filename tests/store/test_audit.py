@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import encode
 from click.testing import CliRunner
 from pymongo import MongoClient
 
@@ -87,7 +88,7 @@ def test_a_history_made_by_the_store_operations_passes(store: Store) -> None:
     with Client(store.database) as client:
         client.submit_many("shop.mail", [{}] * 6)
     store.run(claim.claim("a-1", [1, 2, 3, 4, 5], 0))
-    store.run(settle.settle_done("a-1", 1, {1: {"r": 1, "ms": 1}}))
+    store.run(settle.settle_done("a-1", 1, {1: encode({"r": 1, "ms": 1})}))
     outcomes = [settle.Outcome("retry", 2, 1), settle.Outcome("failed", 3, 1), settle.Outcome("lost", 4, 1)]
     store.run(settle.settle_each("a-1", outcomes))
     store.run(control.cancel(5))

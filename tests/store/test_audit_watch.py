@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from bson import encode
 
 from tests.support.cluster import Cluster
 from tontine import Client
@@ -84,7 +85,7 @@ def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
             store.run(settle.settle_each("a-1", [settle.Outcome("retry", 2, attempt + 1, 0.1, error=error)]))
             store.run(settle.settle_each("a-1", [settle.Outcome("lost", 3, attempt + 1, error=error)]))
             store.run(settle.release("a-1", {4: attempt + 1}))
-            store.run(settle.settle_done("a-1", attempt + 1, {1: {"r": {"at": attempt}, "ms": 1}}))
+            store.run(settle.settle_done("a-1", attempt + 1, {1: encode({"r": {"at": attempt}, "ms": 1})}))
             store.run(control.retry(1))
         store.run(control.cancel(5))
         store.run(settle.release("a-1", {5: 1}))

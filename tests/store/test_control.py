@@ -6,7 +6,6 @@ from typing import Any
 
 import bson
 import pytest
-from bson.raw_bson import RawBSONDocument
 
 from tontine.errors import UnknownJob, UnknownNode
 from tontine.job import JobError
@@ -16,7 +15,7 @@ from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.settle import Outcome
 
-DONE = RawBSONDocument(bson.encode({"r": 1, "ms": bson.Int64(5)}))
+DONE = bson.encode({"r": 1, "ms": bson.Int64(5)})
 
 
 def add(store: Store, *, delay: float | None = None) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import encode
 from pymongo import MongoClient
 
 from tests.support.eventually import eventually
@@ -33,7 +34,7 @@ def register(store: Store, name: str) -> None:
 
 def finish(store: Store, node: str, seqs: list[int]) -> None:
     assert store.run(claim.claim(node, seqs, 0)) == set(seqs)
-    results = {seq: {"r": {"secret": "x" * 1000}, "ms": 5} for seq in seqs}
+    results = {seq: encode({"r": {"secret": "x" * 1000}, "ms": 5}) for seq in seqs}
     assert store.run(settle.settle_done(node, 1, results)).accepted == set(seqs)
 
 

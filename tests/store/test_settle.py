@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import bson
-from bson.raw_bson import RawBSONDocument
 
 from tontine.job import ERRORS_KEPT, JobError
 from tontine.store import claim, control, insert, look, members, settle
@@ -37,9 +36,9 @@ def job(store: Store, seq: int) -> dict[str, Any]:
     return found
 
 
-def encoded(result: Any, milliseconds: int = 0) -> RawBSONDocument:
+def encoded(result: Any, milliseconds: int = 0) -> bytes:
     """A result as a worker sends it."""
-    return RawBSONDocument(bson.encode({"r": result, "ms": bson.Int64(milliseconds)}))
+    return bson.encode({"r": result, "ms": bson.Int64(milliseconds)})
 
 
 def end(store: Store, kind: Any, seq: int, attempt: int = 1, **more: Any) -> settle.Settled:

@@ -7,7 +7,6 @@ from typing import Any
 
 import bson
 import pytest
-from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
 from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
@@ -16,7 +15,7 @@ from tontine.store import claim, control, insert, members, settle
 from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
 from tontine.store.insert import Wish
 
-DONE = RawBSONDocument(bson.encode({"r": 1, "ms": bson.Int64(5)}))
+DONE = bson.encode({"r": 1, "ms": bson.Int64(5)})
 PING = Call("", "command", ({"ping": 1},))
 
 

@@ -37,6 +37,7 @@ from ..errors import (
     TooLarge,
     Unstorable,
 )
+from .raw import read, read_all
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ CALL_LIMIT = 10.0
 
 MAJORITY = WriteConcern(w="majority", j=True)
 COMMITTED = ReadConcern("majority")
+_UNHEARD = WriteConcern(w=0)
 
 # Documents come from any driver: what cannot be decoded must not end a node (protocol P3).
 _LENIENT: dict[str, Any] = {
@@ -60,7 +62,7 @@ RAW: CodecOptions[Any] = CodecOptions(document_class=RawBSONDocument, **_LENIENT
 class Call:
     """One call: a method of a collection (or `command` of the database), with a deadline of its own.
 
-    `repeats` says that making it again after an unknown outcome does no harm.
+    `repeats` says that making it again after an unknown outcome does no harm, `unheard` that nobody awaits the answer.
     """
 
     collection: str
@@ -69,6 +71,7 @@ class Call:
     options: Mapping[str, Any] = field(default_factory=dict)
     repeats: bool = False
     raw: bool = False
+    unheard: bool = False
     within: float = CALL_LIMIT
 
 
@@ -93,21 +96,29 @@ class _Driver:
 
     def __init__(self, database: Any) -> None:
         self.database = database
-        self._collections: dict[tuple[str, bool], Any] = {}
+        self._collections: dict[tuple[str, bool, bool], Any] = {}
 
     def _method(self, call: Call) -> Callable[..., Any]:
         if not call.collection:
             return getattr(self.database, call.method)  # type: ignore[no-any-return]
-        key = (call.collection, call.raw)
+        key = (call.collection, call.raw, call.unheard)
         if key not in self._collections:
             self._collections[key] = self.database.get_collection(
                 call.collection,
                 codec_options=RAW if call.raw else DECODED,
                 read_preference=ReadPreference.PRIMARY,
-                write_concern=MAJORITY,
+                write_concern=_UNHEARD if call.unheard else MAJORITY,
                 read_concern=COMMITTED,
             )
-        return getattr(self._collections[key], call.method)  # type: ignore[no-any-return]
+        method = "find_raw_batches" if call.raw and call.method == "find" else call.method
+        return getattr(self._collections[key], method)  # type: ignore[no-any-return]
+
+
+def _whole(call: Call, answer: Any) -> Any:
+    """An answer in bytes as documents that remember them."""
+    if not call.raw or answer is None:
+        return answer
+    return read_all(answer, DECODED) if call.method == "find" else read(answer.raw, DECODED)
 
 
 class Store(_Driver):
@@ -139,7 +150,7 @@ class Store(_Driver):
         try:
             with pymongo.timeout(call.within):
                 answer = self._method(call)(*call.args, **call.options)
-                return list(answer) if call.method == "find" else answer
+                return _whole(call, list(answer) if call.method == "find" else answer)
         except _REFUSALS as error:
             raise translated(error) from error
 
@@ -174,7 +185,7 @@ class AsyncStore(_Driver):
             with pymongo.timeout(call.within):
                 answer = self._method(call)(*call.args, **call.options)
                 work: Awaitable[Any] = answer.to_list(None) if call.method == "find" else answer
-                return await work
+                return _whole(call, await work)
         except _REFUSALS as error:
             raise translated(error) from error
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bson.raw_bson import RawBSONDocument
+from pymongo import ReturnDocument
 
 from ..errors import StoreUnavailable
 from ..roster import Roster
 from ..share import Share
 from ..states import JobState
 from .call import Call, Steps, find, find_one
+from .raw import Raw
 from .retention import Retention
 from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 
@@ -49,9 +50,9 @@ def overview() -> Steps[Overview]:
     )
 
 
-def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[list[RawBSONDocument]]:
+def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[list[Raw]]:
     """Which of these seqs are queued, never postponed, and of a task this node has (F4)."""
-    found: list[RawBSONDocument] = yield find(
+    found: list[Raw] = yield find(
         JOBS,
         {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "priority": None, "task": {"$in": list(tasks)}},
         projection=_FIELDS,
@@ -101,10 +102,10 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
 
 def find_due(
     share: Share, tasks: Sequence[str], ahead: float, limit: int, *, suspects: bool = True
-) -> Steps[list[RawBSONDocument]]:
+) -> Steps[list[Raw]]:
     """Postponed jobs of the share that are due within `ahead` seconds; `wait` says in how many ms (F5 a)."""
     soon = {"$add": ["$$NOW", round(ahead * 1000)]}
-    found: list[RawBSONDocument] = yield find(
+    found: list[Raw] = yield find(
         JOBS,
         {
             "state": QUEUED,
@@ -123,11 +124,9 @@ def find_due(
     return found
 
 
-def find_overdue(
-    tasks: Sequence[str], age: float, limit: int, *, suspects: bool = True
-) -> Steps[list[RawBSONDocument]]:
+def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool = True) -> Steps[list[Raw]]:
     """The oldest postponed jobs of any share that have been due for more than `age` seconds (F6)."""
-    found: list[RawBSONDocument] = yield find(
+    found: list[Raw] = yield find(
         JOBS,
         {
             "state": QUEUED,
@@ -146,9 +145,9 @@ def find_overdue(
     return found
 
 
-def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[RawBSONDocument]]:
+def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw]]:
     """The lowest fresh jobs of any share, as far as they were inserted more than `age` seconds ago (F6)."""
-    found: list[RawBSONDocument] = []
+    found: list[Raw] = []
     for some in _parts(tasks):
         found += yield find(
             JOBS,
@@ -170,7 +169,7 @@ def find_ranked(
     low: bool = False,
     age: float = 0.0,
     suspects: bool = True,
-) -> Steps[list[RawBSONDocument]]:
+) -> Steps[list[Raw]]:
     """Due jobs with a priority, the highest first: those above zero, or the `low` ones below; of a share, or of all."""
     ranked: dict[str, Any] = {
         "state": QUEUED,
@@ -180,7 +179,7 @@ def find_ranked(
         "seq": _NUMBERED if share is None else share.query(),
         **_unless(suspects),
     }
-    found: list[RawBSONDocument] = yield find(
+    found: list[Raw] = yield find(
         JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", raw=True
     )
     return found
@@ -217,6 +216,31 @@ def claim(node: str, seqs: Sequence[int], attempt: int) -> Steps[set[int]]:
     except StoreUnavailable:
         pass
     return (yield from held(node, seqs, attempt + 1))
+
+
+def claim_announced(node: str, seq: int, tasks: Sequence[str]) -> Steps[Raw | None]:
+    """Claim a fresh job by its number alone; as it was before, or None if it is not there, or not for this node (J1).
+
+    `StoreUnavailable` leaves it pending.
+    """
+    found: Raw | None = yield Call(
+        JOBS,
+        "find_one_and_update",
+        (
+            {
+                "seq": seq,
+                "state": QUEUED,
+                "attempt": 0,
+                "run_at": None,
+                "priority": None,
+                "task": {"$in": list(tasks)},
+            },
+            {"$set": {"state": WORKING, "node": node, "attempt": 1}},
+        ),
+        {"projection": _FIELDS, "return_document": ReturnDocument.BEFORE},
+        raw=True,
+    )
+    return found
 
 
 def held(node: str, seqs: Sequence[int], attempt: int) -> Steps[set[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
 from ..job import Job, problem
 from ..states import FINAL, Desired, JobState, NodeState
+from .bell import ring
 from .call import Call, Steps, find, find_one
 from .retention import read_retention
 from .schema import JOBS, NODES
@@ -28,6 +29,7 @@ def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
     # A node that was asked to stop stays so: resuming it would leave the operator with a half-stopped one.
     asked = {"_id": {"$in": ids}, "state": _ALIVE, "desired": {"$ne": Desired.STOPPED.value}}
     yield Call(NODES, "update_many", (asked, {"$set": {"desired": desired.value}}), repeats=True)
+    yield from ring(NODES)
     return sorted(str(one.get("name", one["_id"])) for one in found)
 
 
@@ -35,6 +37,7 @@ def ask_seen(node: str, desired: Desired, seen: Sequence[str]) -> Steps[bool]:
     """Ask a node, by id, that is still in one of the states in which the operator saw it; False when it is not."""
     asked = {"_id": node, "state": {"$in": list(seen)}, "desired": {"$ne": Desired.STOPPED.value}}
     answer = yield Call(NODES, "update_one", (asked, {"$set": {"desired": desired.value}}), repeats=True)
+    yield from ring(NODES)
     return bool(answer.matched_count)
 
 
@@ -60,6 +63,7 @@ def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
     if seen is not None and seen not in (JobState.QUEUED, JobState.WORKING):
         return (yield from read_job(seq))
     yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True)
+    yield from ring(JOBS)
     return (yield from read_job(seq))
 
 
@@ -98,4 +102,5 @@ def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
         again = yield from read_job(seq)
         if again.state is not JobState.QUEUED and again.attempt == job.attempt:
             raise
+    yield from ring(JOBS)
     return (yield from read_job(seq)), True

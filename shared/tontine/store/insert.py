@@ -14,8 +14,10 @@ from ..batch import Batch
 from ..errors import BulkRefused, ConfigError, StoreUnavailable, SubmitInterrupted, TontineError
 from ..job import Job, problem, utc
 from ..states import OPEN, JobState
+from .bell import ring_jobs
 from .call import Call, Steps, find_one
 from .number import Block, take
+from .reserve import Reserve
 from .schema import JOBS
 
 CHUNK = 2000
@@ -34,6 +36,11 @@ class Wish:
     key: str | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its number is all that a node needs to find it."""
+        return self.delay is None and self.run_at is None and not self.priority
 
     def document(self, args: Mapping[str, Any] | None, at: datetime) -> dict[str, Any]:
         """The job's document but for `_id` and `seq`, in server time `at`."""
@@ -67,18 +74,23 @@ class Wish:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
 
 
-def submit(wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
+def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None) -> Steps[Job]:
     """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
     wish.check()
     _check(wish, [args])
-    block = yield from take(1)
+    block = yield from take(1) if reserve is None else reserve.take_one()
     documents = _documents(wish, [args], block)
+    if wish.is_fresh:
+        # Before it is there: it will be when a node has heard of it, and waits for a majority meanwhile.
+        yield from ring_jobs(block.first, block.last, fresh=True)
     try:
         refused = yield from _insert(documents)
     except StoreUnavailable as error:
         raise SubmitInterrupted(f"it is not known whether the job was inserted: {error}", 0, 1) from error
     if refused:
         return (yield from _holder_of(wish, documents[0]))
+    if not wish.is_fresh:
+        yield from ring_jobs(block.first, block.last, fresh=False)
     return Job.from_document(documents[0])
 
 
@@ -102,6 +114,7 @@ def submit_many(
             block = yield from take(len(chunk))
             documents = _documents(wish, chunk, block)
             yield from _insert(documents)
+            yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh)
         except TontineError as error:
             if isinstance(error, StoreUnavailable):
                 unknown = len(documents)

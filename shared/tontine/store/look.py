@@ -15,6 +15,7 @@ from ..roster import Roster
 from ..states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
 from .schema import (
+    BELL,
     CLUSTER,
     COLLECTIONS,
     COUNTER,
@@ -183,6 +184,9 @@ def read_layout() -> Steps[dict[str, set[str]]]:
         name = str(collection["name"])
         if name == SAMPLES:
             layout[name] = {"the time series"} if collection["type"] == "timeseries" else set()
+            continue
+        if name == BELL:
+            layout[name] = {"the capped collection"} if collection["options"].get("capped") else set()
             continue
         indexes = yield command({"listIndexes": name})
         wanted = {index["name"] for index in INDEXES[name]}

@@ -13,6 +13,7 @@ from pymongo import ReturnDocument
 from ..errors import DuplicateKey, LeaseLost
 from ..roster import Roster
 from ..states import NODE_MOVES, Desired, NodeState, sources
+from .bell import ring
 from .call import Call, Steps, find, find_one
 from .schema import CLUSTER, NODES, ROSTER
 
@@ -159,4 +160,6 @@ def replace_roster(seen: Roster, new: Roster) -> Steps[bool]:
             {"$set": {"epoch": new.epoch, "members": list(new.members)}},
         ),
     )
+    if answer.modified_count:
+        yield from ring(CLUSTER)
     return bool(answer.modified_count)

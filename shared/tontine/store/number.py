@@ -13,6 +13,7 @@ from pymongo import ReturnDocument, UpdateOne
 from ..errors import BulkRefused, DuplicateKey, TooLarge
 from ..job import JobError, problem
 from ..states import JobState
+from .bell import ring_jobs
 from .call import Call, Steps, find
 from .retention import FOR_EVER, Retention, read_retention
 from .schema import CLUSTER, COUNTER, JOBS
@@ -33,6 +34,10 @@ class Block:
     first: int
     count: int
     at: datetime
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
 
     def __iter__(self) -> Any:
         return (Int64(seq) for seq in range(self.first, self.first + self.count))
@@ -70,6 +75,14 @@ def give_numbers(documents: list[dict[str, Any]]) -> Steps[int]:
     if not documents:
         return 0
     block = yield from take(len(documents))
+    count = yield from _give(block, documents)
+    yield from ring_jobs(
+        block.first, block.last, fresh=not any(one.get("run_at") or one.get("priority") for one in documents)
+    )
+    return count
+
+
+def _give(block: Block, documents: list[dict[str, Any]]) -> Steps[int]:
     numbered = list(zip(block, documents, strict=True))
     reasons = [problem(document) for document in documents]
     retention = (yield from read_retention()) if any(reasons) else FOR_EVER

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, TontineError
 from ..schedule import Schedule
+from .bell import ring_jobs
 from .call import Call, Steps, command, find
 from .insert import Wish
 from .number import take
@@ -70,6 +71,7 @@ def fire(schedule: Schedule, now: datetime) -> Steps[int]:
         }
         try:
             yield Call(JOBS, "insert_one", (document,), repeats=True)
+            yield from ring_jobs(block.first, block.last, fresh=True)
             fired += 1
         except DuplicateKey as error:
             if error.key != ("_id",):

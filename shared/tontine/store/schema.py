@@ -12,12 +12,13 @@ from ..states import OPEN, Desired, JobState, NodeState
 from .call import Call, Steps, command
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
-LOGS, SCHEDULES, SAMPLES = "logs", "schedules", "samples"
+LOGS, SCHEDULES, SAMPLES, BELL = "logs", "schedules", "samples", "bell"
 ROSTER, COUNTER, SETTINGS = "roster", "counter", "settings"
 
 EVENTS_KEPT = 7 * 86400
 LOGS_KEPT = 30 * 86400
 SAMPLES_KEPT = 86400
+BELL_SIZE = 256 * 1024
 
 _NUMBER = {"$type": "number"}
 
@@ -103,8 +104,8 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
 }
 
-COLLECTIONS = (*INDEXES, SAMPLES)
-"""All that `init` makes. A time series has no indexes of ours, and no validator: only its expiry can be wrong."""
+COLLECTIONS = (*INDEXES, SAMPLES, BELL)
+"""All that `init` makes. The last two have no indexes of ours, and no validator."""
 
 _VALIDATORS = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}
 
@@ -113,6 +114,7 @@ def init() -> Steps[None]:
     """Make the collections, validators and indexes that are missing."""
     yield from _init_needed()
     yield from _init_samples()
+    yield from _init_bell()
 
 
 def _init_needed() -> Steps[None]:
@@ -143,48 +145,57 @@ def _plain(value: Any) -> Any:
 
 def _create(name: str) -> Steps[None]:
     validator = _VALIDATORS.get(name, {})
-    existing = yield command(SON([("listCollections", 1), ("filter", {"name": name})]))
-    found = existing["cursor"]["firstBatch"]
-    if not found:
-        try:
-            yield Call("", "command", (SON([("create", name), ("validator", validator)]),))
-        except StoreError as error:
-            if "already exists" not in str(error):
-                raise
-    elif (found[0].get("options", {}).get("validator") or {}) != validator:
+    found = yield from _describe(name)
+    if found is None:
+        yield from _make(SON([("create", name), ("validator", validator)]))
+    elif (found.get("options", {}).get("validator") or {}) != validator:
         yield command(SON([("collMod", name), ("validator", validator)]))
+
+
+def _init_bell() -> Steps[None]:
+    """A producer that rang before there was a bell has made an ordinary collection, at which nobody can listen."""
+    found = yield from _describe(BELL)
+    if found is not None and not found["options"].get("capped"):
+        yield command(SON([("drop", BELL)]))
+        found = None
+    if found is None:
+        yield from _make(SON([("create", BELL), ("capped", True), ("size", BELL_SIZE)]))
+
+
+def _make(creation: SON[str, Any]) -> Steps[None]:
+    try:
+        yield Call("", "command", (creation,))
+    except StoreError as error:
+        if "already exists" not in str(error):
+            raise
 
 
 def _init_samples() -> Steps[None]:
     """A collection of that name that is no time series is somebody else's, and stays as it is."""
-    found = yield from _describe_samples()
+    found = yield from _describe(SAMPLES)
     if found is None:
         series = {"timeField": "at", "metaField": "node", "granularity": "seconds"}
-        creation = SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)])
-        try:
-            yield Call("", "command", (creation,))
-        except StoreError as error:
-            if "already exists" not in str(error):
-                raise
+        yield from _make(SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)]))
     elif found["type"] == "timeseries" and found["options"].get("expireAfterSeconds") != SAMPLES_KEPT:
         yield command(SON([("collMod", SAMPLES), ("expireAfterSeconds", SAMPLES_KEPT)]))
 
 
-def _describe_samples() -> Steps[dict[str, Any] | None]:
-    answer = yield command(SON([("listCollections", 1), ("filter", {"name": SAMPLES})]))
+def _describe(name: str) -> Steps[dict[str, Any] | None]:
+    answer = yield command(SON([("listCollections", 1), ("filter", {"name": name})]))
     return next(iter(answer["cursor"]["firstBatch"]), None)
 
 
 def keeps_samples() -> Steps[bool]:
     """Whether samples have a place. An insert into none would make an ordinary collection, which nothing expires."""
-    found = yield from _describe_samples()
+    found = yield from _describe(SAMPLES)
     return found is not None and found["type"] == "timeseries"
 
 
 def ensure() -> Steps[None]:
     """`init`, as far as this user may: without the right to, what is needed must be there already."""
-    with contextlib.suppress(StoreError):  # only curves are missing without it, and a node must not be
-        yield from _init_samples()
+    for wanted in (_init_samples, _init_bell):
+        with contextlib.suppress(StoreError):  # only curves are missing without them, or a node looks later
+            yield from wanted()
     try:
         yield from _init_needed()
     except NotPermitted as refusal:

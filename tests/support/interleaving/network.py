@@ -46,7 +46,7 @@ class Direct(Store):
     """MongoDB itself. One member and no crash: nothing is gained by waiting for its journal."""
 
     def _method(self, call: Call) -> Callable[..., Any]:
-        key = (call.collection, call.raw)
+        key = (call.collection, call.raw, call.unheard)
         if call.collection and key not in self._collections:
             self._collections[key] = self.database.get_collection(
                 call.collection,

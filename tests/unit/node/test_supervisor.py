@@ -29,7 +29,7 @@ class Crashed:
 
 
 def entry(seq: int, task: str) -> Entry:
-    return Entry(seq, 1, task, b"", fails=0, lost=0, priority=0, timeout=None, max_attempts=None, since=0.0)
+    return Entry(seq, 1, 0.0, task)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.missing = [seq for seq in self.missing if seq not in arriving]
         self.queue.queued |= arriving
         for seq in arriving if hinted else ():
-            self.queue.sweep.hint(seq)
+            self.queue.sweep.hint(seq, seq)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 61.0]))
     def wait(self, seconds: float) -> None:
@@ -80,7 +80,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.queue.sweep.counter = max(self.queue.sweep.counter, self.counter)
         for seq in self.queue.owned():
             if seq < self.queue.sweep.cursor:
-                self.queue.sweep.hint(seq)
+                self.queue.sweep.hint(seq, seq)
         foreign = self.queue.queued - self.queue.owned()
         for _ in range(500):
             if not self.queue.owned():
@@ -161,7 +161,7 @@ def test_the_memory_for_holes_and_hints_is_bounded() -> None:
         sweep.looked_up(planned, planned[-1:], planned[-1:], 0.0)
     assert len(sweep._holes) <= HOLES_AT_MOST
     for seq in range(1, 2 * HOLES_AT_MOST):
-        sweep.hint(seq)
+        sweep.hint(seq, seq)
     assert len(sweep._hints) <= HOLES_AT_MOST
 
 
@@ -176,7 +176,7 @@ def test_what_was_found_but_left_is_planned_again_before_anything_behind_it() ->
 def test_a_hint_behind_the_cursor_is_planned_first_and_one_of_another_share_never() -> None:
     sweep = Sweep(Share(1, 0, 2), 100, 200)
     for seq in (40, 41, 20):
-        sweep.hint(seq)
+        sweep.hint(seq, seq)
     assert sweep.plan(2, 0.0) == [20, 40, 100, 102]
     sweep.looked_up([20, 40, 100, 102], [20, 40, 100, 102], [20], 0.0)
     assert sweep.plan(1, 0.0)[0] == 40, "found but left behind the cursor: still wanted"
@@ -185,7 +185,7 @@ def test_a_hint_behind_the_cursor_is_planned_first_and_one_of_another_share_neve
 def test_a_hint_tells_that_the_counter_has_moved() -> None:
     sweep = Sweep(Share(1, 0, 1), 11, 10)
     assert sweep.is_exhausted
-    sweep.hint(12)
+    sweep.hint(12, 12)
     assert not sweep.is_exhausted
     assert sweep.plan(5, 0.0) == [11, 12]
 

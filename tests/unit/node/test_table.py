@@ -8,9 +8,7 @@ from tontine_node.table import Entry, Status, Table
 
 
 def entry(seq: int, attempt: int = 1, status: Status = Status.PENDING) -> Entry:
-    return Entry(
-        seq, attempt, "t.t", b"", fails=0, lost=0, priority=0, timeout=None, max_attempts=None, since=0.0, status=status
-    )
+    return Entry(seq, attempt, 0.0, "t.t", status=status)
 
 
 @pytest.fixture
@@ -22,7 +20,7 @@ def table() -> Table:
 
 
 def test_an_entry_starts_as_pending() -> None:
-    assert Entry(1, 1, "t.t", b"", 0, 0, 0, None, None, 0.0).status is Status.PENDING
+    assert Entry(1, 1, 0.0, "t.t").status is Status.PENDING
 
 
 def test_every_status_is_a_licence_pending_included(table: Table) -> None:

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from statistics import quantiles
 
+import bson
+
 from ...client import Client
 from ...errors import TontineError
 from ...store import claim, insert, scratch, settle
@@ -20,6 +22,7 @@ _BATCH = 500
 _LOOK_EVERY = 0.05
 _PATIENCE = 60.0
 _BARE = "bench"
+_NOTHING = bson.encode({"r": None, "ms": bson.Int64(0)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def run_bare(store: Store, backlog: Backlog) -> float:
         for start in range(backlog.first, backlog.last + 1, _BATCH):
             found = store.run(claim.find_fresh(range(start, min(start + _BATCH, backlog.last + 1)), [NOOP]))
             ours = store.run(claim.claim(_BARE, [int(job["seq"]) for job in found], 0))
-            settled = store.run(settle.settle_done(_BARE, 1, {seq: {"r": None, "ms": 0} for seq in ours}))
+            settled = store.run(settle.settle_done(_BARE, 1, dict.fromkeys(ours, _NOTHING)))
             if settled.dropped:
                 raise TontineError("a node runs in this database: the bare loop cannot be measured")
             meter.reach(start - backlog.first)

@@ -1,0 +1,91 @@
+"""(6) The bell: a small capped collection. Whoever has news for the nodes writes to it, and idle nodes listen.
+
+A ring is only a hint to look sooner: nobody waits for its answer, it may be lost, and nothing is decided by it. A
+change stream could tell the same, but the server wakes each of those for every write of the whole replica set; to
+listen here costs nothing while others work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pymongo
+from bson import Int64, ObjectId
+from pymongo.cursor import CursorType
+from pymongo.errors import PyMongoError
+
+from ..errors import StoreError
+from .call import DECODED, AsyncStore, Call, Steps, translated
+from .schema import BELL, JOBS
+
+_QUIET_MS = 5000
+_RING_WITHIN = 1.0
+_ALL_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something changed in a collection: jobs with these numbers were inserted, or anything else."""
+
+    collection: str
+    first: int | None = None
+    last: int | None = None
+    is_fresh: bool = False
+    """Jobs without priority or time of their own: looking up their numbers is enough to find them."""
+
+
+def ring(collection: str) -> Steps[None]:
+    """Tell idle nodes to look what is new there."""
+    yield from _ring({"what": collection})
+
+
+def ring_jobs(first: int, last: int, *, fresh: bool) -> Steps[None]:
+    """Tell idle nodes that jobs with these numbers are there, or will be in a moment."""
+    yield from _ring({"what": JOBS, "first": Int64(first), "last": Int64(last), "fresh": fresh})
+
+
+def _ring(news: Mapping[str, Any]) -> Steps[None]:
+    with contextlib.suppress(StoreError):
+        yield Call(BELL, "insert_one", ({"_id": ObjectId(), **news},), unheard=True, within=_RING_WITHIN)
+
+
+async def hear(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
+    """Rings from now on, for as long as the cursor lives; None when it opened, and when it was quiet for a while."""
+    bell = store.database.get_collection(BELL, codec_options=DECODED)
+    try:
+        last = await _last(bell)
+        tail = bell.find({}, cursor_type=CursorType.TAILABLE_AWAIT, batch_size=_ALL_AT_ONCE)
+        async with tail.max_await_time_ms(_QUIET_MS) as cursor:
+            is_open = False
+            while True:
+                with pymongo.timeout(_QUIET_MS / 500):
+                    news = await anext(cursor, None)
+                if is_open:
+                    yield None if news is None else _hint(news)
+                elif news is not None and news["_id"] == last:
+                    is_open = True
+                    yield None
+                if not cursor.alive:
+                    return
+    except PyMongoError as error:
+        raise translated(error) from error
+
+
+async def _last(bell: Any) -> Any:
+    """The newest ring; there must be one, because an empty collection cannot be listened at."""
+    with pymongo.timeout(_QUIET_MS / 500):
+        newest = await bell.find_one({}, sort=[("$natural", -1)])
+        if newest is None:
+            newest = {"_id": ObjectId()}
+            await bell.insert_one(newest)
+        return newest["_id"]
+
+
+def _hint(news: Mapping[str, Any]) -> Hint:
+    first, last = news.get("first"), news.get("last")
+    if isinstance(first, int) and isinstance(last, int):
+        return Hint(JOBS, int(first), int(last), news.get("fresh") is True)
+    return Hint(str(news.get("what")))
