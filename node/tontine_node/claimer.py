@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tontine.clock import Clock
 from tontine.errors import StoreError
-from tontine.store import claim
+from tontine.store import bell, claim
 from tontine.store.call import AsyncStore
 from tontine.store.claim import SUSPECT
 from tontine.store.raw import Raw
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 CLAIM_AT_ONCE = 500
 REST, REST_POLL = 1.0, 0.25
 LOOK_AGAIN_AFTER = (0.01, 0.1)
+ASK_EVERY = 1.0
 
 
 class Claimer:
@@ -56,6 +57,7 @@ class Claimer:
         self._hurry = False
         self._has_doubts = False
         self._announced: list[int] = []
+        self._asked_at = float("-inf")
 
     async def run(self) -> None:
         """Claim for as long as there is room; otherwise sleep until something happens or it is time to look."""
@@ -79,8 +81,7 @@ class Claimer:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""
         sweep = self._search.sweep
         if first is not None and last is not None and sweep is not None:
-            is_mine = sweep.hint(first, last)
-            if is_fresh and not is_mine:
+            if not (sweep.hint(first, last) if is_fresh else sweep.share.seqs(first, last, 1)):
                 return
             if is_fresh and first == last:
                 self._announced.append(first)
@@ -131,6 +132,8 @@ class Claimer:
         claimed = await self._claim(await self._search.oldest(), first=True)
         if room <= 0:
             self._hurry = self._hurry or hurry  # for when there is room
+            if not sweep.is_exhausted:
+                await self._ask_for_help()
             return bool(claimed)
         for look in (self._search.ranked, self._search.due, self._search.fresh):
             if claimed < room:
@@ -138,6 +141,17 @@ class Claimer:
         if not claimed and sweep.is_exhausted:
             claimed = await self._claim(await self._search.low(sweep)) or await self._claim(await self._search.left())
         return bool(claimed) or (sweep.cursor != cursor and not sweep.is_exhausted)
+
+    async def _ask_for_help(self) -> None:
+        """More jobs than room: nodes that have nothing to do need not find out by themselves."""
+        now = self._clock.now()
+        if now - self._asked_at >= ASK_EVERY and not self._search.is_alone:
+            self._asked_at = now
+            await self._store.run(bell.ring(bell.HELP))
+
+    def help_soon(self) -> None:
+        """A member asks for help."""
+        asyncio.get_running_loop().call_later(self._search.help_soon(), self.wake.set)
 
     async def _claim_announced(self, seq: int, sweep: Sweep) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up first."""

@@ -34,7 +34,7 @@ from .registration import wait_for_store
 @click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
 @click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
-@click.option("--streams/--no-streams", default=True, help="Use change streams to start jobs sooner, or only poll.")
+@click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
 @store_options

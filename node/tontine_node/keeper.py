@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tontine.clock import Clock
 from tontine.errors import StoreError
@@ -60,11 +60,11 @@ class Keeper:
         if released:
             log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
 
-    async def repair(self) -> int:
-        """Give back the jobs of dead nodes (J7)."""
+    async def repair(self, holders: Collection[str] | None = None) -> int:
+        """Give back the jobs of dead nodes (J7), of those that hold any."""
         if not self._beat.has_lease():
             return 0
-        repaired = await self._store.run(settle.repair(self._supervisor.careful_tasks, self._retention()))
+        repaired = await self._store.run(settle.repair(self._supervisor.careful_tasks, self._retention(), holders))
         for node, count in repaired.items():
             if count:
                 log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})
@@ -84,8 +84,10 @@ class Keeper:
     async def round(self) -> None:
         """Every rule once; a store that is away is asked again in the next round."""
         try:
-            await self.reconcile()
-            await self.repair()
+            holders = await self._store.run(settle.find_holders())
+            if self.node in holders:
+                await self.reconcile()
+            await self.repair(holders)
             await self.forget_old_dead()
         except StoreError as error:
             log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})

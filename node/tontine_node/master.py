@@ -17,8 +17,8 @@ from tontine.clock import Clock
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
 from tontine.share import Share
 from tontine.states import Desired, NodeState
-from tontine.store import bell, members, watch
-from tontine.store.bell import Hint
+from tontine.store import members
+from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
 from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
@@ -27,6 +27,7 @@ from .board import Board
 from .child import FENCE
 from .claimer import Claimer
 from .config import NodeConfig
+from .ear import Ear
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -38,7 +39,6 @@ from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
 from .table import Status, Table
-from .waker import Ear
 from .warden import Warden
 
 log = logging.getLogger(__name__)
@@ -78,13 +78,12 @@ class Node:
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
-        self.bell = Ear(bell.hear, store, clock, lambda: self.claimer.is_idle, self._take_hint)
-        self.stream = Ear(watch.follow, store, clock, self._follows_stream, self._take_hint, after=1.0)
+        self.bell = Ear(store, clock, lambda: self.claimer.is_idle, self._take_hint)
         self.search = Search(
             self.id, store, timing, clock, self.member, self.table, self.supervisor, lambda: self.bell.is_open
         )
         self.claimer = Claimer(self.id, store, clock, self.beat, self.table, self.supervisor, self.search)
-        self.numberer = Numberer(store, timing, clock, self._own_share, lambda: self.stream.is_open, self.claimer.hint)
+        self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint)
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
         self.keeper = Keeper(
             self.id, store, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
@@ -139,7 +138,7 @@ class Node:
             self.sampler.run,
         ]
         if self.config.streams:
-            loops += [self.bell.run, self.stream.run]
+            loops.append(self.bell.run)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
 
     async def _end_loops(self) -> None:
@@ -353,10 +352,6 @@ class Node:
         """The share that this node may act on now."""
         return self.member.roster.share_of(self.id) if self.beat.has_lease() else None
 
-    def _follows_stream(self) -> bool:
-        """Only the node that numbers raw jobs, which nobody rings the bell for."""
-        return self.claimer.is_idle and self.member.roster.members[:1] == (self.id,)
-
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
 
@@ -377,3 +372,5 @@ class Node:
             self.claimer.look_now()
         elif hint.collection == NODES:
             self.beat.hurry()
+        elif hint.collection == HELP:
+            self.claimer.help_soon()

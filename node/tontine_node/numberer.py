@@ -18,8 +18,10 @@ from tontine.store.call import AsyncStore
 
 log = logging.getLogger(__name__)
 
-EVERY, POLL = 3.0, 0.4
-"""Seconds between looks: of those who would be told, or only help; and of the one who has to look."""
+FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
+"""Seconds between looks of the first member, and of those that stand in for it. A producer may ring the bell."""
+SOON, SOON_FOR = 0.1, 60.0
+"""Where one raw job came from, more come: for a minute the first member looks often."""
 
 
 class Numberer:
@@ -31,7 +33,6 @@ class Numberer:
         timing: Timing,
         clock: Clock,
         share: Callable[[], Share | None],
-        watching: Callable[[], bool],
         numbered: Callable[[], None],
     ) -> None:
         self.wake = asyncio.Event()
@@ -39,9 +40,9 @@ class Numberer:
         self._timing = timing
         self._clock = clock
         self._share = share
-        self._watching = watching
         self._numbered = numbered
         self._seen: dict[str, float] = {}
+        self._numbered_at = float("-inf")
 
     async def run(self) -> None:
         """Number for ever."""
@@ -58,7 +59,9 @@ class Numberer:
                 await self._rest(is_first)
 
     async def _rest(self, is_first: bool) -> None:
-        every = self._timing.help_after if self._seen else POLL if is_first and not self._watching() else EVERY
+        every = self._timing.help_after if self._seen else FIRST_EVERY if is_first else OTHERS_EVERY
+        if is_first and self._clock.now() - self._numbered_at < SOON_FOR:
+            every = SOON
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
                 await self.wake.wait()
@@ -67,6 +70,7 @@ class Numberer:
         raw = await self._store.run(number.find_raw())
         mine = raw if at_once else self._old_enough(raw)
         if mine:
+            self._numbered_at = self._clock.now()
             await self._store.run(number.give_numbers(mine))
             self._numbered()
         return len(mine) == number.RAW_AT_ONCE

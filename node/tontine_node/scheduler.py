@@ -16,7 +16,8 @@ from tontine.store.call import AsyncStore
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 2.0
+LOOK_EVERY, OTHERS_EVERY = 4.0, 10.0
+"""Seconds between looks of the first member, and of those that stand in for it."""
 
 
 class Scheduler:
@@ -33,19 +34,22 @@ class Scheduler:
     async def run(self) -> None:
         """Fire for ever."""
         while True:
-            wait = LOOK_EVERY * random.uniform(0.8, 1.0)  # noqa: S311
             share = self._share()
+            every, patience = (
+                (LOOK_EVERY, 0.0) if not share or share.rank == 0 else (OTHERS_EVERY, self._timing.help_after)
+            )
+            wait = every * random.uniform(0.8, 1.0)  # noqa: S311
             if share is not None:
                 try:
-                    wait = min(wait, await self._round(0.0 if share.rank == 0 else self._timing.help_after))
+                    wait = min(wait, await self._round(every, patience))
                 except TontineError as error:
                     log.warning("a schedule did not fire", extra={"event": "schedule-failed", "error": str(error)})
             await asyncio.sleep(max(0.02, wait))
 
-    async def _round(self, patience: float) -> float:
+    async def _round(self, every: float, patience: float) -> float:
         """Fire what has been due for `patience` seconds; how long until the next look is worth it."""
-        wait = LOOK_EVERY
-        for schedule, now in await self._store.run(schedules.find_due(LOOK_EVERY * 1.5)):
+        wait = every
+        for schedule, now in await self._store.run(schedules.find_due(every * 1.5)):
             if schedule.next_at is None:
                 continue
             left = (schedule.next_at + timedelta(seconds=patience) - now).total_seconds()

@@ -22,10 +22,10 @@ from .table import Table
 NEVER = float("-inf")
 SOON = 0.05
 """When a look found as much as it could take, the next one is due this soon."""
-AROUND_EVERY, AROUND_POLL = 2.0, 0.25
-DUE_EVERY, DUE_POLL = 2.0, 0.5
-RANKED_EVERY, RANKED_POLL = 2.0, 0.25
-HELP_EVERY, HELP_SOON, HELP_POLL = 1.5, 1.0, 0.75
+AROUND_EVERY, AROUND_POLL = 4.0, 0.25
+DUE_EVERY, DUE_POLL, DUE_AGAIN = 4.0, 0.5, 0.2
+RANKED_EVERY, RANKED_POLL = 4.0, 0.25
+HELP_EVERY, HELP_SOON, HELP_POLL = 3.0, 1.0, 0.75
 HELP_LOOKS_AT = 64
 HELP_GOOD_FOR = 0.5
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
@@ -64,7 +64,7 @@ class Search:
         self._behind_at, self._behind_for = NEVER, BEHIND_SOON
         self._helps_with = 0
         self._lying_there: Jobs = []
-        self._was_helpful = self._had_work = False
+        self._was_helpful = self._helps_soon = False
 
     @property
     def tasks(self) -> list[str]:
@@ -114,7 +114,10 @@ class Search:
         """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""
         now = self._clock.now()
         due = now >= self.next_due or self._is_time(self._due_at, DUE_EVERY, DUE_POLL)
-        if not due and not (hurry and now - self._due_at >= 0.2):
+        if not due and hurry:
+            due = now - self._due_at >= DUE_AGAIN
+            self.due_in(DUE_AGAIN)
+        if not due:
             return []
         self._due_at, self.next_due = now, float("inf")
         look = claim.find_due(sweep.share, self.tasks, DUE_EVERY * 1.5, room, suspects=self._supervisor.takes_suspects)
@@ -131,7 +134,7 @@ class Search:
             return []
         found = await self._store.run(claim.find_fresh(planned, self.tasks))
         taken = self.takeable(sorted(found, key=lambda job: job["seq"]), room)
-        self._had_work = self._had_work or bool(taken)
+        self._helps_soon = self._helps_soon or bool(taken)
         sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
         if not found and not sweep.is_exhausted:
             sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
@@ -168,13 +171,13 @@ class Search:
 
         One look finds enough for a while: the claim decides whether a job is still there.
         """
-        if self._supervisor.free_slots() <= 0 or self._is_alone:
+        if self._supervisor.free_slots() <= 0 or self.is_alone:
             return []
         now = self._clock.now()
         if now - self._help_at >= HELP_GOOD_FOR:
             self._lying_there.clear()
         if not self._lying_there and (self._was_helpful or self._is_time_to_help()):
-            self._help_at, self._had_work = now, False
+            self._help_at, self._helps_soon = now, False
             self._lying_there = self._spread(await self._lying(max(HELP_LOOKS_AT, 4 * self._supervisor.slots)))
             self._was_helpful = bool(self._lying_there)
         free = self._supervisor.free_slots()
@@ -182,13 +185,18 @@ class Search:
         return taken
 
     def _is_time_to_help(self) -> bool:
-        """At most once a second while nothing is found; a node that has just done with its own share need not wait."""
-        return self._is_time(self._help_at, HELP_SOON if self._had_work else HELP_EVERY, HELP_POLL)
+        """At most once a second while nothing is found; sooner if the own share was not empty, or a member asked."""
+        return self._is_time(self._help_at, HELP_SOON if self._helps_soon else HELP_EVERY, HELP_POLL)
+
+    def help_soon(self) -> float:
+        """A member has more than it can do; in how many seconds to look."""
+        self._helps_soon = True
+        return max(self._timing.help_after, self._help_at + HELP_SOON - self._clock.now())
 
     async def oldest(self) -> Jobs:
         """Now and then the oldest job of anybody, even with an own backlog: a stuck member must not starve it (F6)."""
         now = self._clock.now()
-        if now - self._fair_at < 10 * self._timing.help_after or self._is_alone:
+        if now - self._fair_at < 10 * self._timing.help_after or self.is_alone:
             return []
         if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
             return []  # it would only wait here instead of there
@@ -196,16 +204,19 @@ class Search:
         return await self._lying(1)
 
     async def _lying(self, limit: int) -> Jobs:
-        """What has been lying for longer than H: postponed and ranked jobs in turn, then fresh ones."""
+        """What has been lying for longer than H: fresh jobs, else postponed and ranked ones in turn."""
         age, suspects = self._timing.help_after, self._supervisor.takes_suspects
+        found = await self._store.run(claim.find_left(self.tasks, age, limit))
+        if found:
+            return found
         others = (
             claim.find_overdue(self.tasks, age, limit, suspects=suspects),
             claim.find_ranked(None, self.tasks, limit, age=age, suspects=suspects),
             claim.find_ranked(None, self.tasks, limit, age=age, low=True, suspects=suspects),
         )
-        self._helps_with = (self._helps_with + 1) % len(others)
-        found = await self._store.run(others[self._helps_with])
-        return found or await self._store.run(claim.find_left(self.tasks, age, limit))
+        if not self._was_helpful:  # otherwise there may be more of the same kind
+            self._helps_with = (self._helps_with + 1) % len(others)
+        return await self._store.run(others[self._helps_with])
 
     def _spread(self, jobs: Jobs) -> Jobs:
         """From the far end, because owners begin at the near one; and each helper another part of it first."""
@@ -243,5 +254,5 @@ class Search:
         return every if self._watching() else poll
 
     @property
-    def _is_alone(self) -> bool:
+    def is_alone(self) -> bool:
         return len(self._member.roster.members) < 2

@@ -1,4 +1,4 @@
-"""(6) The bell: a small capped collection. Whoever has news for the nodes writes to it, and idle nodes listen.
+"""The bell: a small capped collection. Whoever has news for the nodes writes to it, and idle nodes listen.
 
 A ring is only a hint to look sooner: nobody waits for its answer, it may be lost, and nothing is decided by it. A
 change stream could tell the same, but the server wakes each of those for every write of the whole replica set; to
@@ -21,6 +21,8 @@ from ..errors import StoreError
 from .call import DECODED, AsyncStore, Call, Steps, translated
 from .schema import BELL, JOBS
 
+HELP = "help"
+"""What a node rings for that has more jobs than room."""
 _QUIET_MS = 5000
 _RING_WITHIN = 1.0
 _ALL_AT_ONCE = 10_000
@@ -28,7 +30,7 @@ _ALL_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something changed in a collection: jobs with these numbers were inserted, or anything else."""
+    """Something changed in a collection: jobs with these numbers were inserted, or anything else. Or `HELP`."""
 
     collection: str
     first: int | None = None
@@ -38,7 +40,7 @@ class Hint:
 
 
 def ring(collection: str) -> Steps[None]:
-    """Tell idle nodes to look what is new there."""
+    """Tell idle nodes to look what is new in a collection, or that there is too much of it for one."""
     yield from _ring({"what": collection})
 
 

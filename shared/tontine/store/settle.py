@@ -16,6 +16,7 @@ from pymongo import UpdateOne
 
 from ..job import ERRORS_KEPT, JobError
 from ..states import FINAL, JobState, NodeState
+from .bell import ring, ring_jobs
 from .call import Call, Steps, find
 from .claim import LIMIT
 from .members import presume_dead
@@ -102,6 +103,9 @@ def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = F
     """Settle attempts that ended differently, in one unordered bulk."""
     updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
     answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
+    # Some may be in the share of a node that has nothing to do.
+    if queued := [one.seq for one in outcomes if one.kind in ("retry", *GIVEN_BACK)]:
+        yield from ring_jobs(min(queued), max(queued), fresh=False)
     if answer.modified_count == len(outcomes):
         return Settled(accepted={one.seq for one in outcomes})
     attempts = {one.seq: one.attempt for one in outcomes}
@@ -172,14 +176,22 @@ def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, 
     yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
 
 
-def repair(fail_tasks: Sequence[str], retention: Retention = FOR_EVER) -> Steps[dict[str, int]]:
-    """Give back or fail the jobs of dead nodes (J7): how many, by node. Any node may, at any time."""
+def find_holders() -> Steps[list[str]]:
+    """The nodes that hold any job."""
     holders: list[str] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
-    holders = [holder for holder in holders if holder is not None]
+    return [holder for holder in holders if holder is not None]
+
+
+def repair(
+    fail_tasks: Sequence[str], retention: Retention = FOR_EVER, holders: Collection[str] | None = None
+) -> Steps[dict[str, int]]:
+    """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
+    if holders is None:
+        holders = yield from find_holders()
     if not holders:
         return {}
     # The holders were read first: a node born after that cannot be taken for a missing one.
-    known = yield find(NODES, {"_id": {"$in": holders}}, projection={"state": 1, "careful": 1})
+    known = yield find(NODES, {"_id": {"$in": list(holders)}}, projection={"state": 1, "careful": 1})
     states = {node["_id"]: node["state"] for node in known}
     careful = {node["_id"]: node.get("careful") or [] for node in known}
     repaired: dict[str, int] = {}
@@ -192,6 +204,8 @@ def repair(fail_tasks: Sequence[str], retention: Retention = FOR_EVER) -> Steps[
             update.append({"$set": {"expire_at": _expiry(retention)}})
             answer = yield Call(JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"})
             repaired[holder] = answer.modified_count
+    if any(repaired.values()):
+        yield from ring(JOBS)
     return repaired
 
 

@@ -1,14 +1,15 @@
-"""Ears that make the node look sooner. What they hear is only a hint: polling alone finds everything."""
+"""An ear at the bell makes the node look sooner. What it hears is only a hint: polling alone finds everything."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from tontine.clock import Clock
 from tontine.errors import NotPermitted, StoreError
+from tontine.store import bell
 from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore
 from tontine.store.schema import CLUSTER, JOBS
@@ -17,43 +18,32 @@ log = logging.getLogger(__name__)
 
 BUSY_FOR = 0.3
 """A node with a backlog needs no hints, and hearing of every insert would cost it time."""
-LOOK_EVERY = 0.2
-AGAIN_AFTER = 5.0
-"""When a source has ended by itself."""
-
-Source = Callable[[AsyncStore], AsyncGenerator[Hint | None, None]]
+LOOK_EVERY = 0.5
 
 
 class Ear:
-    """Listens to one source of hints while it is needed."""
+    """Listens while the node has nothing to do."""
 
     def __init__(
-        self,
-        source: Source,
-        store: AsyncStore,
-        clock: Clock,
-        is_needed: Callable[[], bool],
-        tell: Callable[[Hint], None],
-        *,
-        after: float = 0.0,
+        self, store: AsyncStore, clock: Clock, is_idle: Callable[[], bool], tell: Callable[[Hint], None]
     ) -> None:
-        """It opens when it has been needed for so many seconds."""
         self.is_open = False
-        self._after = after
-        self._source = source
         self._store = store
         self._clock = clock
-        self._is_needed = is_needed
+        self._is_idle = is_idle
         self._tell = tell
-        self._needed_at = clock.now()
+        self._idle_at = clock.now()
 
     async def run(self) -> None:
         """Listen for ever, as far as the server lets us."""
-        pause = 0.5
+        pause = 0.0
         while True:
-            await self._until_needed()
+            while not self._is_idle():  # noqa: ASYNC110 - the claim loop should not have to tell
+                await asyncio.sleep(LOOK_EVERY)
+            self._idle_at = self._clock.now()
             try:
-                pause = AGAIN_AFTER if await self._listen() else 0.0
+                await self._listen()
+                pause = 0.0
             except NotPermitted as error:
                 log.info("may not listen, polling instead", extra={"event": "polling", "error": str(error)})
                 return
@@ -64,29 +54,19 @@ class Ear:
                 self.is_open = False
             await asyncio.sleep(pause)
 
-    async def _until_needed(self) -> None:
-        since = self._clock.now()
-        while True:
-            self._needed_at = self._clock.now()
-            if not self._is_needed():
-                since = self._needed_at + LOOK_EVERY
-            elif self._needed_at - since >= self._after:
-                return
-            await asyncio.sleep(LOOK_EVERY)
-
-    async def _listen(self) -> bool:
-        """Whether the source ended, rather than the need for it."""
-        async with contextlib.aclosing(self._source(self._store)) as hints:
+    async def _listen(self) -> None:
+        """Until there is too much to do, or the bell is gone."""
+        async with contextlib.aclosing(bell.hear(self._store)) as hints:
             while True:
                 coming = asyncio.ensure_future(anext(hints, _END))
                 try:
                     if not await self._await(coming):
-                        return False
+                        return
                 finally:
                     await _ended(coming)
                 hint = coming.result()
                 if isinstance(hint, _End):
-                    return True
+                    return
                 if not self.is_open:
                     self.is_open = True
                     # What happened before was not heard.
@@ -96,12 +76,12 @@ class Ear:
                     self._tell(hint)
 
     async def _await(self, coming: asyncio.Future[Hint | _End | None]) -> bool:
-        """Wait for it as long as it is needed."""
+        """Wait for it as long as there is nothing else to do."""
         while True:
             now = self._clock.now()
-            if self._is_needed():
-                self._needed_at = now
-            elif now - self._needed_at > BUSY_FOR:
+            if self._is_idle():
+                self._idle_at = now
+            elif now - self._idle_at > BUSY_FOR:
                 return False
             if coming.done():
                 return True
@@ -109,7 +89,7 @@ class Ear:
 
 
 class _End:
-    """What a source that has ended gives."""
+    """What comes after the last hint."""
 
 
 _END = _End()
