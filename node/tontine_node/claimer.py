@@ -129,7 +129,7 @@ class Claimer:
         if len(announced) == 1 and await self._claim_announced(announced[0], sweep):
             return True
         room, cursor = min(self._supervisor.room(), CLAIM_AT_ONCE), sweep.cursor
-        claimed = await self._claim(await self._search.oldest(), first=True)
+        claimed = await self._claim(await self._search.oldest(sweep), first=True)
         if room <= 0:
             self._hurry = self._hurry or hurry  # for when there is room
             if not sweep.is_exhausted:

@@ -43,8 +43,8 @@ from .warden import Warden
 
 log = logging.getLogger(__name__)
 
-CONTROL_EVERY = 0.2
-GUARD_EVERY = 0.1
+CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 1.0
+GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 0.3
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
@@ -184,7 +184,7 @@ class Node:
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by others."""
         while True:
-            await self._wait(CONTROL_EVERY)
+            await self._wait(CONTROL_EVERY if len(self.table) else CONTROL_IDLE_EVERY)
             if self.beat.is_dead:
                 log.warning("declared dead by others; starting again", extra={"event": "dead", "node": self.id})
                 return True
@@ -207,7 +207,7 @@ class Node:
     async def _guard_lease(self) -> None:
         """Fence when the lease has run out (N5), go on when it is back. Nothing here may wait for the store."""
         while not self._is_ending:
-            await asyncio.sleep(GUARD_EVERY)
+            await asyncio.sleep(GUARD_EVERY if len(self.table) else GUARD_IDLE_EVERY)
             if not self.beat.has_lease() and not self._is_fenced:
                 self._is_fenced = True
                 self._was_starved = not self.beat.failed_since_renewal

@@ -22,10 +22,10 @@ from .table import Table
 NEVER = float("-inf")
 SOON = 0.05
 """When a look found as much as it could take, the next one is due this soon."""
-AROUND_EVERY, AROUND_POLL = 4.0, 0.25
-DUE_EVERY, DUE_POLL, DUE_AGAIN = 4.0, 0.5, 0.2
-RANKED_EVERY, RANKED_POLL = 4.0, 0.25
-HELP_EVERY, HELP_SOON, HELP_POLL = 3.0, 1.0, 0.75
+AROUND_EVERY, AROUND_POLL = 5.0, 0.25
+DUE_EVERY, DUE_POLL, DUE_AGAIN = 5.0, 0.5, 0.2
+RANKED_EVERY, RANKED_POLL = 5.0, 0.25
+HELP_EVERY, HELP_SOON, HELP_POLL = 5.0, 1.0, 0.75
 HELP_LOOKS_AT = 64
 HELP_GOOD_FOR = 0.5
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
@@ -64,6 +64,7 @@ class Search:
         self._behind_at, self._behind_for = NEVER, BEHIND_SOON
         self._helps_with = 0
         self._lying_there: Jobs = []
+        self._lows: Jobs = []
         self._was_helpful = self._helps_soon = False
 
     @property
@@ -100,15 +101,20 @@ class Search:
             self.sweep.counter = max(self.sweep.counter, around.counter)
 
     async def ranked(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
-        """Jobs of the share with a priority above zero, highest first."""
-        every = RANKED_EVERY if sweep.is_exhausted else RANKED_POLL
-        if not hurry and not self._is_time(self._ranked_at, every, RANKED_POLL):
+        """Jobs of the share with a priority above zero, highest first; when nothing else is left, also below."""
+        low = sweep.is_exhausted
+        last, every = (self._low_at, RANKED_EVERY) if low else (self._ranked_at, RANKED_POLL)
+        if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
-        found = await self._store.run(
-            claim.find_ranked(sweep.share, self.tasks, room, suspects=self._supervisor.takes_suspects)
-        )
-        self._ranked_at = self._clock.now() - (every - SOON if len(found) == room else 0.0)
-        return found
+        suspects = self._supervisor.takes_suspects
+        found = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
+        self._ranked_at = self._clock.now()
+        if low:
+            self._low_at = self._ranked_at - (every - SOON if found else 0.0)
+        elif len(found) == room:
+            self._ranked_at -= every - SOON
+        self._lows = [job for job in found if job["priority"] < 0]
+        return found[: len(found) - len(self._lows)]
 
     async def due(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
         """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""
@@ -156,15 +162,12 @@ class Search:
 
     async def low(self, sweep: Sweep) -> Jobs:
         """Jobs of the share with a priority below zero: for free slots, when there is nothing else."""
-        free = self._supervisor.free_slots()
-        if free <= 0 or not self._is_time(self._low_at, RANKED_EVERY, RANKED_POLL):
+        lows, self._lows = self._lows, []
+        if not lows or self._supervisor.free_slots() <= 0:
             return []
-        found = await self._store.run(claim.find_ranked(sweep.share, self.tasks, free, low=True))
-        self._low_at = self._clock.now() - (RANKED_EVERY - SOON if found else 0.0)
-        if found:
-            self.forget_roster()
-            await self.around(hurry=True)
-        return found if self.sweep is sweep and sweep.is_exhausted else []
+        self.forget_roster()
+        await self.around(hurry=True)
+        return lows[: self._supervisor.free_slots()] if self.sweep is sweep and sweep.is_exhausted else []
 
     async def left(self) -> Jobs:
         """What others have left lying for longer than H, for slots that are free now (F6).
@@ -193,10 +196,10 @@ class Search:
         self._helps_soon = True
         return max(self._timing.help_after, self._help_at + HELP_SOON - self._clock.now())
 
-    async def oldest(self) -> Jobs:
-        """Now and then the oldest job of anybody, even with an own backlog: a stuck member must not starve it (F6)."""
+    async def oldest(self, sweep: Sweep) -> Jobs:
+        """Now and then the oldest job of anybody, despite an own backlog: a stuck member must not starve it (F6)."""
         now = self._clock.now()
-        if now - self._fair_at < 10 * self._timing.help_after or self.is_alone:
+        if sweep.is_exhausted or now - self._fair_at < 10 * self._timing.help_after or self.is_alone:
             return []
         if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
             return []  # it would only wait here instead of there
@@ -211,8 +214,7 @@ class Search:
             return found
         others = (
             claim.find_overdue(self.tasks, age, limit, suspects=suspects),
-            claim.find_ranked(None, self.tasks, limit, age=age, suspects=suspects),
-            claim.find_ranked(None, self.tasks, limit, age=age, low=True, suspects=suspects),
+            claim.find_ranked(None, self.tasks, limit, low=True, age=age, suspects=suspects),
         )
         if not self._was_helpful:  # otherwise there may be more of the same kind
             self._helps_with = (self._helps_with + 1) % len(others)

@@ -168,7 +168,7 @@ def test_jobs_with_a_priority_are_found_highest_first_and_not_among_the_fresh(st
         add(store, 1, priority=priority)
     add(store, 1, priority=99, run_at=now + timedelta(hours=1))
     assert seqs(store.run(claim.find_ranked(ALL, TASKS, 10))) == [2, 5, 1]
-    assert seqs(store.run(claim.find_ranked(ALL, TASKS, 10, low=True))) == [3]
+    assert seqs(store.run(claim.find_ranked(ALL, TASKS, 10, low=True))) == [2, 5, 1, 3]
     assert seqs(store.run(claim.find_ranked(Share(1, 0, 2), TASKS, 10))) == [2]
     assert seqs(store.run(claim.find_ranked(None, TASKS, 10, age=60.0))) == []
     assert seqs(store.run(claim.find_fresh(range(1, 10), TASKS))) == [4]

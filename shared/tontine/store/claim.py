@@ -170,10 +170,10 @@ def find_ranked(
     age: float = 0.0,
     suspects: bool = True,
 ) -> Steps[list[Raw]]:
-    """Due jobs with a priority, the highest first: those above zero, or the `low` ones below; of a share, or of all."""
+    """Due jobs with a priority, the highest first, with or without the `low` ones below zero; of a share, or of all."""
     ranked: dict[str, Any] = {
         "state": QUEUED,
-        "priority": {"$lt": 0} if low else {"$gt": 0},
+        "priority": {"$exists": True} if low else {"$gt": 0},
         "$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, _ago(age)]},
         "task": {"$in": list(tasks)},
         "seq": _NUMBERED if share is None else share.query(),
