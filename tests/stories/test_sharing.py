@@ -83,9 +83,10 @@ def test_a_stopped_node_exits_cleanly_and_its_share_is_inherited_at_once(nodes: 
 def test_the_jobs_of_a_killed_node_are_done_by_the_others(nodes: Cluster) -> None:
     a, _b, _c = nodes.start("a", "b", "c")
     with Client(nodes.database) as client:
-        jobs = client.submit_many("story.nap", [{"seconds": 0.3}] * 24)
-        eventually(lambda: len(nodes.runs("began")) >= 3, what="jobs running")
         held_by_a = (nodes.record("a") or {})["_id"]
+        jobs = client.submit_many("story.nap", [{"seconds": 0.3}] * 24)
+        its_own = {"state": "working", "node": held_by_a}
+        eventually(lambda: nodes.database.jobs.find_one(its_own), what="a job of its own")
         a.signal_all(signal.SIGKILL)
         ended = client.wait(jobs, timeout=60)
     assert all(job.state == "done" for job in ended)
