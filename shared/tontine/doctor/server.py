@@ -93,14 +93,14 @@ def judge_rights(actions: frozenset[str] | None) -> Judgement:
             "run `tontine init` once as a user who may, also to upgrade",
         )
     if "changeStream" not in actions:
-        return warn("this user may not open change streams: nodes poll", "the role readWrite has that right")
+        return warn("this user may not open change streams: its observers poll", "the role readWrite has that right")
     return ok("this user may read, write, create and watch")
 
 
 def judge_streams(opened: bool) -> Judgement:
     if opened:
         return ok("a change stream opens")
-    return warn("no change stream opens: nodes poll, and start jobs a little later", "grant changeStream")
+    return warn("no change stream opens: observers poll, and see less", "grant changeStream")
 
 
 def judge_round_trip(seconds: float) -> Judgement:
