@@ -5,15 +5,16 @@ Pure: no store, no screen. The one source for screen, text, JSON and web.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from tontine.clock import wall_time
 from tontine.states import JobState
 
 from .alerts import alerts
-from .cleaning import moment
-from .flow import flow
+from .cleaning import Cleaner, moment
+from .flow import Memo, flow
 from .intake import JOBS, Intake
 from .jobtable import Step
 from .lives import Epoch
@@ -21,7 +22,7 @@ from .picture import Change, ChangeKind, JobList, JobRow, Mode, Pane, Picture, S
 from .shares import share_rows
 from .snapshot import Truth
 from .timeline import differences, next_moment, timeline
-from .view import View, Waiting, by_seq, date, node_rows
+from .view import View, Waiting, date, node_rows, sorted_rows
 
 
 class Board(Intake):
@@ -29,6 +30,10 @@ class Board(Intake):
 
     _rows: tuple[int, tuple[JobRow, ...]] = (-1, ())
     _unfinished: tuple[JobRow, ...] = ()
+
+    def __init__(self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time) -> None:
+        super().__init__(database, clean, clock)
+        self._memo: Memo = {}
 
     def now(self) -> datetime:
         """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
@@ -49,7 +54,8 @@ class Board(Intake):
         """Everything there is to show, now or as it was."""
         view = self.view(at)
         shares = share_rows(view)
-        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted)
+        memo = self._memo if at is None else None
+        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted, memo=memo)
         nodes = node_rows(view, self.lives)
         return Picture(
             at=date(view.at),
@@ -106,11 +112,12 @@ class Board(Intake):
             unknown={self.clean.name(task): number for task, number in truth.unknown.items()} if truth else {},
             still=frozenset(self._pulse.still),
             ahead=self.link.ahead,
+            settled_at=self._settled_at,
         )
 
     def _past_view(self, at: float) -> View:
         table = self.jobs_table
-        rows = tuple(sorted(table.as_of(at).values(), key=by_seq))
+        rows = sorted_rows(table.as_of(at).values())
         numbers = [row.seq for row in rows if row.seq is not None]
         return View(
             at=at,
@@ -128,8 +135,8 @@ class Board(Intake):
     def _sorted_rows(self) -> tuple[JobRow, ...]:
         generation = self._generations[Pane.JOBS]
         if self._rows[0] != generation:
-            self._rows = (generation, tuple(sorted(self.jobs_table.rows.values(), key=by_seq)))
-            self._unfinished = tuple(sorted(self.jobs_table.unfinished(), key=by_seq))
+            self._rows = (generation, sorted_rows(self.jobs_table.rows.values()))
+            self._unfinished = sorted_rows(self.jobs_table.unfinished())
         return self._rows[1]
 
     def jobs(self, at: datetime | None = None) -> JobList:

@@ -84,8 +84,8 @@ def _entry(told: Told) -> dict[str, Any] | None:
             return {"kind": "look", "polled": polled, **_snapshot(snapshot)}
         case WindowRead(window, version):
             return {"kind": "jobs", "version": version, "window": _window(window)}
-        case Deltas(deltas, folded):
-            return {"kind": "changes", "folded": folded, "changes": [_delta(delta) for delta in deltas]}
+        case Deltas(deltas):
+            return {"kind": "changes", "changes": [_delta(delta) for delta in deltas]}
         case Truth():
             return {"kind": "count", **_truth(told)}
         case Remembered(events):

@@ -133,7 +133,7 @@ class Stage:
             self._nodes = len(scene.picture.nodes)
             self.arrange()
             scene = self._set()
-        second = int(scene.seconds if scene.picture.link.is_fresh else self._stopwatch())
+        second = self._second()
         drawn = {}
         for name, box in self.boxes.items():
             stamp = (self._wanted, box, self._stamp(name), second, scene.behind if name == STATUS else 0)
@@ -203,9 +203,9 @@ class Stage:
         self._scene.fps, self._scene.pending = self.fps, self.pending
         return self._scene
 
-    def _second(self) -> tuple[int, int]:
-        """Ages are shown by the second."""
-        return int(self.board.now().timestamp()), int(self._stopwatch())
+    def _second(self) -> int:
+        """Ages are shown by the second; where the board's clock stands still, how long it has done so."""
+        return int(self.board.now().timestamp() if self.board.link.is_fresh else self._stopwatch())
 
     def _news(self) -> object:
         """Grows with what changed; nothing changes in the past."""

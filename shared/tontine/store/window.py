@@ -18,6 +18,7 @@ NEWEST = 5_000
 OPEN_AT_MOST = 5_000
 COUNTED_AT_MOST = 1_000_000
 SPREAD_AT_MOST = 100_000
+PAGE = 200
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
@@ -74,6 +75,17 @@ def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[
         # What was read later is newer.
         found |= {_key(one): one for one in some}
     return list(found.values()), complete, known_from
+
+
+def read_page(tasks: Sequence[str], limit: int = PAGE) -> Steps[list[dict[str, Any]]]:
+    """A few jobs, however many there are: the newest, and the oldest fresh ones of tasks that a node has."""
+    newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=limit, projection=SLIM)
+    found = {_key(one): one for one in reversed(newest)}
+    if tasks:
+        known = {**_OPEN["fresh"], "task": {"$in": list(tasks)[:_TASKS_AT_ONCE]}}
+        oldest = yield find(JOBS, known, sort=[("seq", 1)], limit=limit, projection=SLIM, hint="fresh")
+        found |= {_key(one): one for one in oldest}
+    return list(found.values())
 
 
 def _open(index: str, where: Mapping[str, Any], tasks: Sequence[str], limit: int) -> Steps[list[dict[str, Any]]]:
