@@ -18,11 +18,29 @@ from .flow import Memo, flow
 from .intake import JOBS, Intake
 from .jobtable import Step
 from .lives import Epoch
-from .picture import Change, ChangeKind, JobList, JobRow, Mode, Pane, Picture, Status, Target, Timeline, node_counts
+from .picture import (
+    Alert,
+    Change,
+    ChangeKind,
+    Flow,
+    JobList,
+    JobRow,
+    Mode,
+    Pane,
+    Picture,
+    ShareRow,
+    Status,
+    Target,
+    Timeline,
+    node_counts,
+)
 from .shares import share_rows
 from .snapshot import Truth
 from .timeline import differences, next_moment, timeline
-from .view import View, Waiting, date, node_rows, sorted_rows
+from .view import View, Waiting, date, node_rows, sorted_rows, working_of
+
+MANY = 1_000
+Worked = tuple[tuple[ShareRow, ...], Flow, tuple[Alert, ...]]
 
 
 class Board(Intake):
@@ -30,10 +48,12 @@ class Board(Intake):
 
     _rows: tuple[int, tuple[JobRow, ...]] = (-1, ())
     _unfinished: tuple[JobRow, ...] = ()
+    _working: tuple[JobRow, ...] = ()
 
     def __init__(self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time) -> None:
         super().__init__(database, clean, clock)
         self._memo: Memo = {}
+        self._worked_out: tuple[object, Worked] | None = None
 
     def now(self) -> datetime:
         """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
@@ -53,22 +73,32 @@ class Board(Intake):
     def picture(self, at: datetime | None = None) -> Picture:
         """Everything there is to show, now or as it was."""
         view = self.view(at)
-        shares = share_rows(view)
-        memo = self._memo if at is None else None
-        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted, memo=memo)
+        shares, flowing, found = self._work_out(view, is_live=at is None)
         nodes = node_rows(view, self.lives)
         return Picture(
             at=date(view.at),
             is_past=at is not None,
             status=self._status(view, [row.state for row in nodes], flowing.out_rate),
             link=replace(self.link, unknown=self.tally.unknown),
-            alerts=alerts(view, shares, flowing),
+            alerts=found,
             nodes=nodes,
             shares=shares,
             flow=flowing,
             members=view.members,
             note=self._missing(view.at) if at is not None else "",
         )
+
+    def _work_out(self, view: View, *, is_live: bool) -> Worked:
+        """What follows from all unfinished jobs together; where they are many, and now, once a second."""
+        stamp = (int(view.at), view.roster, view.is_complete) if is_live and len(view.unfinished) > MANY else None
+        if stamp is not None and self._worked_out is not None and self._worked_out[0] == stamp:
+            return self._worked_out[1]
+        shares = share_rows(view)
+        memo = self._memo if is_live else None
+        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted, memo=memo)
+        worked = (shares, flowing, alerts(view, shares, flowing))
+        self._worked_out = None if stamp is None else (stamp, worked)
+        return worked
 
     def _status(self, view: View, states: Sequence[str], rate: float) -> Status:
         return Status(
@@ -101,6 +131,7 @@ class Board(Intake):
             roster=roster,
             rows=self._sorted_rows(),
             unfinished=self._unfinished,
+            working=self._working,
             counts=dict(self.tally.counts),
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -113,6 +144,7 @@ class Board(Intake):
             still=frozenset(self._pulse.still),
             ahead=self.link.ahead,
             settled_at=self._settled_at,
+            has_cells=self.has_cells,
         )
 
     def _past_view(self, at: float) -> View:
@@ -125,6 +157,7 @@ class Board(Intake):
             roster=self.lives.epoch_at(at) or Epoch(0.0, 0, ()),
             rows=rows,
             unfinished=tuple(row for row in rows if row.is_open),
+            working=working_of(rows),
             counts=dict(self.tally.curves.counts_at(at) or {}),
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -137,6 +170,7 @@ class Board(Intake):
         if self._rows[0] != generation:
             self._rows = (generation, sorted_rows(self.jobs_table.rows.values()))
             self._unfinished = sorted_rows(self.jobs_table.unfinished())
+            self._working = working_of(self._unfinished)
         return self._rows[1]
 
     def jobs(self, at: datetime | None = None) -> JobList:

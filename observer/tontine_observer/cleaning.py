@@ -90,8 +90,13 @@ def is_secret(key: object) -> bool:
 
 
 def moment(value: Any) -> float | None:
-    """A date as seconds since 1970; None when it is no date."""
-    return value.timestamp() if isinstance(value, datetime) else None
+    """A date as seconds since 1970; None when it is no date. One without a time zone is UTC."""
+    if not isinstance(value, datetime):
+        return None
+    return (value - _EPOCH).total_seconds() if value.tzinfo is None else value.timestamp()
+
+
+_EPOCH = datetime(1970, 1, 1)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -155,35 +155,19 @@ def changed_row(
 
 def _write(every: list[Any], change: Mapping[str, Any], clean: Cleaner) -> None:
     for name, value in change.items():
-        if (write := _WRITERS.get(name)) is not None:
+        if (plain := _PLAIN.get(name)) is not None:
+            place, read = plain
+            every[place] = read(value)
+        elif (text := _TEXTS.get(name)) is not None:
+            place, otherwise = text
+            every[place] = otherwise if value is None else clean.name(value)
+        elif (write := _WRITERS.get(name)) is not None:
             write(every, value, clean)
 
 
 _PLACES = {name: place for place, name in enumerate(JobRow._fields)}
 _STATE, _ATTEMPT, _CLAIMED_AT = (_PLACES[name] for name in ("state", "attempt", "claimed_at"))
 _BLANK = JobRow(id="", seq=None, task="?", state=JobState.QUEUED.value)[1:]
-
-
-Writer = Callable[[list[Any], Any, Cleaner], None]
-"""Writes the value of a document's field where it belongs among the values of a row."""
-
-
-def _plain(name: str, read: Callable[[Any], Any]) -> Writer:
-    place = _PLACES[name]
-
-    def write(every: list[Any], value: Any, _: Cleaner) -> None:
-        every[place] = read(value)
-
-    return write
-
-
-def _text(name: str, otherwise: str = "") -> Writer:
-    place = _PLACES[name]
-
-    def write(every: list[Any], value: Any, clean: Cleaner) -> None:
-        every[place] = otherwise if value is None else clean.name(value)
-
-    return write
 
 
 def _error(every: list[Any], value: Any, clean: Cleaner) -> None:
@@ -206,24 +190,26 @@ def _progress_note(every: list[Any], value: Any, clean: Cleaner) -> None:
     every[_PLACES["progress_note"]] = clean.text(value or "")
 
 
-_WRITERS: dict[str, Writer] = {
-    "seq": _plain("seq", lambda value: value if isinstance(value, int) else None),
-    "task": _text("task", "?"),
-    "state": _text("state", JobState.QUEUED.value),
-    "node": _text("node"),
-    "key": _text("key"),
-    "attempt": _plain("attempt", whole),
-    "fails": _plain("fails", whole),
-    "lost": _plain("lost", whole),
-    "priority": _plain("priority", whole),
-    "cancel": _plain("cancel", bool),
-    "run_at": _plain("run_at", moment),
-    "created_at": _plain("created_at", moment),
-    "started_at": _plain("started_at", moment),
-    "finished_at": _plain("finished_at", moment),
+def _seq(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "seq": _seq,
+    **dict.fromkeys(("attempt", "fails", "lost", "priority"), whole),
+    "cancel": bool,
+    **dict.fromkeys(("run_at", "created_at", "started_at", "finished_at"), moment),
+}
+_PLAIN = {name: (_PLACES[name], read) for name, read in _READERS.items()} | {
+    "progress.value": (_PLACES["progress"], number)
+}
+_TEXTS = {
+    name: (_PLACES[name], otherwise)
+    for name, otherwise in {"task": "?", "state": JobState.QUEUED.value, "node": "", "key": ""}.items()
+}
+_WRITERS: dict[str, Callable[[list[Any], Any, Cleaner], None]] = {
     "error": _error,
     "progress": _progress,
-    "progress.value": _plain("progress", number),
     "progress.note": _progress_note,
 }
 _LACKING: dict[str, dict[str, Any]] = {

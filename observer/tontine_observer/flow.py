@@ -63,7 +63,7 @@ def flow(view: View, curves: Curves, times: Times, *, is_counted: bool = True, m
     queued = [row for row in view.unfinished if row.state == JobState.QUEUED and row.seq is not None]
     due = [row for row in queued if (row.due_at or 0.0) <= view.at]
     oldest: JobRow | None = min(due, key=lambda row: row.due_at or 0.0, default=None)
-    started = [row for row in view.unfinished if row.state == JobState.WORKING and row.started_at is not None]
+    started = [row for row in view.working if row.started_at is not None]
     size = len(view.members)
     waits, runs = times.waits(view.at), times.runs(view.at)
     return Flow(

@@ -37,6 +37,8 @@ class Intake:
         self.clean = clean or Cleaner()
         self.link = Link()
         self.server = Server()
+        self.has_cells = True
+        """Whether somebody looks at the single jobs of each share."""
         self.seq = 0
         self.jobs_table = JobTable(self.clean)
         self.lives = Lives(self.clean)
@@ -185,14 +187,14 @@ class Intake:
         if self.taps:
             deltas = tuple(deltas)
             self._tell(Deltas(deltas))
-        has_jobs = False
+        jobs = 0
         for told in deltas:
             # A new primary's clock may be behind; a board's time only grows.
             delta = told if told.at >= self._told_at else told._replace(at=self._told_at)
             self._told_at = delta.at
             if delta.collection == JOBS:
                 self._take_job(delta)
-                has_jobs = True
+                jobs += 1
             elif delta.collection == NODES:
                 self._take_node(delta)
             elif delta.collection == CLUSTER:
@@ -200,8 +202,8 @@ class Intake:
             elif delta.collection == EVENTS and delta.kind is DeltaKind.INSERTED:
                 self._remember([delta.fields], past=False)
         self.hear(self._told_at)
-        if has_jobs:
-            self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW)
+        if jobs:
+            self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW, by=jobs)
 
     def _take_job(self, delta: Delta) -> None:
         if delta.kind is DeltaKind.DROPPED:
@@ -325,9 +327,9 @@ class Intake:
             tap(told)
 
     def generation(self, pane: Pane) -> int:
-        """Grows whenever there is something new in a pane."""
+        """Grows with everything that is new in a pane, by how much there is of it."""
         return self._generations[pane]
 
-    def _touch(self, *panes: Pane) -> None:
+    def _touch(self, *panes: Pane, by: int = 1) -> None:
         for pane in panes:
-            self._generations[pane] += 1
+            self._generations[pane] += by

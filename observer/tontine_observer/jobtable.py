@@ -17,7 +17,7 @@ from .cleaning import Cleaner
 from .facts import changed_row, job_key, job_row
 from .picture import JobRow
 
-STEPS_KEPT = 50_000
+STEPS_KEPT = 20_000
 OPEN_KEPT = 20_000
 ENDED_KEPT = 5_000
 GRAVES_KEPT = 10_000

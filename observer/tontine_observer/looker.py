@@ -153,6 +153,7 @@ class Looker:
             await self._check(store, hello)
         else:
             self._due.pop("count", None)
+            self._due["refill"] = time.monotonic() + COUNT_EVERY
 
     async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
         """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""

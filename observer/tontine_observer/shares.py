@@ -93,7 +93,7 @@ def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
 
 def _codes(view: View, start: int, end: int) -> list[str]:
     """One code for each number from `start` on, of all shares."""
-    end = max(start, min(view.seq + 1, end))
+    end = max(start, min(view.seq + 1, end)) if view.has_cells else start
     known = end if not view.is_complete else min(end, max(start, view.known_from))
     codes = [" "] * (known - start) + ["h"] * (end - known)
     rows = view.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from tontine.legible import duration
@@ -39,6 +39,8 @@ class View:
     """By seq; those without a number last."""
     unfinished: tuple[JobRow, ...]
     """Those of the rows that have not ended."""
+    working: tuple[JobRow, ...]
+    """And those of them that a node holds."""
     counts: Mapping[str, int]
     is_complete: bool
     """Whether every unfinished job is among the rows."""
@@ -54,6 +56,8 @@ class View:
     still: frozenset[str] = frozenset()
     """Nodes that beat and whose claim loop stands still."""
     ahead: float = 0.0
+    has_cells: bool = True
+    """Whether somebody looks at the single jobs of each share."""
     settled_at: Mapping[str, float] = field(default_factory=dict)
     """When each node's counters last grew, where the changes of its jobs are not followed."""
 
@@ -82,22 +86,28 @@ def date(at: float) -> datetime:
 def sorted_rows(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
     """By seq; those without a number last."""
     # They are nearly in order: with a key that costs nothing, sorting thousands for every frame costs next to nothing.
-    numbered: list[JobRow] = []
-    rest: list[JobRow] = []
-    for row in rows:
-        (rest if row.seq is None else numbered).append(row)
+    every = list(rows)
+    numbered = [row for row in every if row.seq is not None]
     numbered.sort(key=_SEQ)
-    return (*numbered, *rest)
+    if len(numbered) == len(every):
+        return tuple(numbered)
+    return (*numbered, *(row for row in every if row.seq is None))
 
 
-_SEQ = attrgetter("seq")
+def working_of(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
+    """Those that a node holds."""
+    return tuple(row for row in rows if row.state == _WORKING)
+
+
+_WORKING = JobState.WORKING.value
+_SEQ = itemgetter(JobRow._fields.index("seq"))
 
 
 def node_rows(view: View, lives: Lives) -> tuple[NodeRow, ...]:
     """The nodes: the living first, then those who died a short while ago."""
     held: dict[str, list[JobRow]] = {}
-    for row in view.unfinished:
-        if row.state == JobState.WORKING and row.node:
+    for row in view.working:
+        if row.node:
             held.setdefault(row.node, []).append(row)
     ranks = {member: rank for rank, member in enumerate(view.members)}
     shown = [fact for fact in view.facts.values() if is_shown(fact, view, held)]

@@ -36,6 +36,7 @@ class Delta(NamedTuple):
     version: Version
     """For putting changes in order."""
     fields: Mapping[str, Any] = MappingProxyType({})
+    """Dates may come without a time zone: they are UTC, as all that MongoDB stores."""
     removed: tuple[str, ...] = ()
 
     @property

@@ -23,7 +23,7 @@ def follow(rate: float, seconds: float, batch: int = 100) -> float | None:
 
 @given(st.floats(10, 1000), st.integers(1, 500))
 def test_a_rate_that_can_be_followed_is_followed_for_ever(rate: float, batch: int) -> None:
-    assert follow(rate, 600, batch) is None
+    assert follow(rate, 300 * batch / rate, batch) is None
 
 
 @pytest.mark.parametrize(("rate", "within"), [(25_000, 0.1), (5_000, 0.6), (1_500, 4.5)])
