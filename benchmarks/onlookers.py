@@ -18,7 +18,7 @@ from .nodes import fresh_nodes, fresh_store
 SIZE = (160, 48)
 _WRITES = {"insert", "update", "delete", "findAndModify", "serverStatus"}
 _SETTLE_FOR = 8.0
-_CALM_FOR = 16.0
+_CALM_FOR = 25.0
 """From a backlog's arrival to the drain: observers that were overrun by it follow every job again."""
 
 

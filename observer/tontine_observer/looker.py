@@ -30,7 +30,7 @@ from .snapshot import Snapshot, Window
 T = TypeVar("T")
 
 GREET_EVERY = 5.0
-COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 10.0, 30.0
+COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 10.0, 60.0
 COUNT_IDLE_EVERY = 30.0
 """While nothing was heard of any job, what was counted last can hardly have changed."""
 WINDOW_EVERY = 4.0

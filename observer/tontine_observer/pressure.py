@@ -16,7 +16,7 @@ class Limits:
 
     rate: float = 3_000.0
     """Changes a second that are followed for as long as they come."""
-    burst: float = 5_000.0
+    burst: float = 3_000.0
     """Changes above that rate that are taken in all the same."""
     late: float = 5.0
     """Seconds that changes may be late, whatever their rate."""

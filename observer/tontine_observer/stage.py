@@ -123,7 +123,7 @@ class Stage:
     def freeze(self) -> None:
         """Hold what is shown; the board goes on behind it."""
         scene = self.scene
-        self._frozen = (scene.picture, scene.jobs, scene.changes, self._generations())
+        self._frozen = (scene.picture, scene.jobs, scene.changes, self._heard())
         self.view.is_frozen = True
         self.touch()
 
@@ -210,8 +210,9 @@ class Stage:
             return id(self.scene.timeline)
         return self.board.generation(Pane(name))
 
-    def _generations(self) -> int:
-        return sum(self.board.generation(pane) for pane in Pane)
+    def _heard(self) -> int:
+        """How many changes the board has heard of."""
+        return self.board.generation(Pane.FLOW) + self.board.generation(Pane.NODES)
 
     def _set(self) -> Scene:
         """The scene of this frame: the last one as long as nothing has changed and no second has passed."""
@@ -240,7 +241,7 @@ class Stage:
         behind = 0
         if self._frozen is not None and self.view.at is None:
             picture, listed, changed, since = self._frozen
-            behind = self._generations() - since
+            behind = self._heard() - since
             picture = replace(picture, link=self.board.link)
         else:
             at = self.view.at
