@@ -161,6 +161,8 @@ class Looker:
         roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
         self._tasks = known_tasks(nodes)
         page = await self._part(store, "jobs", window.read_page(self._tasks), [])
+        # Who numbers jobs on its own does not tell the counter.
+        seq = max(seq, *(number for one in page if isinstance(number := one.get("seq"), int)), 0)
         snapshot = Snapshot(
             at=hello.at,
             nodes=nodes,

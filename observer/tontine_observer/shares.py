@@ -83,7 +83,8 @@ def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
     """The first number shown: just before the oldest open one, but not so far back that a straggler hides the rest."""
     waits = [row.seq or 0 for row in rows if row.run_at is None or row.run_at <= view.at]
     if not waits:
-        return max(1, view.seq + 1 - CELLS_SHOWN // 2 * size)
+        known = view.rows[0].seq if view.rows and not view.is_complete else None
+        return max(1, view.seq + 1 - CELLS_SHOWN // 2 * size, known or 1)
     first = waits[0]
     most = waits[len(waits) // 20]
     if most - first > CELLS_SHOWN * size:
