@@ -185,6 +185,7 @@ class Feed:
         Without a stream: even one of nodes alone makes the server go through every change of every job.
         """
         self._pressure.let_go()
+        self._show_sampled()  # at once: what is checked by counting follows from it
         is_calm = False
         while not is_calm and not self._ending.is_set():
             hello = await self._looker.greet(store)

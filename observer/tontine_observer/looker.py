@@ -30,7 +30,7 @@ from .snapshot import Snapshot, Window
 T = TypeVar("T")
 
 GREET_EVERY = 5.0
-COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 10.0, 60.0
+COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 30.0, 60.0
 COUNT_IDLE_EVERY = 30.0
 """While nothing was heard of any job, what was counted last can hardly have changed."""
 WINDOW_EVERY = 4.0
@@ -157,10 +157,11 @@ class Looker:
 
     async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
         """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""
-        nodes = await self._part(store, "nodes", look.read_nodes(), [])
+        # The roster first: a member whose record is not there yet would look like one that is missing.
         roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
+        nodes = await self._part(store, "nodes", look.read_nodes(), [])
         self._tasks = known_tasks(nodes)
-        page = await self._part(store, "jobs", window.read_page(self._tasks), [])
+        page = await self._part(store, "jobs", window.read_page(), [])
         # Who numbers jobs on its own does not tell the counter.
         seq = max(seq, *(number for one in page if isinstance(number := one.get("seq"), int)), 0)
         snapshot = Snapshot(

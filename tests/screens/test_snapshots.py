@@ -98,7 +98,7 @@ async def test_frozen_and_past(size: tuple[int, int]) -> None:
     still = StillBoard()
     async with shown(size, still) as (app, pilot):
         await press(app, pilot, "space")
-        still.generations["jobs"] = 4312
+        still.generations["flow"] = 4312
         await press(app, pilot, "j")
         app.stage.view.notice = ""
         app.stage.touch()

@@ -8,11 +8,13 @@ the driver costs as much again as reading them does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any
 
+import pymongo
 from bson import Int64, Timestamp
 from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, PyMongoError
 
@@ -23,7 +25,7 @@ from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
 QUIET_MS = 500
 BATCH = 500
-_LIMIT = 10.0
+_LIMIT, _ANSWER_LIMIT = 10.0, 15.0
 _CLOSE_WITHIN = 1.0
 
 _LOST = {136, 222, 260, 280, 286}
@@ -95,9 +97,6 @@ class Stream:
                 problem = StreamLost(f"the stream cannot go on from where it was: {problem}")
             await self._close()
             raise problem from error
-        except TimeoutError as error:
-            await self._close()
-            raise StoreUnavailable("MongoDB did not open the stream in time") from error
         return self
 
     async def __aexit__(
@@ -132,9 +131,10 @@ class Stream:
             start["startAfter"] = self.token
         elif self._since is not None:
             start["startAtOperationTime"] = Timestamp(*self._since)
-        answer = await self._command(
-            {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_PIPELINE], "cursor": {"batchSize": 0}}
-        )
+        with pymongo.timeout(_LIMIT):
+            answer = await self._command(
+                {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_PIPELINE], "cursor": {"batchSize": 0}}
+            )
         self._cursor = answer["id"]
         # Also a stream that breaks before its first change goes on from where it began.
         self.token = answer.get("postBatchResumeToken", self.token)
@@ -150,34 +150,26 @@ class Stream:
         return await self._get_more()
 
     async def _get_more(self) -> dict[str, Any]:
-        return await self._command(
-            {
-                "getMore": Int64(self._cursor),
-                "collection": "$cmd.aggregate",
-                "batchSize": BATCH,
-                "maxTimeMS": QUIET_MS,
-            }
-        )
+        more = {"getMore": Int64(self._cursor), "collection": "$cmd.aggregate", "batchSize": BATCH}
+        # Not pymongo.timeout: it would write its own limit over the time that a quiet stream waits. And later than the
+        # driver gives up finding and reaching a server: cancelled while it connects, it would leave the socket open.
+        async with asyncio.timeout(_ANSWER_LIMIT):
+            return await self._command({**more, "maxTimeMS": QUIET_MS})
 
     async def _command(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        # Not pymongo.timeout: it would write its own limit over the time that a quiet stream waits.
-        async with asyncio.timeout(_LIMIT):
-            answer = await self._store.database.command(command, codec_options=_CODEC, session=self._session)
+        answer = await self._store.database.command(command, codec_options=_CODEC, session=self._session)
         cursor: dict[str, Any] = answer["cursor"]
         return cursor
 
     async def _close(self) -> None:
         if self._session is None:
             return
-        try:
-            async with asyncio.timeout(_CLOSE_WITHIN):
-                if self._cursor:
-                    kill = {"killCursors": "$cmd.aggregate", "cursors": [Int64(self._cursor)]}
-                    await self._store.database.command(kill, session=self._session)
-                await self._session.end_session()
-        except (PyMongoError, TimeoutError):
-            pass  # the server forgets cursors by itself
-        self._cursor = 0
+        with contextlib.suppress(PyMongoError), pymongo.timeout(_CLOSE_WITHIN):  # the server forgets it by itself, too
+            if self._cursor:
+                kill = {"killCursors": "$cmd.aggregate", "cursors": [Int64(self._cursor)]}
+                await self._store.database.command(kill, session=self._session)
+        await self._session.end_session()
+        self._cursor, self._session = 0, None
 
     def _deltas(self, changes: Iterable[Mapping[str, Any]]) -> list[Delta]:
         deltas: list[Delta] = []
