@@ -1,241 +1,208 @@
-"""What the observer's screen costs: `python -m benchmarks.observer [--seconds 20]`.
+"""What the observer costs: `python -m benchmarks.observer [--only screen,rows,reads,throughput]`.
 
-The whole observer without a terminal, on a real MongoDB, while another process makes changes. The ratios are those of
-the design; seconds belong to the machine. Each measurement is a process of its own, so that memory is its own, too.
+Real observers on terminals, on a real MongoDB, while other processes make changes. The ratios are those that the
+observer was designed for; seconds belong to the machine. Each measurement is a process of its own, with its own memory.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import statistics
+import os
+import platform
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 from bson import Int64
 from pymongo import MongoClient
 
-from benchmarks.load import prepare
-from benchmarks.observer_feed import load
-from tests.support.feeding import until
+from tests.screens.terminals import terminal
 from tontine import embedded
-from tontine.config import StoreConfig
+from tontine.cli.output import console, write_table
 from tontine.store.call import Store
-from tontine_observer.app import ObserverApp
-from tontine_observer.board import Board
-from tontine_observer.feed import Feed
-from tontine_observer.live import LiveSource
 from tontine_observer.pace import RATES
-from tontine_observer.settings import Settings
-from tontine_observer.told import Deltas, Told
+
+from .load import prepare
+from .onlookers import idle_reads, throughput
+from .progress import say
+from .report import number
+from .targets import Bound, Verdict
+from .watched import WARM_UP, Watched
 
 ROOT = Path(__file__).resolve().parents[1]
 INTERVAL = 1 / RATES[0]
-WARM_UP = 5.0
-FRAMES = 40
 WIDE, SMALL = (160, 48), (80, 24)
+IDLE, CALM, LOADED = 0, 100, 2_000
+FEW, MANY = 200, 5_000
+UNTIL = 60.0
+"""Memory is compared between ten and so many seconds."""
+PARTS = ("screen", "rows", "reads", "throughput")
+
+Client = MongoClient[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """One measurement."""
-
-    busy: float
-    """Part of one core, reading included."""
-    frame: float
-    """Processor seconds of drawing a frame, median."""
-    whole: float
-    """Seconds of drawing every pane anew, median."""
-    paint: float
-    """Seconds from a change's arrival to its painting, 95 of 100."""
-    lag: float
-    """Seconds that a frame came late, 99 of 100."""
-    grown: float
-    """Memory at the end, of that after the warm-up."""
-    heard: float
-    """Changes a second."""
-    fps: float
+@contextmanager
+def load(uri: str, database: str, rate: float, seconds: float) -> Iterator[None]:
+    """Changes from another process."""
+    command = [sys.executable, "-m", "benchmarks.load", uri, database, str(rate), str(seconds)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
-class Watch:
-    """Takes the time of changes and frames."""
+class Bench:
+    """One run: what was measured, and what it is judged by."""
 
-    def __init__(self, app: ObserverApp, board: Board) -> None:
-        self.costs: list[float] = []
-        self.lags: list[float] = []
-        self.waits: list[float] = []
-        self.heard = 0
-        self._arrived: float | None = None
-        self._app = app
-        self._flush = app.overview.flush
-        app.overview.flush = self.flush  # type: ignore[method-assign]
-        board.taps.append(self.note)
+    def __init__(self, client: Client, uri: str, seconds: float, rounds: int, jobs: int) -> None:
+        self.figures: dict[str, Any] = {}
+        self.verdicts: list[Verdict] = []
+        self._client, self._uri = client, uri
+        self._seconds, self._rounds, self._jobs = seconds, rounds, jobs
 
-    def note(self, told: Told) -> None:
-        if isinstance(told, Deltas):
-            self.heard += len(told.deltas)
-            self._arrived = self._arrived or time.monotonic()
+    def screen(self) -> None:
+        """The whole observer at rest and under load, small and large."""
+        idle = self._watch("idle", IDLE, WIDE, self._seconds)
+        calm = self._watch("100 changes/s", CALM, WIDE, self._seconds)
+        loaded = self._watch("2,000 changes/s", LOADED, WIDE, max(self._seconds, UNTIL - WARM_UP))
+        small = self._watch("2,000 changes/s, 80x24", LOADED, SMALL, self._seconds)
+        self._judge("CPU: 2,000 / 100 changes a second", loaded.busy / calm.busy, Bound(most=1.5))
+        self._judge("CPU: idle / 2,000 changes a second", idle.busy / loaded.busy, Bound(most=0.3))
+        self._judge("frame cost: 80x24 / 160x48", small.frame / loaded.frame, Bound(most=0.7))
+        self._judge("frame cost / interval", loaded.frame / INTERVAL, Bound(most=0.5))
+        self._judge("change to paint, p95 / interval", loaded.paint / INTERVAL, Bound(most=2.5))
+        self._judge("frame late, p99 / interval", loaded.lag / INTERVAL, Bound(most=0.75))
+        self._judge("memory: after 60 s / after 10 s", loaded.grown, Bound(most=1.1))
 
-    def flush(self) -> int:
-        began = time.process_time()  # a frame that waits for the processor costs nothing
-        painted = self._flush()
-        self.costs.append(time.process_time() - began)
-        self.lags.append(self._app.overview.lag)
-        if self._arrived is not None:
-            self.waits.append(time.monotonic() - self._arrived)
-            self._arrived = None
-        return painted
+    def rows(self) -> None:
+        """The same changes beside few and beside many jobs that wait."""
+        few, many = (self._watch(f"{rows:,} rows", CALM, WIDE, self._seconds, rows) for rows in (FEW, MANY))
+        self._judge("frame cost: 5,000 / 200 rows", many.frame / few.frame, Bound(most=1.3))
 
-    def clear(self) -> None:
-        self.costs, self.lags, self.waits, self.heard = [], [], [], 0
+    def reads(self) -> None:
+        """What is asked of the server while nothing happens."""
+        observer, node = idle_reads(self._uri, max(self._seconds, 20.0))
+        self.figures["server reads a second"] = {"observer": observer, "idle node": node}
+        say(f"server reads: an idle observer {observer:.2f}/s, an idle node {node:.2f}/s")
+        self._judge("server reads: observer / idle node", observer / node, Bound(most=2))
 
+    def throughput(self) -> None:
+        """A full backlog worked off with and without observers; another one begins each round."""
+        ratios, speeds = [], []
+        for number_ in range(self._rounds):
+            found = {}
+            for count in (0, 3) if number_ % 2 == 0 else (3, 0):
+                found[count] = throughput(self._uri, self._jobs, count)
+                say(f"throughput, round {number_ + 1}: {count} observers, {found[count]:,.0f} jobs/s")
+            speeds.append(found)
+            ratios.append(found[3] / found[0])
+        self.figures["jobs a second by observers"] = speeds
+        self._judge("throughput: 3 observers / none", ratios, Bound(least=0.97))
 
-async def watch(uri: str, database: str, size: tuple[int, int], seconds: float) -> Taken:
-    """The whole observer for a while."""
-    board = Board(database)
-    app = ObserverApp(LiveSource(StoreConfig(uri, database), board), Settings())
-    seen = Watch(app, board)
-    async with app.run_test(size=size):
-        await until(lambda: board.link.is_fresh)
-        await asyncio.sleep(WARM_UP)
-        seen.clear()
-        process = psutil.Process()
-        memory, cpu, began = process.memory_info().rss, time.process_time(), time.monotonic()
-        await asyncio.sleep(seconds)
-        passed, used = time.monotonic() - began, time.process_time() - cpu
-        grown = process.memory_info().rss / memory
-        return Taken(
-            busy=used / passed,
-            frame=statistics.median(seen.costs),
-            whole=_whole(app),
-            paint=_at(seen.waits, 0.95),
-            lag=_at(seen.lags, 0.99),
-            grown=grown,
-            heard=seen.heard / passed,
-            fps=len(seen.costs) / passed,
-        )
+    def _judge(self, target: str, found: float | list[float], bound: Bound) -> None:
+        self.verdicts.append(bound.judge(target, found if isinstance(found, list) else [found]))
 
-
-async def feed_alone(uri: str, database: str, seconds: float) -> float:
-    """The processor time of reading alone, as part of one core."""
-    board = Board(database)
-    feed = Feed(StoreConfig(uri, database), board)
-    await feed.start()
-    await until(lambda: board.link.is_fresh)
-    await asyncio.sleep(WARM_UP)
-    began, cpu = time.monotonic(), time.process_time()
-    await asyncio.sleep(seconds)
-    busy = (time.process_time() - cpu) / (time.monotonic() - began)
-    await feed.stop()
-    return busy
+    def _watch(self, name: str, rate: int, size: tuple[int, int], seconds: float, rows: int = 0) -> Watched:
+        database = "bench_" + "".join(letter for letter in name if letter.isalnum())
+        store = Store(self._client[database])
+        prepare(store)
+        if rows:
+            _queue(store, rows)
+        try:
+            with load(self._uri, database, rate, seconds + WARM_UP + 60):
+                found = watch(self._uri, database, size, seconds)
+        finally:
+            self._client.drop_database(database)
+        self.figures[name] = asdict(found)
+        say(f"{name} at {size[0]}x{size[1]}: {_told(found)}")
+        return found
 
 
-def _whole(app: ObserverApp) -> float:
-    """Processor seconds of drawing every pane, from the board to lines: it does not wait for anybody."""
-    taken = []
-    for _ in range(FRAMES):
-        began = time.process_time()
-        app.stage.whole()
-        taken.append(time.process_time() - began)
-    return statistics.median(taken)
+def watch(uri: str, database: str, size: tuple[int, int], seconds: float) -> Watched:
+    """A whole observer on a terminal of that size."""
+    with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory:
+        file = Path(directory) / "watched.json"
+        command = [sys.executable, "-m", "benchmarks.watched", uri, database, str(seconds), str(file)]
+        with terminal(command, size) as shown:
+            timer = threading.Timer(seconds + WARM_UP + 60, shown.process.kill)
+            timer.start()
+            while shown.read(0.5):
+                shown.written = shown.written[-4000:]
+            shown.process.wait()
+            timer.cancel()
+        if not file.exists():
+            raise click.ClickException(f"the observer ended early: {shown.text[-500:]}")
+        return Watched(**json.loads(file.read_text()))
 
 
-def _at(values: Sequence[float], part: float) -> float:
-    return sorted(values)[int(part * (len(values) - 1))] if values else 0.0
-
-
-def in_a_process(kind: str, uri: str, database: str, size: tuple[int, int], seconds: float) -> Any:
-    command = [sys.executable, "-m", "benchmarks.observer", kind, uri, database, f"{size[0]}x{size[1]}", str(seconds)]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
-
-
-def taken_at(
-    client: MongoClient[dict[str, Any]], uri: str, rate: float, size: tuple[int, int], seconds: float
-) -> tuple[Taken, float]:
-    """The whole observer at a rate of changes, and reading alone at the same rate."""
-    database = f"screen_{rate:.0f}_{size[0]}"
-    prepare(Store(client[database]))
-    with load(uri, database, rate, 4 * (seconds + WARM_UP) + 60):
-        taken = Taken(**in_a_process("screen", uri, database, size, seconds))
-        alone = float(in_a_process("feed", uri, database, size, seconds))
-    client.drop_database(database)
-    click.echo(f"  {rate:5,.0f}/s at {size[0]}x{size[1]}: {_told(taken)}, reading alone {alone:.0%}")
-    return taken, alone
-
-
-def with_rows(client: MongoClient[dict[str, Any]], uri: str, rows: int) -> Taken:
-    """The observer of a store at rest with this many queued jobs."""
-    database = f"rows_{rows}"
-    store = Store(client[database])
-    prepare(store)
-    job = {"task": "load.job", "args": {}, "state": "queued", "attempt": 0, "lost": 0, "fails": 0}
+def _queue(store: Store, rows: int) -> None:
+    """Jobs that wait and stay."""
+    job = {"task": "load.never", "args": {}, "state": "queued", "attempt": 0, "lost": 0, "fails": 0}
     store.database.jobs.insert_many([{**job, "seq": Int64(seq)} for seq in range(1, rows + 1)])
     store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": Int64(rows)}}, upsert=True)
-    taken = Taken(**in_a_process("screen", uri, database, WIDE, 2.0))
-    client.drop_database(database)
-    click.echo(f"  {rows:5,} rows: {_told(taken)}")
-    return taken
 
 
-def _told(taken: Taken) -> str:
+def _told(found: Watched) -> str:
     return (
-        f"{taken.heard:,.0f} heard/s, {taken.fps:.1f} fps, {taken.busy:.0%} of a core, "
-        f"frame {1000 * taken.frame:.1f} ms, all panes {1000 * taken.whole:.1f} ms, "
-        f"to paint p95 {1000 * taken.paint:.0f} ms, late p99 {1000 * taken.lag:.0f} ms, memory x {taken.grown:.2f}"
+        f"{found.busy:.1%} of a core, {found.heard:,.0f} changes/s heard ({found.mode}), {found.fps:.1f} frames/s, "
+        f"{1000 * found.frame:.1f} ms each, to paint p95 {1000 * found.paint:.0f} ms, "
+        f"late p99 {1000 * found.lag:.0f} ms, {found.memory:.0f} MB x {found.grown:.2f}"
     )
 
 
-def ratios(client: MongoClient[dict[str, Any]], uri: str, seconds: float) -> list[tuple[str, float, float]]:
-    """What is held against the design: name, found, limit."""
-    idle, idle_read = taken_at(client, uri, 0, WIDE, seconds)
-    slow, slow_read = taken_at(client, uri, 100, WIDE, seconds)
-    fast, fast_read = taken_at(client, uri, 2000, WIDE, seconds)
-    small, _ = taken_at(client, uri, 2000, SMALL, seconds)
-    few, many = with_rows(client, uri, 200), with_rows(client, uri, 5000)
-    drawing = [max(0.001, one.busy - read) for one, read in ((idle, idle_read), (slow, slow_read), (fast, fast_read))]
-    return [
-        ("CPU of drawing, 2,000 / 100 changes a second", drawing[2] / drawing[1], 1.5),
-        ("CPU of drawing, idle / 2,000 changes a second", drawing[0] / drawing[2], 0.3),
-        ("CPU with reading, 2,000 / 100 changes a second", fast.busy / slow.busy, 0.0),
-        ("all panes, 5,000 / 200 rows", many.whole / few.whole, 1.3),
-        ("all panes, 80x24 / 160x48", small.whole / fast.whole, 0.7),
-        ("frame cost / interval at 2,000 a second", fast.frame / INTERVAL, 0.5),
-        ("arrival to paint p95 / interval", fast.paint / INTERVAL, 2.5),
-        ("frame late p99 / interval", fast.lag / INTERVAL, 0.75),
-        ("memory at the end / after the warm-up", fast.grown, 1.1),
-    ]
+def _report(bench: Bench) -> None:
+    word = {True: "pass", False: "FAIL", None: ""}
+    rows = [(one.target, number(one.found), one.wanted, word[one.is_met]) for one in bench.verdicts]
+    write_table(("TARGET", "FOUND", "WANTED", "VERDICT"), rows, right=("FOUND",))
+
+
+def _parts(_: click.Context, __: click.Parameter, value: str) -> list[str]:
+    wanted = [part.strip() for part in value.split(",")]
+    if unknown := [part for part in wanted if part not in PARTS]:
+        raise click.BadParameter(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    return wanted
 
 
 @click.command()
-@click.argument("child", nargs=-1)
-@click.option("--seconds", default=20.0, show_default=True, help="How long to measure each.")
-def main(child: tuple[str, ...], seconds: float) -> None:
-    if child:
-        kind, uri, database, size, length = child
-        if kind == "feed":
-            click.echo(json.dumps(asyncio.run(feed_alone(uri, database, float(length)))))
-        else:
-            width, height = map(int, size.split("x"))
-            click.echo(json.dumps(asdict(asyncio.run(watch(uri, database, (width, height), float(length))))))
-        return
-    home = Path(tempfile.mkdtemp(prefix="tontine-bench-"))
-    uri = embedded.start(home).uri
-    try:
-        with MongoClient[dict[str, Any]](uri, tz_aware=True) as client:
-            rows = ratios(client, uri, seconds)
-    finally:
-        embedded.stop(home)
-    for name, found, limit in rows:
-        verdict = "" if not limit else f"  at most {limit:<5} {'ok' if found <= limit else 'MISSED'}"
-        click.echo(f"{name:<50} {found:6.2f}{verdict}")
+@click.option("--only", default=",".join(PARTS), show_default=True, callback=_parts, help="Some of the parts.")
+@click.option("--seconds", default=20.0, show_default=True, help="How long each screen is measured.")
+@click.option("--rounds", default=3, show_default=True, help="How often throughput is compared.")
+@click.option("--jobs", default=200_000, show_default=True, help="The backlog for it.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=ROOT / "benchmarks/results/observer.json",
+    help="Where every figure goes, as JSON. [default: benchmarks/results/observer.json]",
+)
+def main(only: list[str], seconds: float, rounds: int, jobs: int, out: Path) -> None:
+    """Measure what the observer costs, and judge the ratios."""
+    with tempfile.TemporaryDirectory(prefix="tontine-bench-") as home:
+        uri = embedded.start(Path(home)).uri
+        try:
+            with Client(uri, tz_aware=True) as client:
+                bench = Bench(client, uri, seconds, rounds, jobs)
+                parts: dict[str, Callable[[], None]] = {part: getattr(bench, part) for part in PARTS}
+                for part in only:
+                    parts[part]()
+        finally:
+            embedded.stop(Path(home))
+    _report(bench)
+    place = {"cpus": os.cpu_count(), "python": platform.python_version()}
+    found = {"place": place, "figures": bench.figures, "targets": [asdict(one) for one in bench.verdicts]}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(found, indent=2))
+    console(stderr=True).print(f"written to {out}")
+    if any(one.is_met is False for one in bench.verdicts):
+        raise click.exceptions.Exit(1)
 
 
 if __name__ == "__main__":

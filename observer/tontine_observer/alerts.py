@@ -92,8 +92,8 @@ def _node_alerts(view: View, fact: NodeFact) -> Iterator[Alert]:
 def _claim_alerts(view: View) -> Iterator[Alert]:
     """Jobs held by the dead, and by nodes that should hold none."""
     orphans: dict[str, list[JobRow]] = {}
-    for row in view.unfinished:
-        if row.state == JobState.WORKING and row.node and _is_orphan(view, row):
+    for row in view.working:
+        if row.node and _is_orphan(view, row):
             orphans.setdefault(row.node, []).append(row)
     for holder, rows in orphans.items():
         name, fact = view.name_of(holder), view.facts.get(holder)

@@ -5,23 +5,42 @@ Pure: no store, no screen. The one source for screen, text, JSON and web.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from tontine.clock import wall_time
 from tontine.states import JobState
 
 from .alerts import alerts
-from .cleaning import moment
-from .flow import flow
+from .cleaning import Cleaner, moment
+from .flow import Memo, flow
 from .intake import JOBS, Intake
 from .jobtable import Step
 from .lives import Epoch
-from .picture import Change, ChangeKind, JobList, JobRow, Mode, Pane, Picture, Status, Target, Timeline, node_counts
+from .picture import (
+    Alert,
+    Change,
+    ChangeKind,
+    Flow,
+    JobList,
+    JobRow,
+    Mode,
+    Pane,
+    Picture,
+    ShareRow,
+    Status,
+    Target,
+    Timeline,
+    node_counts,
+)
 from .shares import share_rows
 from .snapshot import Truth
 from .timeline import differences, next_moment, timeline
-from .view import View, Waiting, by_seq, date, node_rows
+from .view import View, Waiting, date, node_rows, sorted_rows, working_of
+
+MANY = 1_000
+Worked = tuple[tuple[ShareRow, ...], Flow, tuple[Alert, ...]]
 
 
 class Board(Intake):
@@ -29,6 +48,12 @@ class Board(Intake):
 
     _rows: tuple[int, tuple[JobRow, ...]] = (-1, ())
     _unfinished: tuple[JobRow, ...] = ()
+    _working: tuple[JobRow, ...] = ()
+
+    def __init__(self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time) -> None:
+        super().__init__(database, clean, clock)
+        self._memo: Memo = {}
+        self._worked_out: tuple[object, Worked] | None = None
 
     def now(self) -> datetime:
         """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
@@ -48,21 +73,32 @@ class Board(Intake):
     def picture(self, at: datetime | None = None) -> Picture:
         """Everything there is to show, now or as it was."""
         view = self.view(at)
-        shares = share_rows(view)
-        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted)
+        shares, flowing, found = self._work_out(view, is_live=at is None)
         nodes = node_rows(view, self.lives)
         return Picture(
             at=date(view.at),
             is_past=at is not None,
             status=self._status(view, [row.state for row in nodes], flowing.out_rate),
             link=replace(self.link, unknown=self.tally.unknown),
-            alerts=alerts(view, shares, flowing),
+            alerts=found,
             nodes=nodes,
             shares=shares,
             flow=flowing,
             members=view.members,
             note=self._missing(view.at) if at is not None else "",
         )
+
+    def _work_out(self, view: View, *, is_live: bool) -> Worked:
+        """What follows from all unfinished jobs together; where they are many, and now, once a second."""
+        stamp = (int(view.at), view.roster, view.is_complete) if is_live and len(view.unfinished) > MANY else None
+        if stamp is not None and self._worked_out is not None and self._worked_out[0] == stamp:
+            return self._worked_out[1]
+        shares = share_rows(view)
+        memo = self._memo if is_live else None
+        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted, memo=memo)
+        worked = (shares, flowing, alerts(view, shares, flowing))
+        self._worked_out = None if stamp is None else (stamp, worked)
+        return worked
 
     def _status(self, view: View, states: Sequence[str], rate: float) -> Status:
         return Status(
@@ -95,6 +131,7 @@ class Board(Intake):
             roster=roster,
             rows=self._sorted_rows(),
             unfinished=self._unfinished,
+            working=self._working,
             counts=dict(self.tally.counts),
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -106,11 +143,13 @@ class Board(Intake):
             unknown={self.clean.name(task): number for task, number in truth.unknown.items()} if truth else {},
             still=frozenset(self._pulse.still),
             ahead=self.link.ahead,
+            settled_at=self._settled_at,
+            has_cells=self.has_cells,
         )
 
     def _past_view(self, at: float) -> View:
         table = self.jobs_table
-        rows = tuple(sorted(table.as_of(at).values(), key=by_seq))
+        rows = sorted_rows(table.as_of(at).values())
         numbers = [row.seq for row in rows if row.seq is not None]
         return View(
             at=at,
@@ -118,6 +157,7 @@ class Board(Intake):
             roster=self.lives.epoch_at(at) or Epoch(0.0, 0, ()),
             rows=rows,
             unfinished=tuple(row for row in rows if row.is_open),
+            working=working_of(rows),
             counts=dict(self.tally.curves.counts_at(at) or {}),
             is_complete=table.is_complete,
             known_from=table.known_from,
@@ -128,8 +168,9 @@ class Board(Intake):
     def _sorted_rows(self) -> tuple[JobRow, ...]:
         generation = self._generations[Pane.JOBS]
         if self._rows[0] != generation:
-            self._rows = (generation, tuple(sorted(self.jobs_table.rows.values(), key=by_seq)))
-            self._unfinished = tuple(sorted(self.jobs_table.unfinished(), key=by_seq))
+            self._rows = (generation, sorted_rows(self.jobs_table.rows.values()))
+            self._unfinished = sorted_rows(self.jobs_table.unfinished())
+            self._working = working_of(self._unfinished)
         return self._rows[1]
 
     def jobs(self, at: datetime | None = None) -> JobList:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from tontine.errors import ConfigError
@@ -42,7 +43,7 @@ class Cleaner:
 
     def name(self, value: Any) -> str:
         """A short word: an id, a state, a task."""
-        return legible(value, NAME_KEPT)
+        return _name(value) if type(value) is str and len(value) <= NAME_KEPT else legible(value, NAME_KEPT)
 
     def text(self, value: Any, limit: int = TEXT_KEPT) -> str:
         """One line that may hold a secret."""
@@ -77,14 +78,25 @@ class Cleaner:
         return legible(self.redacted(str(value)[:PAGE_KEPT]), PAGE_KEPT)
 
 
+@lru_cache(maxsize=4096)
+def _name(value: str) -> str:
+    """States, tasks and nodes come again and again."""
+    return legible(value, NAME_KEPT)
+
+
 def is_secret(key: object) -> bool:
     """Whether what goes by that name is nobody's business."""
     return _SECRET_KEY.search(str(key)[:NAME_KEPT]) is not None
 
 
 def moment(value: Any) -> float | None:
-    """A date as seconds since 1970; None when it is no date."""
-    return value.timestamp() if isinstance(value, datetime) else None
+    """A date as seconds since 1970; None when it is no date. One without a time zone is UTC."""
+    if not isinstance(value, datetime):
+        return None
+    return (value - _EPOCH).total_seconds() if value.tzinfo is None else value.timestamp()
+
+
+_EPOCH = datetime(1970, 1, 1)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from .follow import follow
 from .live import LiveSource
 from .looker import Looker
 from .once import HEALTHY, UNREACHABLE, observe_once, show_once
+from .process import NICE, settle_in
 from .recording import Recorder
 from .replay import ReplaySource
 from .settings import Settings, screen_options
@@ -37,6 +38,7 @@ class Wishes:
     since: float
     read_only: str
     streams: bool
+    nice: int
     board: Board
     recorder: Recorder | None
     replay: Path | None
@@ -62,6 +64,13 @@ class Wishes:
 @click.option("--redact", multiple=True, metavar="REGEX", help="Hide what matches, beside the usual secrets.")
 @click.option("--read-only", is_flag=True, help="Offer no requests, whatever the database user may do.")
 @click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
+@click.option(
+    "--nice",
+    type=click.IntRange(0, 19),
+    default=NICE,
+    show_default=True,
+    help="How far it stands back on a busy machine, as nice(1) does; 0 not at all.",
+)
 @screen_options
 @web_options
 @store_options
@@ -78,6 +87,7 @@ def observe(
     redact: tuple[str, ...],
     read_only: bool,
     no_streams: bool,
+    nice: int,
     web: WebWish | None,
     store: StoreConfig,
     screen: Settings,
@@ -118,6 +128,7 @@ def observe(
         since=seconds(since),
         read_only="started with --read-only" if read_only else "",
         streams=not no_streams,
+        nice=nice,
         board=board,
         recorder=Recorder(record, store.database, clean, partial(board.note, "observer")) if record else None,
         replay=replay,
@@ -142,6 +153,7 @@ def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool,
         return show_once(wishes.board, as_json=as_json)
     if lines or (as_json and not once):
         feed = Feed(wishes.store, wishes.board, streams=wishes.streams, looker=looker(wishes))
+        settle_in(wishes.nice)
         return follow(feed, wishes.board, plain=plain, timeout=wishes.timeout)
     if once or not has_screen():
         return observe_once(wishes.store, wishes.board, as_json=as_json, timeout=wishes.timeout, watch=watch)
@@ -154,6 +166,7 @@ def _open_screen(wishes: Wishes) -> int:
     from .app import ObserverApp
 
     app = ObserverApp(source_of(wishes), wishes.screen)
+    settle_in(wishes.nice)
     app.run()
     return app.return_code or 0
 

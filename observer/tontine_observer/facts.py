@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import Any
 
 from tontine.share import Share
@@ -22,6 +21,12 @@ def key_of(id: Any) -> Any:
     except TypeError:
         return repr(id)
     return id
+
+
+def job_key(id: Any) -> Any:
+    """The same for jobs, of which there are many: an ObjectId compares in Python, its bytes do not."""
+    binary = getattr(id, "binary", None)
+    return key_of(id) if binary is None else b"\x07" + binary  # BSON's own mark, to be no other's bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,79 +130,89 @@ def _modules(value: Any, clean: Cleaner) -> tuple[ModuleRow, ...]:
 
 def job_row(id: Any, document: Mapping[str, Any], clean: Cleaner) -> JobRow:
     """The row of a job's document."""
-    row = JobRow(id=clean.name(id), seq=None, task="?", state=JobState.QUEUED.value)
-    return changed_row(row, document, (), clean)
+    every = [clean.name(id), *_BLANK]
+    _write(every, document, clean)
+    return JobRow._make(every)
 
 
-def changed_row(row: JobRow, change: Mapping[str, Any], removed: Iterable[str], clean: Cleaner) -> JobRow:
-    """The row after a change of its document: fields that were set, and names of fields that were removed."""
-    values: dict[str, Any] = {}
+def changed_row(
+    row: JobRow, change: Mapping[str, Any], removed: Iterable[str], clean: Cleaner, at: float | None = None
+) -> JobRow:
+    """The row after a change of its document: fields that were set, and names of fields that were removed.
+
+    A change that claims the job does so `at` that time.
+    """
+    # Thousands of rows change every second: values by their places, and one row made of them.
+    every = list(row)
     for name in removed:
-        values |= _NOTHING.get(name, {})
+        for place, value in _NOTHING.get(name, ()):
+            every[place] = value
+    _write(every, change, clean)
+    if at is not None and every[_STATE] == JobState.WORKING and every[_ATTEMPT] != row.attempt:
+        every[_CLAIMED_AT] = at
+    return JobRow._make(every)
+
+
+def _write(every: list[Any], change: Mapping[str, Any], clean: Cleaner) -> None:
     for name, value in change.items():
-        if (reader := _JOB_FIELDS.get(name)) is not None:
-            values |= reader(value, clean)
-    return with_values(row, values) if values else row
+        if (plain := _PLAIN.get(name)) is not None:
+            place, read = plain
+            every[place] = read(value)
+        elif (text := _TEXTS.get(name)) is not None:
+            place, otherwise = text
+            every[place] = otherwise if value is None else clean.name(value)
+        elif (write := _WRITERS.get(name)) is not None:
+            write(every, value, clean)
 
 
-_NAMES = tuple(field.name for field in fields(JobRow))
-_PLACES = {name: place for place, name in enumerate(_NAMES)}
-_values_of = attrgetter(*_NAMES)
+_PLACES = {name: place for place, name in enumerate(JobRow._fields)}
+_STATE, _ATTEMPT, _CLAIMED_AT = (_PLACES[name] for name in ("state", "attempt", "claimed_at"))
+_BLANK = JobRow(id="", seq=None, task="?", state=JobState.QUEUED.value)[1:]
 
 
-def with_values(row: JobRow, values: Mapping[str, Any]) -> JobRow:
-    """`dataclasses.replace`, at a third of its cost: thousands of rows change every second."""
-    every = list(_values_of(row))
-    for name, value in values.items():
-        every[_PLACES[name]] = value
-    return JobRow(*every)
-
-
-def _error(value: Any, clean: Cleaner) -> dict[str, Any]:
+def _error(every: list[Any], value: Any, clean: Cleaner) -> None:
     error = mapping(value)
-    if not error:
-        return {"error": "" if value is None else clean.text(value)}
     kind, message = error.get("type"), error.get("message")
-    return {"error": clean.text(f"{kind}: {message}" if kind and message else kind or message or "")}
+    if error:
+        text = clean.text(f"{kind}: {message}" if kind and message else kind or message or "")
+    else:
+        text = "" if value is None else clean.text(value)
+    every[_PLACES["error"]] = text
 
 
-def _progress(value: Any, clean: Cleaner) -> dict[str, Any]:
+def _progress(every: list[Any], value: Any, clean: Cleaner) -> None:
     known = mapping(value)
-    return {
-        "progress": number(known.get("value")) if known else None,
-        "progress_note": clean.text(known.get("note") or ""),
-    }
+    every[_PLACES["progress"]] = number(known.get("value")) if known else None
+    every[_PLACES["progress_note"]] = clean.text(known.get("note") or "")
 
 
-def _plain(name: str, read: Callable[[Any], Any]) -> Callable[[Any, Cleaner], dict[str, Any]]:
-    return lambda value, _: {name: read(value)}
+def _progress_note(every: list[Any], value: Any, clean: Cleaner) -> None:
+    every[_PLACES["progress_note"]] = clean.text(value or "")
 
 
-def _text(name: str, otherwise: str = "") -> Callable[[Any, Cleaner], dict[str, Any]]:
-    return lambda value, clean: {name: otherwise if value is None else clean.name(value)}
+def _seq(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
-_JOB_FIELDS: dict[str, Callable[[Any, Cleaner], dict[str, Any]]] = {
-    "seq": lambda value, _: {"seq": value if isinstance(value, int) else None},
-    "task": _text("task", "?"),
-    "state": _text("state", JobState.QUEUED.value),
-    "node": _text("node"),
-    "key": _text("key"),
-    "attempt": _plain("attempt", whole),
-    "fails": _plain("fails", whole),
-    "lost": _plain("lost", whole),
-    "priority": _plain("priority", whole),
-    "cancel": _plain("cancel", bool),
-    "run_at": _plain("run_at", moment),
-    "created_at": _plain("created_at", moment),
-    "started_at": _plain("started_at", moment),
-    "finished_at": _plain("finished_at", moment),
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "seq": _seq,
+    **dict.fromkeys(("attempt", "fails", "lost", "priority"), whole),
+    "cancel": bool,
+    **dict.fromkeys(("run_at", "created_at", "started_at", "finished_at"), moment),
+}
+_PLAIN = {name: (_PLACES[name], read) for name, read in _READERS.items()} | {
+    "progress.value": (_PLACES["progress"], number)
+}
+_TEXTS = {
+    name: (_PLACES[name], otherwise)
+    for name, otherwise in {"task": "?", "state": JobState.QUEUED.value, "node": "", "key": ""}.items()
+}
+_WRITERS: dict[str, Callable[[list[Any], Any, Cleaner], None]] = {
     "error": _error,
     "progress": _progress,
-    "progress.value": _plain("progress", number),
-    "progress.note": lambda value, clean: {"progress_note": clean.text(value or "")},
+    "progress.note": _progress_note,
 }
-_NOTHING: dict[str, dict[str, Any]] = {
+_LACKING: dict[str, dict[str, Any]] = {
     "state": {"state": JobState.QUEUED.value},
     "node": {"node": ""},
     "key": {"key": ""},
@@ -209,6 +224,7 @@ _NOTHING: dict[str, dict[str, Any]] = {
     **{name: {name: None} for name in ("run_at", "created_at", "started_at", "finished_at", "seq")},
 }
 """What a row says when its document no longer has a field."""
+_NOTHING = {name: [(_PLACES[one], value) for one, value in values.items()] for name, values in _LACKING.items()}
 
 
 def with_change(document: Mapping[str, Any], change: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """(6) The feed: keeps a board true. One change stream, counts to check it by, and an answer to every way it can fail.
 
-It never gives up and never writes. Losing the stream costs it detail; losing the store, freshness.
+It never gives up and never writes. Losing the stream costs it detail; losing the store, freshness. Where more happens
+than anybody can follow it takes samples, so that looking on does not slow down what it looks at.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from tontine.config import StoreConfig
@@ -19,35 +18,23 @@ from tontine.errors import ConfigError, NoStreams, NotPermitted, StoreError, Str
 from tontine.legible import legible
 from tontine.store.call import AsyncStore
 from tontine.store.connect import open_async_store
-from tontine.store.stream import Stream
+from tontine.store.stream import BATCH, Stream
 
 from .board import Board
 from .looker import Looker, nap
 from .picture import Mode
+from .pressure import Limits, Pressure
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0
 TAKE_EVERY = 0.05
-POLL_EVERY = 2.0
+"""Changes that come meanwhile come together: asking costs more than reading one."""
+LOOK_EVERY = 2.0
 STREAM_AGAIN = 30.0
-QUEUE_KEPT = 20_000
 ENDED_WITHIN = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How late changes may be, in seconds, before something is done about it."""
-
-    behind: float = 5.0
-    """From here on jobs are only counted."""
-    far_behind: float = 15.0
-    """From here on they are not even read."""
-    caught_up: float = 1.0
-    again: float = 30.0
-    """After so long, if it has caught up, it is tried again."""
-
-
-class _Overrun(Exception):
-    """Even counting is too slow: the stream is opened again without jobs, or with them."""
+class _TooMuch(Exception):
+    """More changes than one should follow: they are sampled from here on."""
 
 
 class Feed:
@@ -60,7 +47,7 @@ class Feed:
         *,
         streams: bool = True,
         looker: Looker | None = None,
-        patience: Patience | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.board = board
         self.store: AsyncStore | None = None
@@ -69,18 +56,13 @@ class Feed:
         self._config = config
         self._looker = looker or Looker(board)
         self._streams = streams
-        self._patience = patience or Patience()
+        self._pressure = Pressure(limits)
         self._token: Any = None
-        self._with_jobs = True
-        self._queue: deque[Delta] = deque()
-        self._has_room = asyncio.Event()
         self._ending = asyncio.Event()
         """The feed ends."""
         self._breaking = asyncio.Event()
         """One of its loops has ended, so the others do."""
         self._task: asyncio.Task[None] | None = None
-        self._behind_since: float | None = None
-        self._sampled_at = 0.0
 
     async def start(self) -> None:
         self._ending.clear()
@@ -130,7 +112,7 @@ class Feed:
         self._looker.show(retry_in=0.0)
 
     async def _follow(self, store: AsyncStore) -> None:
-        """Follow the stream, or poll, for as long as that works."""
+        """Follow the stream, or look again and again, for as long as that works."""
         if not self._streams:
             await self._poll(store, "started without streams", None)
         try:
@@ -139,26 +121,26 @@ class Feed:
             # The token leads nowhere any more: it must not be tried again.
             self._token = None
             self.board.lose(str(lost))
-            self._queue.clear()
             await nap(self._ending, RETRY_FROM * random.uniform(0.1, 1.0))  # noqa: S311
         except (NoStreams, NotPermitted) as refusal:
             self._token = None
             await self._poll(store, legible(refusal, 160), STREAM_AGAIN)
-        except _Overrun:
-            self._with_jobs = not self._with_jobs
+        except _TooMuch:
+            # The stream begins anew after it: going on from here would mean to read all that was left out.
+            self._token = None
+            await self._sample(store)
 
     async def _stream(self, store: AsyncStore) -> None:
         hello = await self._looker.greet(store)
         is_new = self._token is None
         # What is at that time is in every reading made after it.
         since = (hello.time[0], hello.time[1] + 1)
-        async with Stream(store, since=since, token=self._token, jobs=self._with_jobs) as stream:
-            if is_new or not self._with_jobs:
-                await self._looker.look(store, hello, begin_again=is_new)
-            self._show_live()
-            await self._together(
-                self._pump(stream), self._drain(store), self._looker.keep_looking(store, self._breaking)
-            )
+        async with Stream(store, since=since, token=self._token) as stream:
+            if is_new:
+                await self._looker.look(store, hello, begin_again=True)
+            self.trouble = None
+            self._looker.show(mode=Mode.LIVE, reason="", retry_in=None)
+            await self._together(self._pump(stream), self._looker.keep_looking(store, self._breaking))
 
     async def _together(self, *loops: Coroutine[Any, Any, None]) -> None:
         """Run loops until one of them ends, or all shall; then end as that one did."""
@@ -176,61 +158,46 @@ class Feed:
     async def _end_with_feed(self) -> None:
         await self._ending.wait()
 
-    def _show_live(self) -> None:
-        self.trouble = None
-        if self._with_jobs:
-            self._looker.show(mode=Mode.LIVE, reason="", retry_in=None)
-        else:
-            self._sampled_at = time.monotonic()
-            self._looker.show(mode=Mode.SAMPLED, reason="more changes than can be read: jobs are only counted")
-
     async def _pump(self, stream: Stream) -> None:
-        """Changes from the stream into the queue; a full queue makes the server wait."""
+        """Changes from the stream onto the board; while it is busy, the server keeps them."""
         while not self._breaking.is_set():
-            delta = await stream.next()
+            deltas = await stream.next()
             self._token = stream.token
-            if delta is not None:
-                self._queue.append(delta)
+            if deltas:
+                self._take(deltas)
             else:
                 self._looker.heard()
-            if len(self._queue) > QUEUE_KEPT:
-                self._has_room.clear()
-                await nap(self._has_room, 1.0)
-
-    async def _drain(self, store: AsyncStore) -> None:
-        """The queue onto the board, a burst at a time."""
-        while not self._breaking.is_set():
-            await nap(self._breaking, TAKE_EVERY)
-            if self._queue:
-                self._take([self._queue.popleft() for _ in range(len(self._queue))])
-                self._has_room.set()
-            await self._keep_pace(store)
+            if len(deltas) < BATCH:
+                await nap(self._breaking, TAKE_EVERY)
+            else:
+                await asyncio.sleep(0)  # let the screen have its turn
 
     def _take(self, deltas: list[Delta]) -> None:
-        self._looker.heard()
-        is_sampled = self.board.link.mode is Mode.SAMPLED
-        self.board.take(deltas, folded=is_sampled)
+        self.board.take(deltas)
         lag = max(0.0, self._looker.server_now() - deltas[-1].at)
-        folded = self.board.link.folded + len(deltas) if is_sampled else 0
-        self._looker.show(lag=lag, behind=len(self._queue), folded=folded)
+        self._looker.heard(lag=lag)
+        if self._pressure.note(len(deltas), deltas[-1].at, lag):
+            raise _TooMuch
 
-    async def _keep_pace(self, store: AsyncStore) -> None:
-        """Fold when behind for long, leave jobs out when that is not enough, and take them in again when it is calm."""
-        lag, now = self.board.link.lag or 0.0, time.monotonic()
-        if self.board.link.mode is Mode.LIVE:
-            self._behind_since = None if lag <= self._patience.behind else self._behind_since or now
-            if self._behind_since is not None and now - self._behind_since > 1.0:
-                self._sampled_at = now
-                self._looker.show(mode=Mode.SAMPLED, reason="more changes than can be taken in: jobs are only counted")
-        elif self.board.link.mode is Mode.SAMPLED:
-            if self._with_jobs and lag > self._patience.far_behind and now - self._sampled_at > 5.0:
-                raise _Overrun
-            if now - self._sampled_at > self._patience.again and lag < self._patience.caught_up:
-                if not self._with_jobs:
-                    raise _Overrun
-                self._behind_since = None
-                await self._looker.read_jobs(store)
-                self._show_live()
+    async def _sample(self, store: AsyncStore) -> None:
+        """Look every two seconds at what is small, and at a page of jobs, until it is calm enough to follow all.
+
+        Without a stream: even one of nodes alone makes the server go through every change of every job.
+        """
+        self._pressure.let_go()
+        self._show_sampled()  # at once: what is checked by counting follows from it
+        is_calm = False
+        while not is_calm and not self._ending.is_set():
+            hello = await self._looker.greet(store)
+            await self._looker.sample(store, hello)
+            is_calm = self._pressure.is_calm(hello.at.timestamp(), self.board.flowed())
+            self._show_sampled()
+            await nap(self._ending, LOOK_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+
+    def _show_sampled(self) -> None:
+        rate = self._pressure.rate
+        reason = f"more than {self._pressure.limits.rate:,.0f} changes a second: jobs are counted, and some shown"
+        self._looker.show(mode=Mode.SAMPLED, reason=reason, retry_in=None, lag=None, rate=rate)
 
     async def _poll(self, store: AsyncStore, reason: str, again: float | None) -> None:
         """Look every two seconds; after `again` seconds the stream is tried once more."""
@@ -239,7 +206,7 @@ class Feed:
             hello = await self._looker.greet(store)
             await self._looker.look(store, hello, polled=True)
             self._looker.show(mode=Mode.POLL, reason=reason, retry_in=None, lag=None)
-            await nap(self._ending, POLL_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+            await nap(self._ending, LOOK_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tontine.states import JobState
 
 from .curves import CANCELLED, DONE, FAILED, INCOMING, OUT, RETRIED, Curves
-from .jobtable import Step
 from .picture import Flow, JobRow, Series
 from .view import View, date
 
@@ -25,17 +24,16 @@ class Times:
         self._runs: deque[tuple[float, float]] = deque(maxlen=TIMES_KEPT)
         self._sorted: dict[str, tuple[float, list[float]]] = {}
 
-    def note(self, step: Step) -> None:
+    def note(self, at: float, before: JobRow, row: JobRow) -> None:
         """Learn from one change of a job."""
-        row, before = step.after, step.before
-        if row is None or before is None or row.state == before.state:
+        if row.state == before.state:
             return
         if row.state == JobState.WORKING:
             due = before.due_at
             if due is not None:
-                self._waits.append((step.at, max(0.0, step.at - due)))
-        elif not row.is_open and row.ran is not None:
-            self._runs.append((step.at, row.ran))
+                self._waits.append((at, max(0.0, at - due)))
+        elif not row.is_open and (ran := row.ran) is not None:
+            self._runs.append((at, ran))
 
     def waits(self, at: float) -> list[float]:
         return self._recent("waits", self._waits, at)
@@ -57,12 +55,15 @@ def quantile(ordered: Sequence[float], part: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None
 
 
-def flow(view: View, curves: Curves, times: Times, *, is_counted: bool = True) -> Flow:
-    """The flow at a view's moment."""
+Memo = dict[str, tuple[int, Series]]
+
+
+def flow(view: View, curves: Curves, times: Times, *, is_counted: bool = True, memo: Memo | None = None) -> Flow:
+    """The flow at a view's moment. What a `memo` keeps of curves is worked out once a second."""
     queued = [row for row in view.unfinished if row.state == JobState.QUEUED and row.seq is not None]
     due = [row for row in queued if (row.due_at or 0.0) <= view.at]
     oldest: JobRow | None = min(due, key=lambda row: row.due_at or 0.0, default=None)
-    started = [row for row in view.unfinished if row.state == JobState.WORKING and row.started_at is not None]
+    started = [row for row in view.working if row.started_at is not None]
     size = len(view.members)
     waits, runs = times.waits(view.at), times.runs(view.at)
     return Flow(
@@ -83,11 +84,20 @@ def flow(view: View, curves: Curves, times: Times, *, is_counted: bool = True) -
         oldest=oldest.seq if oldest else None,
         oldest_age=view.at - oldest.due_at if oldest and oldest.due_at is not None else None,
         oldest_rank=oldest.seq % size if oldest and oldest.seq is not None and size else None,
-        incoming=_series(curves.flows, (INCOMING,), view.at),
-        outgoing=_series(curves.flows, OUT, view.at),
-        depth=_series(curves.depths, JobState.QUEUED.value, view.at),
+        incoming=_remembered(memo, "in", view.at, lambda: _series(curves.flows, (INCOMING,), view.at)),
+        outgoing=_remembered(memo, "out", view.at, lambda: _series(curves.flows, OUT, view.at)),
+        depth=_remembered(memo, "depth", view.at, lambda: _series(curves.depths, JobState.QUEUED.value, view.at)),
         is_counted=is_counted,
     )
+
+
+def _remembered(memo: Memo | None, name: str, at: float, read: Callable[[], Series]) -> Series:
+    if memo is None:
+        return read()
+    known = memo.get(name)
+    if known is None or known[0] != int(at):
+        known = memo[name] = (int(at), read())
+    return known[1]
 
 
 def _series(read: object, what: object, at: float) -> Series:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,19 +14,17 @@ from tontine.roster import Roster
 from .changelog import Changelog
 from .cleaning import Cleaner, moment, whole
 from .curves import DONE, FAILED, INCOMING
-from .facts import NodeFact, key_of
+from .facts import NodeFact
 from .flow import Times
 from .jobtable import JobTable, Step, reading_version
-from .lives import Epoch, Lives
-from .picture import ChangeKind, Link, Pane, Target
+from .lives import Epoch, Lives, is_move
+from .picture import ChangeKind, JobRow, Link, Pane, Target
 from .pulse import Pulse
 from .snapshot import Server, Snapshot, Truth, Window
 from .tally import Tally
 from .told import Deltas, Loaded, Lost, NodeMoved, Remembered, RosterMoved, Told, WindowRead
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
-
-_OF_JOBS = frozenset({Pane.JOBS, Pane.SHARES, Pane.FLOW})
 
 Tap = Callable[[Told], None]
 
@@ -40,6 +37,8 @@ class Intake:
         self.clean = clean or Cleaner()
         self.link = Link()
         self.server = Server()
+        self.has_cells = True
+        """Whether somebody looks at the single jobs of each share."""
         self.seq = 0
         self.jobs_table = JobTable(self.clean)
         self.lives = Lives(self.clean)
@@ -56,6 +55,7 @@ class Intake:
         self._truth: Truth | None = None
         self._watched_from: float | None = None
         self._generations: Counter[Pane] = Counter()
+        self._settled_at: dict[str, float] = {}
 
     def load(self, snapshot: Snapshot, *, polled: bool = False) -> None:
         """Take in a look at everything, after which changes from its version on follow without a gap.
@@ -66,26 +66,61 @@ class Intake:
         self._tell(Loaded(snapshot, polled))
         self.hear(at)
         self.server = snapshot.server
+        if polled:
+            self._pass_through(snapshot)
         given = max(0, snapshot.seq - self.seq) if self.seq else 0
-        for before, after in self.lives.read(snapshot.nodes, at, snapshot.version):
+        moved = self.lives.read(snapshot.nodes, at, snapshot.version)
+        for before, after in moved:
             if before is not None:
                 self.log.node(at, before, after)
                 self._tell(NodeMoved(at, before, after))
-            if polled and before and after:
-                self.tally.curves.add(at, DONE, max(0, after.done - before.done))
-                self.tally.curves.add(at, FAILED, max(0, after.failed - before.failed))
-        if polled:
-            self.tally.curves.add(at, INCOMING, given)
         for fact in self.lives.facts().values():
             self._pulse.note(fact)
         self._see_roster(snapshot.roster, at, snapshot.version, is_exact=bool(self.lives.epochs))
         if snapshot.window.is_known:
+            if polled:
+                self.jobs_table.forget(at)  # nobody tells what became of those that were read before
             self._read_window(snapshot.window, snapshot.version)
         else:
             self.jobs_table.is_complete = False
-        self._count(snapshot.truth())
-        self._remember(snapshot.events, past=True)
+        if polled:
+            self._flow(at, given, moved)
+        if snapshot.counts or not polled:
+            self._count(snapshot.truth())
+        self.seq = max(self.seq, snapshot.seq)
+        self._remember(snapshot.events, past=not polled)
         self._touch(*Pane)
+
+    def _pass_through(self, snapshot: Snapshot) -> None:
+        """What nodes and rosters went through since the last look, from the events of it."""
+        clean = self.clean
+        for event in snapshot.events:
+            at = moment(event.get("at"))
+            if at is None:
+                continue
+            if event.get("kind") == "node" and event.get("to"):
+                self.lives.move(at, clean.name(event.get("node")), clean.name(event["to"]))
+            elif event.get("kind") == "roster" and isinstance(event.get("members"), list):
+                roster = Roster(whole(event.get("epoch")), tuple(event["members"]))
+                if self.lives.epochs and self.lives.epochs[-1].epoch < roster.epoch <= snapshot.roster.epoch:
+                    self._see_roster(roster, at, snapshot.version, is_exact=True)
+
+    def _flow(self, at: float, given: int, moved: Iterable[tuple[NodeFact | None, NodeFact | None]]) -> None:
+        """What came and went between two looks, from the numbers given and from what nodes counted themselves."""
+        done = failed = 0
+        for before, after in moved:
+            if before and after and after.done + after.failed > before.done + before.failed:
+                self._settled_at[after.id] = at
+                done += max(0, after.done - before.done)
+                failed += max(0, after.failed - before.failed)
+        for kind, number in ((INCOMING, given), (DONE, done), (FAILED, failed)):
+            self.tally.curves.add(at, kind, number)
+        working = sum(fact.running for fact in self.lives.facts().values() if not fact.is_dead)
+        self.tally.estimate(at, given, done, failed, working)
+
+    def flowed(self) -> int:
+        """About how many changes jobs have been through in all: they get a number, are claimed and are settled."""
+        return self.seq + 2 * sum(fact.done + fact.failed for fact in self.lives.facts().values())
 
     def read_window(self, window: Window, version: Version) -> None:
         """Take in jobs that were read."""
@@ -96,7 +131,7 @@ class Intake:
         table = self.jobs_table
         table.read(window.documents, version, complete=window.is_complete, known_from=window.known_from)
         if window.is_complete:
-            table.retain((key_of(document["_id"]) for document in window.documents), version)
+            table.retain((document["_id"] for document in window.documents), version)
         self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW)
 
     def add_jobs(self, documents: Sequence[Mapping[str, Any]], time: tuple[int, int]) -> None:
@@ -145,21 +180,21 @@ class Intake:
 
     def begin_again(self) -> None:
         """After a gap: what the next reading does not find is gone."""
-        self.jobs_table.forget()
+        self.jobs_table.forget(self.heard_at)
 
-    def take(self, deltas: Iterable[Delta], *, folded: bool = False) -> None:
-        """Take in changes, in their order; when folded, those of jobs are only counted."""
+    def take(self, deltas: Iterable[Delta]) -> None:
+        """Take in changes, in their order."""
         if self.taps:
             deltas = tuple(deltas)
-            self._tell(Deltas(deltas, folded))
-        touched: set[Pane] = set()
+            self._tell(Deltas(deltas))
+        jobs = 0
         for told in deltas:
             # A new primary's clock may be behind; a board's time only grows.
-            delta = told if told.at >= self._told_at else replace(told, at=self._told_at)
+            delta = told if told.at >= self._told_at else told._replace(at=self._told_at)
             self._told_at = delta.at
             if delta.collection == JOBS:
-                self._take_job(delta, folded)
-                touched |= _OF_JOBS
+                self._take_job(delta)
+                jobs += 1
             elif delta.collection == NODES:
                 self._take_node(delta)
             elif delta.collection == CLUSTER:
@@ -167,30 +202,27 @@ class Intake:
             elif delta.collection == EVENTS and delta.kind is DeltaKind.INSERTED:
                 self._remember([delta.fields], past=False)
         self.hear(self._told_at)
-        self._touch(*touched)
+        if jobs:
+            self._touch(Pane.JOBS, Pane.SHARES, Pane.FLOW, by=jobs)
 
-    def _take_job(self, delta: Delta, folded: bool) -> None:
+    def _take_job(self, delta: Delta) -> None:
         if delta.kind is DeltaKind.DROPPED:
-            self.jobs_table.forget()
+            self.jobs_table.forget(delta.at)
             return
         seq = delta.fields.get("seq")
-        if isinstance(seq, int):
-            self.seq = max(self.seq, seq)
-        if folded:
-            self.jobs_table.is_complete = False
-            self.tally.note(delta, None)
-            return
+        if isinstance(seq, int) and seq > self.seq:
+            self.seq = seq
         step = self.jobs_table.apply(delta)
         self.tally.note(delta, step)
-        if step is not None:
-            self.times.note(step)
-            self._tell(step)
-            self._note_failure(step)
-
-    def _note_failure(self, step: Step) -> None:
-        row, before = step.after, step.before
-        if row is None or before is None:
+        if step is None:
             return
+        if self.taps:
+            self._tell(step)
+        if step.before is not None and step.after is not None:
+            self.times.note(step.at, step.before, step.after)
+            self._note_failure(step, step.before, step.after)
+
+    def _note_failure(self, step: Step, before: JobRow, row: JobRow) -> None:
         has_failed = row.state == "failed" != before.state
         if not has_failed and row.fails <= before.fails and row.lost <= before.lost:
             return
@@ -209,7 +241,9 @@ class Intake:
             self._pulse.note(after)
         self.log.node(delta.at, before, after)
         self._tell(NodeMoved(delta.at, before, after))
-        self._touch(Pane.NODES, Pane.CHANGES, Pane.TIME)
+        # Every node beats every few seconds: what a beat says is seen when the ages are drawn anew, once a second.
+        if before is None or after is None or before.state != after.state or is_move(before, after):
+            self._touch(Pane.NODES, Pane.CHANGES, Pane.TIME)
 
     def _take_roster(self, delta: Delta) -> None:
         known = self.lives.epochs[-1] if self.lives.epochs else Epoch(0.0, 0, ())
@@ -293,9 +327,9 @@ class Intake:
             tap(told)
 
     def generation(self, pane: Pane) -> int:
-        """Grows whenever there is something new in a pane."""
+        """Grows with everything that is new in a pane, by how much there is of it."""
         return self._generations[pane]
 
-    def _touch(self, *panes: Pane) -> None:
+    def _touch(self, *panes: Pane, by: int = 1) -> None:
         for pane in panes:
-            self._generations[pane] += 1
+            self._generations[pane] += by

@@ -7,25 +7,23 @@ contained, does no harm. Pure.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from tontine.delta import LAST, NEVER, Delta, DeltaKind, Version
 from tontine.states import JobState
 
 from .cleaning import Cleaner
-from .facts import changed_row, job_row, key_of, with_values
+from .facts import changed_row, job_key, job_row
 from .picture import JobRow
 
-STEPS_KEPT = 50_000
+STEPS_KEPT = 20_000
 OPEN_KEPT = 20_000
 ENDED_KEPT = 5_000
 GRAVES_KEPT = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One change of one job: what it was, and what it became. None is no job."""
 
     at: float
@@ -49,6 +47,7 @@ class JobTable:
         self._ended_kept = ended_kept
         self._versions: dict[Any, Version] = {}
         self._graves: OrderedDict[Any, Version] = OrderedDict()
+        self._unfinished: dict[Any, JobRow] = {}
         self._ended: OrderedDict[Any, None] = OrderedDict()
         self.steps_from = 0.0
         """Steps are kept from this moment on."""
@@ -64,34 +63,37 @@ class JobTable:
     def add(self, documents: Iterable[Mapping[str, Any]], version: Version) -> None:
         """The same, for jobs that say nothing about the others."""
         for document in documents:
-            key = key_of(document["_id"])
+            key = job_key(document["_id"])
             if max(self._versions.get(key, NEVER), self._graves.get(key, NEVER)) > version:
                 continue
             row = job_row(document["_id"], document, self._clean)
             before = self.rows.get(key)
             if before is not None and before.attempt == row.attempt:
-                row = with_values(row, {"claimed_at": before.claimed_at})
+                row = row._replace(claimed_at=before.claimed_at)
             self._put(key, row, version)
 
-    def forget(self) -> None:
-        """Begin again: what happened in between is not known."""
+    def forget(self, at: float) -> None:
+        """Begin again: what happens until the next reading is not known, so nothing from before `at` can be undone."""
         self.rows.clear()
+        self._unfinished.clear()
         self._versions.clear()
         self._graves.clear()
         self._ended.clear()
+        self.steps.clear()
+        self.steps_from = at
 
-    def retain(self, keys: Iterable[Any], version: Version) -> None:
+    def retain(self, ids: Iterable[Any], version: Version) -> None:
         """Drop unfinished rows that a complete reading of all unfinished jobs at `version` did not find."""
-        found = set(keys)
-        stale = [key for key, row in self.rows.items() if row.is_open and key not in found]
+        found = set(map(job_key, ids))
+        stale = [key for key in self._unfinished if key not in found]
         for key in stale:
             if self._versions.get(key, NEVER) <= version:
                 self._drop(key)
 
     def apply(self, delta: Delta) -> Step | None:
         """Take in one change; None when it is old news, or about a job that is not in the window."""
-        key = key_of(delta.id)
-        if delta.version <= max(self._versions.get(key, NEVER), self._graves.get(key, NEVER)):
+        key = job_key(delta.id)
+        if delta.version <= (self._versions.get(key) or self._graves.get(key, NEVER)):
             return None
         before = self.rows.get(key)
         if delta.kind is DeltaKind.GONE:
@@ -99,21 +101,21 @@ class JobTable:
             return self._log(delta.at, key, before, None) if before is not None else None
         if delta.is_whole:
             after = job_row(delta.id, delta.fields, self._clean)
+            if after.state == JobState.WORKING and (before is None or after.attempt != before.attempt):
+                after = after._replace(claimed_at=delta.at)
         elif before is None:
             return None
         else:
-            after = changed_row(before, delta.fields, delta.removed, self._clean)
-        if after.state == JobState.WORKING and (before is None or after.attempt != before.attempt):
-            after = with_values(after, {"claimed_at": delta.at})
-        if before is None and after.is_open and self._open >= self._open_kept:
+            after = changed_row(before, delta.fields, delta.removed, self._clean, delta.at)
+        if before is None and after.is_open and len(self._unfinished) >= self._open_kept:
             self.is_complete = False
             return None
         self._put(key, after, delta.version)
         return self._log(delta.at, key, before, after)
 
-    def unfinished(self) -> Iterator[JobRow]:
+    def unfinished(self) -> Iterable[JobRow]:
         """The rows that have not ended."""
-        return (row for key, row in self.rows.items() if key not in self._ended)
+        return self._unfinished.values()
 
     def as_of(self, at: float) -> dict[Any, JobRow]:
         """The rows as they were: everything after `at` undone."""
@@ -127,10 +129,6 @@ class JobTable:
                 rows[step.key] = step.before
         return rows
 
-    @property
-    def _open(self) -> int:
-        return len(self.rows) - len(self._ended)
-
     def _log(self, at: float, key: Any, before: JobRow | None, after: JobRow | None) -> Step:
         if len(self.steps) == self.steps.maxlen:
             self.steps_from = self.steps[0].at
@@ -142,8 +140,10 @@ class JobTable:
         self.rows[key] = row
         self._versions[key] = version
         if row.is_open:
+            self._unfinished[key] = row
             self._ended.pop(key, None)
             return
+        self._unfinished.pop(key, None)
         self._ended.setdefault(key)
         if len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))
@@ -154,6 +154,7 @@ class JobTable:
 
     def _drop(self, key: Any) -> None:
         self.rows.pop(key, None)
+        self._unfinished.pop(key, None)
         self._versions.pop(key, None)
         self._ended.pop(key, None)
 

@@ -58,6 +58,8 @@ class Lives:
     def __init__(self, clean: Cleaner) -> None:
         self.lives: dict[str, list[Moment]] = {}
         self.epochs: list[Epoch] = []
+        self.rates: dict[str, tuple[object, tuple[float, ...]]] = {}
+        """What was worked out of lives, for whoever draws them again and again."""
         self._clean = clean
         self._documents: dict[Any, dict[str, Any]] = {}
         self._versions: dict[Any, Version] = {}
@@ -123,6 +125,13 @@ class Lives:
             first = seen[0][0] if seen else float("inf")
             self.lives[node] = [moment for moment in life if moment[0] < first] + seen
 
+    def move(self, at: float, id: str, state: str) -> None:
+        """A move that an event tells of, of a node whose record is only looked at now and then."""
+        life = self.lives.get(id)
+        last = life[-1][1] if life and life[-1][0] < at else None
+        if life and last is not None and last.state != state:
+            life.append((at, replace(last, state=state)))
+
     def fact(self, id: str) -> NodeFact | None:
         """A record as it is now."""
         life = self.lives.get(id)
@@ -185,6 +194,7 @@ class Lives:
         """Room for others: of nodes long gone, the one that was seen last the longest ago."""
         gone = [(life[-1][0], node) for node, life in self.lives.items() if life[-1][1] is None or life[-1][1].is_dead]
         if sum(map(len, self.lives.values())) > ENTRIES_KEPT and gone:
+            self.rates.pop(min(gone)[1], None)
             del self.lives[min(gone)[1]]
 
 

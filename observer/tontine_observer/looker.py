@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tontine.clock import wall_time
@@ -23,18 +23,24 @@ from tontine.store.look import hurried
 
 from .board import Board
 from .past import BACKFILL_FOR, fill
-from .picture import Mode
+from .picture import Mode, Pane
 from .reading import known_tasks, read_truth, read_window, server_of, version_of
 from .snapshot import Snapshot, Window
 
 T = TypeVar("T")
 
-GREET_EVERY = 2.0
-COUNT_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 30.0
+GREET_EVERY = 5.0
+COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 30.0, 60.0
+COUNT_IDLE_EVERY = 30.0
+"""While nothing was heard of any job, what was counted last can hardly have changed."""
+WINDOW_EVERY = 4.0
 RIGHTS_EVERY = 60.0
-COUNT_SHARE = 20
-"""Counting takes at most one part in this many of the time."""
+COUNT_SHARE, WINDOW_SHARE = 100, 20
+"""Counting, and reading the list of jobs, takes at most one part in so many of the time: the server is as busy."""
 ALL_COUNT_WITHIN = 60.0
+EVENTS_OVERLAP = timedelta(seconds=10)
+"""Events may become visible this much later than their time says: so much is read twice."""
+EVENTS_AT_ONCE = 500
 _PARTS = ("nodes", "cluster", "jobs")
 
 
@@ -55,6 +61,10 @@ class Looker:
         self._refused: dict[str, str] = {}
         self._is_filled = False
         self._filled_until: datetime | None = None
+        self._events_from: datetime | None = None
+        self._events_seen: set[str] = set()
+        self._counted = -1
+        """The generation of jobs at the last count."""
         if read_only:
             self.show(read_only=read_only)
 
@@ -65,12 +75,12 @@ class Looker:
         age = time.monotonic() - self._heard if self._heard else 0.0
         self.board.link = replace(self.board.link, age=age, refused=dict(self._refused), **facts)
 
-    def heard(self) -> None:
+    def heard(self, **facts: Any) -> None:
         """The store answered just now."""
         self._heard = time.monotonic()
         self._shown_heard = True
         self.board.hear(self.server_now())
-        self.show()
+        self.show(**facts)
 
     def was_heard(self) -> bool:
         """Whether the store has answered since this was asked last."""
@@ -115,49 +125,69 @@ class Looker:
         nodes = await self._part(store, "nodes", look.read_nodes(), [])
         roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
         self._tasks = known_tasks(nodes)
-        counts = await self._part(store, "jobs", window.count_open(), {})
+        # Who polls goes on from the last count by what nodes tell, and counts again when that is due.
+        counts = {} if polled else await self._part(store, "jobs", window.count_open(), {})
         jobs = Window(is_known=False, is_complete=False)
-        if not polled or self._is_due("window", 2 * COUNT_SAMPLED_EVERY):
-            jobs = await self._timed(
-                "window", self._part(store, "jobs", read_window(self._tasks), jobs), 2 * COUNT_SAMPLED_EVERY
-            )
+        if not polled or self._is_due("window", WINDOW_EVERY):
+            reading = self._part(store, "jobs", read_window(self._tasks), jobs)
+            jobs = await self._timed("window", reading, WINDOW_EVERY, WINDOW_SHARE)
+        told = await self._news(store, hello) if polled else []
         if self._refused.keys() >= set(_PARTS):
             raise NotPermitted(next(iter(self._refused.values())))
         if begin_again:
             self.board.begin_again()
-        self._load(hello, nodes, roster, seq, counts, jobs, polled=polled)
-        await self._after_loading(store, hello, begin_again=begin_again, polled=polled)
-
-    def _load(
-        self,
-        hello: window.Hello,
-        nodes: list[dict[str, Any]],
-        roster: Roster,
-        seq: int,
-        counts: dict[str, int],
-        jobs: Window,
-        *,
-        polled: bool,
-    ) -> None:
         snapshot = Snapshot(
             at=hello.at,
             nodes=nodes,
             roster=roster,
             seq=seq,
             counts=counts,
+            events=told,
             window=jobs,
             version=version_of(hello),
             server=server_of(hello),
         )
         self.board.load(snapshot, polled=polled)
-
-    async def _after_loading(self, store: AsyncStore, hello: window.Hello, *, begin_again: bool, polled: bool) -> None:
         self._filled_until = self._filled_until or hello.at
         if polled:
-            await self._check(store)
-        elif begin_again:
+            await self._check(store, hello)
+        else:
             self._due.pop("count", None)
-            self._due.pop("all", None)
+            self._due["refill"] = time.monotonic() + COUNT_EVERY
+
+    async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
+        """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""
+        # The roster first: a member whose record is not there yet would look like one that is missing.
+        roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
+        nodes = await self._part(store, "nodes", look.read_nodes(), [])
+        self._tasks = known_tasks(nodes)
+        page = await self._part(store, "jobs", window.read_page(), [])
+        # Who numbers jobs on its own does not tell the counter.
+        seq = max(seq, *(number for one in page if isinstance(number := one.get("seq"), int)), 0)
+        snapshot = Snapshot(
+            at=hello.at,
+            nodes=nodes,
+            roster=roster,
+            seq=seq,
+            counts={},
+            events=await self._news(store, hello),
+            window=Window(page, is_complete=False, known_from=seq + 1),
+            version=version_of(hello),
+            server=server_of(hello),
+        )
+        self.board.load(snapshot, polled=True)
+        await self._check(store, hello)
+
+    async def _news(self, store: AsyncStore, hello: window.Hello) -> list[dict[str, Any]]:
+        """The events since the last time: what nodes and rosters went through between two looks is among them."""
+        first = (self._events_from or hello.at) - EVENTS_OVERLAP
+        found = await self._part(store, "events", events.after(first, EVENTS_AT_ONCE), [])
+        news = [one for one in found if repr(one["_id"]) not in self._events_seen]
+        self._events_seen = {repr(one["_id"]) for one in found}
+        # Of more than are read at once, the rest comes the next time.
+        is_all = len(found) < EVENTS_AT_ONCE
+        self._events_from = hello.at if is_all else found[-1]["at"] + EVENTS_OVERLAP
+        return news
 
     async def read_jobs(self, store: AsyncStore) -> None:
         """Read the window of jobs again."""
@@ -168,47 +198,52 @@ class Looker:
 
     async def keep_looking(self, store: AsyncStore, ending: asyncio.Event) -> None:
         """Beside the stream: who is primary, and whether what was counted from changes is true."""
+        hello = await self.greet(store)
         while not ending.is_set():
-            await self._check(store)
+            await self._check(store, hello)
             await nap(ending, GREET_EVERY)
             hello = await self.greet(store)
+            self._events_from = hello.at
             self.show(reason="" if hello.has_primary or self.board.link.reason else "election: no primary")
 
-    async def _check(self, store: AsyncStore) -> None:
+    async def _check(self, store: AsyncStore, hello: window.Hello) -> None:
         if self._filled_until is not None and not self._is_filled:
             self._is_filled = True
             await fill(self.board, store, self._filled_until, self._since)
-        is_sampled = self.board.link.mode in (Mode.SAMPLED, Mode.POLL)
-        every = COUNT_SAMPLED_EVERY if is_sampled else COUNT_EVERY
-        if self._is_due("count", every):
-            await self._timed("count", self._count(store), every)
-        if self._is_due("all", COUNT_ALL_EVERY):
-            await self._timed("all", self._count_all(store), COUNT_ALL_EVERY)
-        if not self.board.jobs_table.is_complete and self._is_due("refill", COUNT_EVERY):
+        mode = self.board.link.mode
+        every = {Mode.SAMPLED: COUNT_SAMPLED_EVERY, Mode.POLL: COUNT_POLLED_EVERY}.get(mode, COUNT_EVERY)
+        if self._has_news(mode) and self._is_due("count", every):
+            await self._timed("count", self._count(store, hello), every)
+        if mode is Mode.SAMPLED:
+            pass  # what is under load is neither read as a whole nor counted as a whole
+        elif self._is_due("all", COUNT_ALL_EVERY):
+            await self._timed("all", self._count_all(store, hello), COUNT_ALL_EVERY)
+        elif mode is Mode.LIVE and not self.board.jobs_table.is_complete and self._is_due("refill", COUNT_EVERY):
             await self._timed("refill", self.read_jobs(store), COUNT_EVERY)
         if self._refused and self._is_due("refused", COUNT_EVERY):
             await self._regain(store)
 
-    async def _count(self, store: AsyncStore) -> None:
-        hello = await self._run(store, window.greet())
-        epochs = self.board.lives.epochs
-        roster = Roster(epochs[-1].epoch, epochs[-1].members) if epochs else Roster()
-        reading = read_truth(
-            self._tasks, roster, version_of(hello), hello.at, spread=not self.board.jobs_table.is_complete
-        )
-        truth = await self._part(store, "jobs", reading, None)
-        if truth is not None:
-            self.board.count(truth)
-        seen, _ = await self._part(store, "cluster", look.read_cluster(), (None, 0))
-        if seen is not None:
-            self.board.see_roster(seen, hello.at.timestamp(), version_of(hello))
+    def _has_news(self, mode: Mode) -> bool:
+        """Whether a count could find anything but what the last one found."""
+        is_quiet = mode is Mode.LIVE and self.board.generation(Pane.JOBS) == self._counted
+        return not is_quiet or self._is_due("idle count", COUNT_IDLE_EVERY)
+
+    async def _count(self, store: AsyncStore, hello: window.Hello) -> None:
+        self._counted = self.board.generation(Pane.JOBS)
+        self._due["idle count"] = time.monotonic() + COUNT_IDLE_EVERY
+        is_followed = self.board.link.mode is not Mode.SAMPLED
+        spread = is_followed and not self.board.jobs_table.is_complete
+        reading = read_truth(self._tasks, version_of(hello), hello.at, spread=spread)
+        found = await self._part(store, "jobs", reading, None)
+        if found is not None:
+            self.board.count(found[0])
+            self.board.see_roster(found[1], hello.at.timestamp(), version_of(hello))
         self._tasks = sorted(
             {task for fact in self.board.lives.facts().values() if not fact.is_dead for task in fact.tasks}
         )
 
-    async def _count_all(self, store: AsyncStore) -> None:
+    async def _count_all(self, store: AsyncStore, hello: window.Hello) -> None:
         """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
-        hello = await self._run(store, window.greet())
         try:
             counts = await store.run(hurried(look.count_states(), ALL_COUNT_WITHIN))
         except StoreError:
@@ -255,11 +290,11 @@ class Looker:
         self._due[what] = now + every
         return True
 
-    async def _timed(self, what: str, work: Any, every: float) -> Any:
+    async def _timed(self, what: str, work: Any, every: float, share: float = COUNT_SHARE) -> Any:
         began = time.monotonic()
         answer = await work
         took = time.monotonic() - began
-        self._due[what] = time.monotonic() + max(every, COUNT_SHARE * took)
+        self._due[what] = time.monotonic() + max(every, share * took)
         return answer
 
 

@@ -60,10 +60,10 @@ async def _recall(store: AsyncStore, now: datetime, since: float) -> list[Delta]
     try:
         async with Stream(store, since=(began, 1)) as stream:
             while len(deltas) < RECALL_AT_MOST and time.monotonic() < until:
-                delta = await stream.next()
-                if delta is None or delta.at >= now.timestamp():
+                some = await stream.next()
+                deltas += [delta for delta in some if delta.at < now.timestamp()]
+                if not some or some[-1].at >= now.timestamp():
                     break
-                deltas.append(delta)
     except StoreError:
         return deltas  # the oplog does not reach that far, or there is none
     return deltas

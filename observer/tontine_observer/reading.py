@@ -53,10 +53,10 @@ def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Steps[Win
     return Window(documents, is_complete, known_from)
 
 
-def read_truth(tasks: list[str], roster: Roster, version: Version, at: datetime, *, spread: bool) -> Steps[Truth]:
-    """Count what is unfinished; with `spread` also by share."""
+def read_truth(tasks: list[str], version: Version, at: datetime, *, spread: bool) -> Steps[tuple[Truth, Roster]]:
+    """Count what is unfinished, with `spread` also by share; and the roster whose shares these are."""
     counts = yield from window.count_open()
-    _, seq = yield from look.read_cluster()
+    roster, seq = yield from look.read_cluster()
     raw = yield from look.find_unnumbered(COUNTED_AT_MOST)
     unknown = yield from look.count_unknown(tasks, COUNTED_AT_MOST)
     waiting: Mapping[int, Waiting] = {}
@@ -65,7 +65,7 @@ def read_truth(tasks: list[str], roster: Roster, version: Version, at: datetime,
         waiting = {
             rank: Waiting(number, due.timestamp() if due else None, not is_all) for rank, (number, due) in found.items()
         }
-    return Truth(at, version, counts, seq, raw, unknown, waiting, roster.epoch)
+    return Truth(at, version, counts, seq, raw, unknown, waiting, roster.epoch), roster
 
 
 def version_of(hello: window.Hello) -> Version:

@@ -13,7 +13,7 @@ from tontine.cli.output import json_text
 from tontine.delta import Delta
 from tontine.errors import ConfigError
 
-from .cleaning import HIDDEN, Cleaner, is_secret
+from .cleaning import HIDDEN, Cleaner, is_secret, moment
 from .snapshot import Snapshot, Truth, Window
 from .told import Deltas, Loaded, Lost, Remembered, Told, WindowRead
 
@@ -69,7 +69,7 @@ class Recorder:
         if isinstance(value, list | tuple):
             return [self._encoded(inner) for inner in value]
         if isinstance(value, datetime):
-            return {"$date": value.timestamp()}
+            return {"$date": moment(value)}
         if value is None or isinstance(value, bool | int | float):
             return value
         made = getattr(value, "generation_time", None)
@@ -84,8 +84,8 @@ def _entry(told: Told) -> dict[str, Any] | None:
             return {"kind": "look", "polled": polled, **_snapshot(snapshot)}
         case WindowRead(window, version):
             return {"kind": "jobs", "version": version, "window": _window(window)}
-        case Deltas(deltas, folded):
-            return {"kind": "changes", "folded": folded, "changes": [_delta(delta) for delta in deltas]}
+        case Deltas(deltas):
+            return {"kind": "changes", "changes": [_delta(delta) for delta in deltas]}
         case Truth():
             return {"kind": "count", **_truth(told)}
         case Remembered(events):

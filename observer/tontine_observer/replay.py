@@ -80,7 +80,7 @@ def _tell(board: Board, entry: Mapping[str, Any]) -> None:
         case "jobs":
             board.read_window(_read_window(entry["window"]), _version(entry["version"]))
         case "changes":
-            board.take([_read_delta(one) for one in entry["changes"]], folded=bool(entry["folded"]))
+            board.take([_read_delta(one) for one in entry["changes"]])
         case "count":
             board.count(_read_truth(entry))
         case "events":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tontine.legible import count
@@ -40,8 +40,8 @@ def share_rows(view: View) -> tuple[ShareRow, ...]:
     ranks = _by_rank(view, unfinished, size)
     _note_activity(view, ranks, size)
     start = _window(view, unfinished, size)
-    known = _within(view.rows, start, start + CELLS_SHOWN * size)
-    return tuple(_row(view, rank, ranks[rank], known, start) for rank in range(size))
+    codes = _codes(view, start, start + (CELLS_SHOWN + 1) * size)
+    return tuple(_row(view, rank, ranks[rank], codes, start) for rank in range(size))
 
 
 def _by_rank(view: View, rows: Sequence[JobRow], size: int) -> list[_Rank]:
@@ -83,7 +83,8 @@ def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
     """The first number shown: just before the oldest open one, but not so far back that a straggler hides the rest."""
     waits = [row.seq or 0 for row in rows if row.run_at is None or row.run_at <= view.at]
     if not waits:
-        return max(1, view.seq + 1 - CELLS_SHOWN // 2 * size)
+        known = view.rows[0].seq if view.rows and not view.is_complete else None
+        return max(1, view.seq + 1 - CELLS_SHOWN // 2 * size, known or 1)
     first = waits[0]
     most = waits[len(waits) // 20]
     if most - first > CELLS_SHOWN * size:
@@ -91,22 +92,26 @@ def _window(view: View, rows: Sequence[JobRow], size: int) -> int:
     return max(1, first - ENDED_BEFORE * size)
 
 
-def _within(rows: Sequence[JobRow], start: int, end: int) -> dict[int, JobRow]:
-    place = bisect_left(rows, start, key=_seq)
-    last = bisect_left(rows, end, key=_seq)
-    return {row.seq: row for row in rows[place:last] if row.seq is not None}
+def _codes(view: View, start: int, end: int) -> list[str]:
+    """One code for each number from `start` on, of all shares."""
+    end = max(start, min(view.seq + 1, end)) if view.has_cells else start
+    known = end if not view.is_complete else min(end, max(start, view.known_from))
+    codes = [" "] * (known - start) + ["h"] * (end - known)
+    rows = view.rows
+    for row in rows[bisect_left(rows, start, key=_seq) : bisect_left(rows, end, key=_seq)]:
+        if row.seq is not None:
+            codes[row.seq - start] = _CODES.get(row.state) or _open_code(view, row)
+    return codes
 
 
 def _seq(row: JobRow) -> int:
     return 2**63 if row.seq is None else row.seq
 
 
-def _row(view: View, rank: int, seen: _Rank, known: Mapping[int, JobRow], start: int) -> ShareRow:
+def _row(view: View, rank: int, seen: _Rank, codes: Sequence[str], start: int) -> ShareRow:
     size, owner = len(view.members), view.members[rank]
     first = start + (rank - start) % size
-    cells = "".join(
-        _cell(view, known.get(seq), seq) for seq in range(first, min(view.seq + 1, first + CELLS_SHOWN * size), size)
-    )
+    cells = "".join(codes[first - start :: size][:CELLS_SHOWN])
     fact = view.facts.get(owner)
     counted = _waiting(view, rank, seen)
     age = None if counted.oldest_due is None else max(0.0, view.at - counted.oldest_due)
@@ -135,9 +140,7 @@ def _waiting(view: View, rank: int, seen: _Rank) -> Waiting:
     return counted
 
 
-def _cell(view: View, row: JobRow | None, seq: int) -> str:
-    if row is None:
-        return "h" if seq >= view.known_from and view.is_complete else " "
+def _open_code(view: View, row: JobRow) -> str:
     if row.state == JobState.QUEUED:
         return "l" if row.run_at is not None and row.run_at > view.at else "q"
     if row.state == JobState.WORKING:
@@ -145,7 +148,7 @@ def _cell(view: View, row: JobRow | None, seq: int) -> str:
         if holder is None or holder.is_dead:
             return "?"
         return "c" if row.started_at is None else "r"
-    return _CODES.get(row.state, "?")
+    return "?"
 
 
 def _notes(view: View, owner: str, seen: _Rank, cells: str) -> list[str]:
@@ -167,7 +170,7 @@ def _notes(view: View, owner: str, seen: _Rank, cells: str) -> list[str]:
 
 def _is_stalled(view: View, owner: str, seen: _Rank) -> bool:
     """Waiting without anything happening, although the owner could: a busy owner's share is slow, not stalled."""
-    since = max(seen.runnable_due or view.at, seen.active_at)
+    since = max(seen.runnable_due or view.at, seen.active_at, view.settled_at.get(owner, 0.0))
     if view.at - since < STALLED_AFTER:
         return False
     fact = view.facts.get(owner)

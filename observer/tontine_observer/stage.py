@@ -27,6 +27,9 @@ TABLES: dict[str, Table[Any]] = {
 CHANGES_SHOWN = 500
 HOLD = 1.0
 """Seconds after a move of the cursor in which rows keep their places."""
+OF_JOBS = (Pane.JOBS, Pane.SHARES, Pane.FLOW)
+FLOOD = 100
+"""Changes of jobs between two frames."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
 
@@ -35,6 +38,7 @@ class Shown(Protocol):
     """What a stage asks of a board."""
 
     link: Link
+    has_cells: bool
 
     def picture(self, at: datetime | None = None) -> Picture: ...
     def jobs(self, at: datetime | None = None) -> JobList: ...
@@ -77,7 +81,8 @@ class Stage:
         self._rows: dict[str, tuple[object, float, Sequence[Any]]] = {}
         self._frozen: tuple[Picture, JobList, tuple[Change, ...], int] | None = None
         self._wanted = 0
-        self._made_of: object = None
+        self._made_of: tuple[Any, ...] | None = None
+        self._has_skipped = False
         self._line: Timeline | None = None
         self._line_wish: object = None
         self._nodes: int | None = None
@@ -98,6 +103,7 @@ class Stage:
         self.boxes = plan(*self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes)
         if self.view.focus not in self.boxes:
             self.view.focus = self.view.tab
+        self.board.has_cells = SHARES in self.boxes
         self.touch()
         return self.boxes
 
@@ -117,7 +123,7 @@ class Stage:
     def freeze(self) -> None:
         """Hold what is shown; the board goes on behind it."""
         scene = self.scene
-        self._frozen = (scene.picture, scene.jobs, scene.changes, self._generations())
+        self._frozen = (scene.picture, scene.jobs, scene.changes, self._heard())
         self.view.is_frozen = True
         self.touch()
 
@@ -128,12 +134,14 @@ class Stage:
 
     def frame(self) -> dict[str, list[Line]]:
         """The panes that may look different from the last frame, and their lines."""
+        if self._is_flooded():
+            return {}
         scene = self._set()
         if self._nodes != len(scene.picture.nodes):
             self._nodes = len(scene.picture.nodes)
             self.arrange()
             scene = self._set()
-        second = int(scene.seconds if scene.picture.link.is_fresh else self._stopwatch())
+        second = self._second()
         drawn = {}
         for name, box in self.boxes.items():
             stamp = (self._wanted, box, self._stamp(name), second, scene.behind if name == STATUS else 0)
@@ -143,6 +151,16 @@ class Stage:
         for name in [name for name in self._stamps if name not in self.boxes]:
             del self._stamps[name]
         return drawn
+
+    def _is_flooded(self) -> bool:
+        """Whether so many jobs have changed since the last frame that nobody could read them: every other one is drawn.
+
+        What a user does, what a second brings and what nodes do is in every frame.
+        """
+        made_of, now = self._made_of, self._ingredients()
+        is_flood = made_of is not None and made_of[:-1] == now[:-1] and now[-1] - made_of[-1] > FLOOD
+        self._has_skipped = is_flood and not self._has_skipped
+        return self._has_skipped
 
     def whole(self) -> dict[str, list[Line]]:
         """Every pane, drawn now."""
@@ -192,30 +210,38 @@ class Stage:
             return id(self.scene.timeline)
         return self.board.generation(Pane(name))
 
-    def _generations(self) -> int:
-        return sum(self.board.generation(pane) for pane in Pane)
+    def _heard(self) -> int:
+        """How many changes the board has heard of."""
+        return self.board.generation(Pane.FLOW) + self.board.generation(Pane.NODES)
 
     def _set(self) -> Scene:
         """The scene of this frame: the last one as long as nothing has changed and no second has passed."""
-        made_of = (self._wanted, self._second(), self.board.link.mode, self.board.link.read_only, self._news())
+        made_of = self._ingredients()
         if self._scene is None or made_of != self._made_of:
             self._made_of, self._scene = made_of, self._make()
         self._scene.fps, self._scene.pending = self.fps, self.pending
         return self._scene
 
-    def _second(self) -> tuple[int, int]:
-        """Ages are shown by the second."""
-        return int(self.board.now().timestamp()), int(self._stopwatch())
+    def _ingredients(self) -> tuple[Any, ...]:
+        """What a scene is made of: as long as it is the same, so is the scene. Nothing is new in the past."""
+        link, is_past = self.board.link, self.view.at is not None
+        others = 0 if is_past else sum(self.board.generation(pane) for pane in Pane if pane not in OF_JOBS)
+        jobs = 0 if is_past else self.board.generation(Pane.JOBS)
+        return self._wanted, self._second(), link.mode, link.read_only, others, self._flow(is_past), jobs
 
-    def _news(self) -> object:
-        """Grows with what changed; nothing changes in the past."""
-        return None if self.view.at is not None else self._generations()
+    def _flow(self, is_past: bool) -> int:
+        """What is new of shares and flow beside the jobs: counts."""
+        return 0 if is_past else self.board.generation(Pane.FLOW) - self.board.generation(Pane.JOBS)
+
+    def _second(self) -> int:
+        """Ages are shown by the second; where the board's clock stands still, how long it has done so."""
+        return int(self.board.now().timestamp() if self.board.link.is_fresh else self._stopwatch())
 
     def _make(self) -> Scene:
         behind = 0
         if self._frozen is not None and self.view.at is None:
             picture, listed, changed, since = self._frozen
-            behind = self._generations() - since
+            behind = self._heard() - since
             picture = replace(picture, link=self.board.link)
         else:
             at = self.view.at

@@ -41,6 +41,16 @@ class Tally:
         self._version = version
         self.is_counted = self.is_counted or counts.keys() >= _FINAL
 
+    def estimate(self, at: float, given: int, done: int, failed: int, working: int) -> None:
+        """Go on from the last count by what came and went since: good until the next one."""
+        self._begin(at)
+        counts = self.counts
+        unfinished = max(0, counts[QUEUED] + counts[WORKING] + given - done - failed)
+        counts[WORKING] = min(working, unfinished)
+        counts[QUEUED] = unfinished - counts[WORKING]
+        counts[JobState.DONE.value] += done
+        counts[JobState.FAILED.value] += failed
+
     def _begin(self, at: float) -> None:
         """The counts of a second are those at its end: shared while it lasts, copied when it is over."""
         if int(at) != self._second:

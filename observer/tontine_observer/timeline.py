@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 
 from tontine.states import JobState, NodeState
 
@@ -64,35 +65,57 @@ def _members(lives: Lives, at: float, now: float) -> int | None:
 
 
 def _lane(id: str, life: list[Moment], start: float, step: float, columns: int, now: float) -> Lane:
-    states = "".join(
-        _column(life, start + step * column, start + step * (column + 1), now) for column in range(columns)
-    )
+    stretches = _stretches(life, start, min(now, start + step * columns))
+    states, place = [], 0
+    for column in range(columns):
+        begin = start + step * column
+        if begin > now:
+            break
+        end = min(begin + step, now)
+        while place + 1 < len(stretches) and stretches[place + 1][0] <= begin:
+            place += 1
+        is_all = place + 1 >= len(stretches) or stretches[place + 1][0] >= end
+        states.append(stretches[place][1] if is_all else _mixed(stretches, place, begin, end))
     last = life[-1][1]
     named = next((fact for _, fact in reversed(life) if fact is not None), None)
-    return Lane(id, named.name if named else id, states, last is None or last.is_dead)
+    shown = "".join(states).ljust(columns)
+    return Lane(id, named.name if named else id, shown, last is None or last.is_dead)
 
 
-def _column(life: list[Moment], begin: float, end: float, now: float) -> str:
-    """The state that a node was in for most of a column; a death in it wins, and any work wins over waiting."""
-    end = min(end, now)
-    if begin > now:
-        return " "
-    place = bisect_right(life, begin, key=lambda one: one[0]) - 1
-    spent: dict[str, float] = {}
-    at = begin
-    while True:
-        fact = life[place][1] if place >= 0 else None
-        until = life[place + 1][0] if place + 1 < len(life) else end
-        code = " " if fact is None else _CODES.get(fact.state, "?")
-        spent[code] = spent.get(code, 0.0) + max(0.0, min(until, end) - at)
-        if until >= end or place + 1 >= len(life):
+def _stretches(life: list[Moment], start: float, end: float) -> list[tuple[float, str]]:
+    """From when on a node was in which state: most moments of a life are beats, which change nothing."""
+    place = bisect_right(life, start, key=_AT) - 1
+    stretches = [(start, " " if place < 0 else _code(life[place]))]
+    for moment in life[place + 1 :]:
+        if moment[0] >= end:
             break
-        at, place = until, place + 1
+        if (code := _code(moment)) != stretches[-1][1]:
+            stretches.append((moment[0], code))
+    return stretches
+
+
+def _code(moment: Moment) -> str:
+    fact = moment[1]
+    return " " if fact is None else _CODES.get(fact.state, "?")
+
+
+def _mixed(stretches: list[tuple[float, str]], place: int, begin: float, end: float) -> str:
+    """The state that a node was in for most of a column; a death in it wins, and any work wins over waiting."""
+    spent: dict[str, float] = {}
+    at, code = begin, stretches[place][1]
+    for until, following in [*stretches[place + 1 :], (end, " ")]:
+        spent[code] = spent.get(code, 0.0) + min(until, end) - at
+        if until >= end:
+            break
+        at, code = until, following
     if code == "x":
         return "x"
     if "w" in spent:
         spent["w"] += spent.pop("-", 0.0)
     return max(spent, key=lambda one: (spent[one], one != " "))
+
+
+_AT = itemgetter(0)
 
 
 def next_moment(moments: list[float], at: float, *, back: bool) -> float | None:

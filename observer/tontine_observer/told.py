@@ -35,7 +35,6 @@ class Deltas:
     """Changes."""
 
     deltas: tuple[Delta, ...]
-    folded: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from tontine.legible import duration
 from tontine.states import Desired, JobState, NodeState
 
 from .facts import NodeFact
-from .lives import Epoch, Lives
+from .lives import Epoch, Lives, Moment
 from .picture import JobRow, NodeRow
 
 DEAD_SHOWN_FOR = 60.0
@@ -38,6 +39,8 @@ class View:
     """By seq; those without a number last."""
     unfinished: tuple[JobRow, ...]
     """Those of the rows that have not ended."""
+    working: tuple[JobRow, ...]
+    """And those of them that a node holds."""
     counts: Mapping[str, int]
     is_complete: bool
     """Whether every unfinished job is among the rows."""
@@ -53,6 +56,10 @@ class View:
     still: frozenset[str] = frozenset()
     """Nodes that beat and whose claim loop stands still."""
     ahead: float = 0.0
+    has_cells: bool = True
+    """Whether somebody looks at the single jobs of each share."""
+    settled_at: Mapping[str, float] = field(default_factory=dict)
+    """When each node's counters last grew, where the changes of its jobs are not followed."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -76,15 +83,31 @@ def date(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
 
 
-def by_seq(row: JobRow) -> tuple[bool, int]:
-    return (row.seq is None, row.seq or 0)
+def sorted_rows(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
+    """By seq; those without a number last."""
+    # They are nearly in order: with a key that costs nothing, sorting thousands for every frame costs next to nothing.
+    every = list(rows)
+    numbered = [row for row in every if row.seq is not None]
+    numbered.sort(key=_SEQ)
+    if len(numbered) == len(every):
+        return tuple(numbered)
+    return (*numbered, *(row for row in every if row.seq is None))
+
+
+def working_of(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
+    """Those that a node holds."""
+    return tuple(row for row in rows if row.state == _WORKING)
+
+
+_WORKING = JobState.WORKING.value
+_SEQ = itemgetter(JobRow._fields.index("seq"))
 
 
 def node_rows(view: View, lives: Lives) -> tuple[NodeRow, ...]:
     """The nodes: the living first, then those who died a short while ago."""
     held: dict[str, list[JobRow]] = {}
-    for row in view.unfinished:
-        if row.state == JobState.WORKING and row.node:
+    for row in view.working:
+        if row.node:
             held.setdefault(row.node, []).append(row)
     ranks = {member: rank for rank, member in enumerate(view.members)}
     shown = [fact for fact in view.facts.values() if is_shown(fact, view, held)]
@@ -153,6 +176,15 @@ def _note(fact: NodeFact, now: float) -> str:
 def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]:
     """Jobs a second over the last minute, from the counters that heartbeats carry, spread over the time between."""
     life = lives.lives.get(fact.id, ())
+    # Drawn with every frame, and different once a second at most.
+    stamp = (int(now), life[-1] if life else None)
+    known = lives.rates.get(fact.id)
+    if known is None or known[0] != stamp:
+        known = lives.rates[fact.id] = (stamp, _settled_rates(life, now))
+    return known[1]
+
+
+def _settled_rates(life: Sequence[Moment], now: float) -> tuple[float, ...]:
     steps = int(RATE_OVER / RATE_STEP)
     start = now - RATE_OVER
     sums = [0.0] * steps

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 Version = tuple[int, int, int]
 """The server's operation time (seconds, counter) and a place among changes of one time: what is newer is greater."""
@@ -25,9 +25,8 @@ class DeltaKind(StrEnum):
     DROPPED = "dropped"  # the whole collection, or its database
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """What changed, when and in which order."""
+class Delta(NamedTuple):
+    """What changed, when and in which order. A tuple, because thousands are made every second."""
 
     collection: str
     kind: DeltaKind
@@ -36,7 +35,8 @@ class Delta:
     """The server's clock, in seconds since 1970: for people."""
     version: Version
     """For putting changes in order."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = MappingProxyType({})
+    """Dates may come without a time zone: they are UTC, as all that MongoDB stores."""
     removed: tuple[str, ...] = ()
 
     @property

@@ -23,7 +23,7 @@ class Broken(StillSource):
 
 
 def main(kind: str) -> None:
-    rows = tuple(replace(job(number), task=HOSTILE, error=HOSTILE) for number in range(30))
+    rows = tuple(job(number)._replace(task=HOSTILE, error=HOSTILE) for number in range(30))
     told = tuple(replace(one, text=HOSTILE, subject=HOSTILE) for one in changes())
     board = StillBoard(hostile(), rows, told) if kind == "hostile" else StillBoard()
     source = Broken(board) if kind == "broken" else StillSource(board)

@@ -225,6 +225,7 @@ class StillBoard:
     told: tuple[Change, ...] = field(default_factory=changes)
     generations: dict[str, int] = field(default_factory=dict)
     link: Link = field(init=False)
+    has_cells: bool = True
 
     def __post_init__(self) -> None:
         self.link = self.shown.link

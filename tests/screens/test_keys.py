@@ -236,8 +236,8 @@ async def test_a_job_that_is_gone_is_said_to_be() -> None:
     async with shown(source=source) as (app, pilot):
         await press(app, pilot, "3")
         row = app.stage.current(JOBS)
-        assert "not there any more" in (await app.deeds.open_job(replace(row, seq=1)) or "")
-        assert "no number yet" in (await app.deeds.open_job(replace(row, seq=None)) or "")
+        assert "not there any more" in (await app.deeds.open_job(row._replace(seq=1)) or "")
+        assert "no number yet" in (await app.deeds.open_job(row._replace(seq=None)) or "")
 
 
 @pytest.mark.parametrize("pane", PANES)

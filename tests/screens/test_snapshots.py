@@ -19,7 +19,7 @@ LINKS = {
     "election": Link(Mode.STALE, reason="election", age=3.0),
     "connecting": Link(Mode.CONNECTING, retry_in=2.0, reason="connection refused"),
     "poll": Link(Mode.POLL),
-    "sampled": Link(Mode.SAMPLED, lag=0.4, folded=4312),
+    "sampled": Link(Mode.SAMPLED, lag=0.4, rate=24312.0),
     "read-only": Link(Mode.LIVE, lag=0.1, read_only="the database user may not write"),
     "replay": Link(Mode.REPLAY),
 }
@@ -76,7 +76,7 @@ async def test_fifty_nodes(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_hostile_text(size: tuple[int, int]) -> None:
     rows = tuple(
-        replace(job(number), task=hostile().nodes[0].name, error=hostile().nodes[0].name) for number in range(30)
+        job(number)._replace(task=hostile().nodes[0].name, error=hostile().nodes[0].name) for number in range(30)
     )
     told = tuple(replace(one, text=hostile().nodes[0].name) for one in changes())
     async with shown(size, StillBoard(hostile(), rows, told)) as (app, _):
@@ -98,7 +98,7 @@ async def test_frozen_and_past(size: tuple[int, int]) -> None:
     still = StillBoard()
     async with shown(size, still) as (app, pilot):
         await press(app, pilot, "space")
-        still.generations["jobs"] = 4312
+        still.generations["flow"] = 4312
         await press(app, pilot, "j")
         app.stage.view.notice = ""
         app.stage.touch()

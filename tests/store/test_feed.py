@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from tests.support.eventually import eventually
 from tests.support.feeding import feeding, states, until
 from tests.support.mongod import mongod, restarted, with_users
 from tontine.config import StoreConfig
-from tontine.store import claim, insert, members, schema, settle
+from tontine.store import claim, events, insert, members, schema, settle
 from tontine.store.call import Store
 from tontine_observer.board import Board
-from tontine_observer.feed import Feed, Patience
+from tontine_observer.feed import Feed
 from tontine_observer.picture import ChangeKind, Mode
+from tontine_observer.pressure import Limits
 
 
 def submit(store: Store, count: int, task: str = "t.t", **args: Any) -> list[int]:
@@ -290,45 +293,62 @@ class TestRights:
                 assert not feed.board.link.refused
 
 
-async def test_changes_that_come_too_fast_are_counted_and_nodes_are_still_followed(
-    mongo_uri: str, store: Store
-) -> None:
+@asynccontextmanager
+async def overrun(uri: str, store: Store, limits: Limits) -> AsyncIterator[Board]:
+    """The board of a feed that could not follow a burst."""
     board = Board(store.database.name)
-    late = Patience(behind=-1.0, far_behind=1e9, caught_up=1e9, again=1e9)
-    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
+    feed = Feed(StoreConfig(uri, store.database.name), board, limits=limits)
     await feed.start()
     try:
-        await until(lambda: board.link.mode is Mode.LIVE)
-        submit(store, 1)  # any change is too late for this feed
-        await until(lambda: board.link.mode is Mode.SAMPLED)
+        await until(lambda: board.link.mode is Mode.LIVE, "live")
         submit(store, 50)
-        register(store, "ada")
-        await until(lambda: board.picture().flow.counts["queued"] == 51)
-        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
-        assert board.link.folded > 0
-        assert not feed.board.jobs().is_complete or len(feed.board.jobs().rows) == 51
+        await until(lambda: board.link.mode is Mode.SAMPLED, "sampled")
+        yield board
+        feed.check()
     finally:
         await feed.stop()
 
 
-async def test_a_feed_that_cannot_even_count_leaves_jobs_out_and_takes_them_in_again(
+async def test_more_changes_than_one_can_follow_are_sampled_and_nodes_are_still_followed(
     mongo_uri: str, store: Store
 ) -> None:
-    board = Board(store.database.name)
-    late = Patience(behind=-1.0, far_behind=-1.0, caught_up=1e9, again=8.0)
-    feed = Feed(StoreConfig(mongo_uri, store.database.name), board, patience=late)
-    await feed.start()
-    try:
-        submit(store, 1)
-        await until(lambda: not feed._with_jobs, "without jobs")
-        submit(store, 10)
+    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=-1.0)) as board:
+        assert "changes a second" in board.link.reason
+        submit(store, 300)
         register(store, "ada")
-        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"])
-        await until(lambda: board.picture().flow.counts["queued"] == 11, "counted")
-        await until(lambda: feed._with_jobs, "with jobs again")
-        await until(lambda: len(board.jobs().rows) == 11, "all rows")
-    finally:
-        await feed.stop()
+        roster = store.run(members.read_roster())
+        store.run(members.replace_roster(roster, roster.joined_by("ada")))
+        await until(lambda: board.picture().flow.counts["queued"] == 350, "counted")
+        await until(lambda: board.picture().members == ("ada",), "the roster")
+        await until(lambda: [row.name for row in board.picture().nodes] == ["ada"], "the node")
+        await until(lambda: 350 in {row.seq for row in board.jobs().rows}, "the newest job")
+        assert len(board.jobs().rows) < 350
+        assert not board.jobs().is_complete
+
+
+async def test_what_happens_between_two_samples_is_not_lost(mongo_uri: str, store: Store) -> None:
+    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=-1.0)) as board:
+        for name in ("ada", "bob"):
+            register(store, name)
+            roster = store.run(members.read_roster())
+            store.run(members.replace_roster(roster, roster.joined_by(name)))
+        store.run(events.record("node", node="ada", name="ada", **{"from": "waiting", "to": "paused"}))
+        store.run(events.record("node", node="ada", name="ada", **{"from": "paused", "to": "waiting"}))
+        await until(lambda: board.picture().members == ("ada", "bob"))
+        told = await until(
+            lambda: [change.text for change in board.changes({ChangeKind.NODE}) if "paused" in change.text], "a pause"
+        )
+        assert told == ["waiting → paused", "paused → waiting"]
+
+
+async def test_when_it_is_calm_again_every_job_is_followed_without_a_gap(mongo_uri: str, store: Store) -> None:
+    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=1e9, calm_for=1.0)) as board:
+        await until(lambda: board.link.mode is Mode.LIVE, "live again")
+        assert len(board.jobs().rows) == 50
+        (seq,) = submit(store, 1)
+        await until(lambda: seq in {row.seq for row in board.jobs().rows})
+        assert board.changes({ChangeKind.GAP}) == ()
+        assert board.jobs().is_complete
 
 
 async def test_without_any_record_the_stream_tells_what_was_before(mongo_uri: str, store: Store) -> None:

@@ -51,7 +51,7 @@ def _link(scene: Scene, is_short: bool) -> tuple[str, str]:
         case Mode.POLL:
             return "poll", "POLL" if is_short else "POLL 2 s"
         case Mode.SAMPLED:
-            return "sampled", "SAMPLED" if is_short else f"SAMPLED {amount(link.folded)} folded"
+            return "sampled", "SAMPLED" if is_short or not link.rate else f"SAMPLED {amount(round(link.rate))}/s"
         case Mode.REPLAY:
             return "replay", "REPLAY"
     return "wait", "CONNECTING" if not link.retry_in or is_short else f"CONNECTING, retry in {link.retry_in:.0f} s"

@@ -66,7 +66,8 @@ def _ages(scene: Scene) -> Line:
 def _oldest(scene: Scene) -> Line:
     flow = scene.picture.flow
     if flow.oldest is None:
-        return [("no job waits", "faint")]
+        waits = flow.counts.get("queued", 0) > flow.later + flow.unnumbered and flow.started is None
+        return [("the oldest is not known" if waits else "no job waits", "faint")]
     where = "" if flow.oldest_rank is None else f", share {flow.oldest_rank}"
     role = "bad" if (flow.oldest_age or 0) > 30 else "text"
     return [("oldest ", "muted"), (age(flow.oldest_age), role), (f" (#{flow.oldest}{where})", "muted")]

@@ -30,6 +30,15 @@ _ROUTINE = {"$in": [NodeState.WAITING.value, NodeState.WORKING.value]}
 
 def since(first: datetime, limit: int) -> Steps[list[dict[str, Any]]]:
     """The newest events from `first` on, oldest first, without nodes that only found work or ran out of it."""
-    where = {"at": {"$gte": first}, "$nor": [{"kind": "node", "from": _ROUTINE, "to": _ROUTINE}]}
-    found: list[dict[str, Any]] = yield find(EVENTS, where, sort=[("at", -1)], limit=limit, max_time_ms=5000)
+    found: list[dict[str, Any]] = yield find(EVENTS, _notable(first), sort=[("at", -1)], limit=limit, max_time_ms=5000)
     return found[::-1]
+
+
+def after(first: datetime, limit: int) -> Steps[list[dict[str, Any]]]:
+    """The same, but of more than `limit` the oldest: who reads on misses none."""
+    found: list[dict[str, Any]] = yield find(EVENTS, _notable(first), sort=[("at", 1)], limit=limit, max_time_ms=5000)
+    return found
+
+
+def _notable(first: datetime) -> dict[str, Any]:
+    return {"at": {"$gte": first}, "$nor": [{"kind": "node", "from": _ROUTINE, "to": _ROUTINE}]}

@@ -1,18 +1,22 @@
 """(6) Every change of the queue as deltas, for whoever looks on: one stream, without payloads and results.
 
 It goes on from where it was for as long as the server remembers; when it no longer does, `StreamLost` says so, and the
-reader must look at everything again.
+reader must look at everything again. Changes come as the server sends them, many at a time: taking them one by one from
+the driver costs as much again as reading them does.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any
 
 import pymongo
-from bson import Timestamp
-from pymongo.errors import OperationFailure, PyMongoError
+from bson import Int64, Timestamp
+from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, PyMongoError
 
 from ..delta import Delta, DeltaKind
 from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
@@ -20,8 +24,9 @@ from .call import DECODED, AsyncStore, translated
 from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
 QUIET_MS = 500
-_BATCH = 500
-_LIMIT = 10.0
+BATCH = 500
+_LIMIT, _ANSWER_LIMIT = 10.0, 15.0
+_CLOSE_WITHIN = 1.0
 
 _LOST = {136, 222, 260, 280, 286}
 _NO_STREAMS = {40324, 40573, 59}
@@ -29,7 +34,7 @@ _ROUTINE = ["waiting", "working"]
 _ENDS = {"drop", "rename", "dropDatabase", "invalidate"}
 
 _WANTED: list[dict[str, Any]] = [
-    {"ns.coll": NODES},
+    {"ns.coll": {"$in": [JOBS, NODES]}},
     {"ns.coll": CLUSTER, "documentKey._id": ROSTER},
     # A node that finds work or runs out of it writes an event, and changes its record: once is enough.
     {
@@ -39,109 +44,176 @@ _WANTED: list[dict[str, Any]] = [
     },
     {"operationType": {"$in": sorted(_ENDS)}},
 ]
-_FIELDS = "$updateDescription.updatedFields"
-# A path into a payload or an array of errors is a field whose name has dots, which no projection can name.
-_LARGE = {"$regexMatch": {"input": "$$this.k", "regex": r"^(args|result|errors|error\.traceback)(\.|$)"}}
-_SLIM: list[dict[str, Any]] = [
+_LARGE = ("args", "result", "errors")
+_FIELDS = "updateDescription.updatedFields"
+_PIPELINE: list[dict[str, Any]] = [
+    {"$match": {"$or": _WANTED}},
     {
-        "$set": {
-            "updateDescription.updatedFields": {
-                "$cond": [
-                    {"$eq": [{"$type": _FIELDS}, "object"]},
-                    {
-                        "$arrayToObject": {
-                            "$filter": {"input": {"$objectToArray": _FIELDS}, "cond": {"$not": [_LARGE]}},
-                        }
-                    },
-                    "$$REMOVE",
-                ]
-            }
+        # Paths and nothing to compute: the server does this for every change and every observer.
+        "$project": {
+            **{f"{part}.{name}": 0 for part in ("fullDocument", _FIELDS) for name in (*_LARGE, "error.traceback")},
         }
     },
     {
+        # Flat, and nothing but what a delta is made of: every document within a document takes time to read.
         "$project": {
-            **{f"fullDocument.{name}": 0 for name in ("args", "result", "errors", "error.traceback")},
-            "updateDescription.updatedFields.error.traceback": 0,
-            "lsid": 0,
-            "txnNumber": 0,
+            "operationType": 1,
+            "clusterTime": 1,
+            "wallTime": 1,
+            "collection": "$ns.coll",
+            "key": "$documentKey._id",
+            "document": "$fullDocument",
+            "set": f"${_FIELDS}",
+            "removed": "$updateDescription.removedFields",
         }
     },
 ]
+# Dates without a time zone are read ten times as fast; they are UTC.
+_CODEC = DECODED.with_options(tz_aware=False)
 
 
 class Stream:
     """An open stream. `token` is where to go on from after it breaks."""
 
-    def __init__(
-        self, store: AsyncStore, *, since: tuple[int, int] | None = None, token: Any = None, jobs: bool = True
-    ) -> None:
+    def __init__(self, store: AsyncStore, *, since: tuple[int, int] | None = None, token: Any = None) -> None:
         """From an operation time on, or after the change that a token stands for."""
         self.token = token
         self._store = store
         self._since = since
-        wanted = [*_WANTED, {"ns.coll": JOBS}] if jobs else _WANTED
-        self._pipeline = [{"$match": {"$or": wanted}}, *_SLIM]
-        self._stream: Any = None
+        self._session: Any = None
+        self._cursor = 0
         self._last: tuple[int, int, int] = (0, 0, 0)
+        self._is_over = False
 
     async def __aenter__(self) -> Stream:
-        start: dict[str, Any] = {"start_after": self.token} if self.token is not None else {}
-        if self.token is None and self._since is not None:
-            start["start_at_operation_time"] = Timestamp(*self._since)
-        database = self._store.database.with_options(codec_options=DECODED)
         try:
-            with pymongo.timeout(_LIMIT):
-                opening = await database.watch(self._pipeline, batch_size=_BATCH, max_await_time_ms=QUIET_MS, **start)
-                self._stream = await opening.__aenter__()
+            # A cursor belongs to the session that opened it.
+            self._session = self._store.database.client.start_session(causal_consistency=False)
+            await self._open()
         except PyMongoError as error:
             problem = _translated(error)
             if self.token is not None and isinstance(error, OperationFailure) and type(problem) is StoreError:
                 # Whatever the server has against this token, it will have against it again.
                 problem = StreamLost(f"the stream cannot go on from where it was: {problem}")
+            await self._close()
             raise problem from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
-            with pymongo.timeout(1):
-                await self._stream.close()
+        await self._close()
 
-    async def next(self) -> Delta | None:
-        """The next change; None when there was none for a while."""
-        try:
-            with pymongo.timeout(_LIMIT):
-                change = await self._stream.try_next()
-        except PyMongoError as error:
-            raise _translated(error) from error
-        self.token = self._stream.resume_token
-        if change is not None:
-            return self._delta(change)
-        if not self._stream.alive:
-            raise StoreUnavailable("the stream was closed")
-        return None
-
-    def _delta(self, change: dict[str, Any]) -> Delta:
-        kind = change["operationType"]
-        if kind in ("invalidate", "dropDatabase"):
+    async def next(self) -> list[Delta]:
+        """The next changes, as many as there are for one answer; none when there were none for a while."""
+        if self._is_over:
             self.token = None
             raise StreamLost("the database was dropped")
+        try:
+            answer = await self._more()
+        except PyMongoError as error:
+            raise _translated(error) from error
+        except TimeoutError as error:
+            raise StoreUnavailable("MongoDB did not answer in time") from error
+        deltas = self._deltas(answer["nextBatch"])
+        self.token = answer.get("postBatchResumeToken", self.token)
+        self._cursor = answer["id"]
+        if not deltas:
+            if self._is_over:
+                return await self.next()
+            if not self._cursor:
+                raise StoreUnavailable("the stream was closed")
+        return deltas
+
+    async def _open(self) -> None:
+        start: dict[str, Any] = {}
+        if self.token is not None:
+            start["startAfter"] = self.token
+        elif self._since is not None:
+            start["startAtOperationTime"] = Timestamp(*self._since)
+        with pymongo.timeout(_LIMIT):
+            answer = await self._command(
+                {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_PIPELINE], "cursor": {"batchSize": 0}}
+            )
+        self._cursor = answer["id"]
+        # Also a stream that breaks before its first change goes on from where it began.
+        self.token = answer.get("postBatchResumeToken", self.token)
+
+    async def _more(self) -> dict[str, Any]:
+        """One answer; a stream that broke is opened again once, as drivers do it, before anybody hears of it."""
+        try:
+            return await self._get_more()
+        except PyMongoError as error:
+            if not _is_resumable(error):
+                raise
+        await self._open()
+        return await self._get_more()
+
+    async def _get_more(self) -> dict[str, Any]:
+        more = {"getMore": Int64(self._cursor), "collection": "$cmd.aggregate", "batchSize": BATCH}
+        # Not pymongo.timeout: it would write its own limit over the time that a quiet stream waits. And later than the
+        # driver gives up finding and reaching a server: cancelled while it connects, it would leave the socket open.
+        async with asyncio.timeout(_ANSWER_LIMIT):
+            return await self._command({**more, "maxTimeMS": QUIET_MS})
+
+    async def _command(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._store.database.command(command, codec_options=_CODEC, session=self._session)
+        cursor: dict[str, Any] = answer["cursor"]
+        return cursor
+
+    async def _close(self) -> None:
+        if self._session is None:
+            return
+        with contextlib.suppress(PyMongoError), pymongo.timeout(_CLOSE_WITHIN):  # the server forgets it by itself, too
+            if self._cursor:
+                kill = {"killCursors": "$cmd.aggregate", "cursors": [Int64(self._cursor)]}
+                await self._store.database.command(kill, session=self._session)
+        await self._session.end_session()
+        self._cursor, self._session = 0, None
+
+    def _deltas(self, changes: Iterable[Mapping[str, Any]]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for change in changes:
+            kind = change["operationType"]
+            if kind in ("invalidate", "dropDatabase"):
+                self._is_over = True
+                break
+            deltas.append(self._delta(kind, change))
+        return deltas
+
+    def _delta(self, kind: str, change: Mapping[str, Any]) -> Delta:
         stamp = change["clusterTime"]
-        place = self._last[2] + 1 if self._last[:2] == (stamp.time, stamp.inc) else 0
+        last = self._last
+        place = last[2] + 1 if last[0] == stamp.time and last[1] == stamp.inc else 0
         self._last = version = (stamp.time, stamp.inc, place)
         wall = change.get("wallTime")
-        described = change.get("updateDescription") or {}
-        document = change.get("fullDocument")
+        fields = change.get("document")
+        removed: tuple[str, ...] = ()
+        if fields is None:
+            fields = _without_large(change.get("set") or {})
+            removed = tuple(change.get("removed") or ())
         return Delta(
-            change["ns"]["coll"],
+            change["collection"],
             _KINDS.get(kind, DeltaKind.CHANGED),
-            change.get("documentKey", {}).get("_id"),
-            wall.timestamp() if isinstance(wall, datetime) else float(stamp.time),
+            change.get("key"),
+            (wall - _EPOCH).total_seconds() if isinstance(wall, datetime) else float(stamp.time),
             version,
-            (document if document is not None else described.get("updatedFields")) or {},
-            tuple(described.get("removedFields") or ()),
+            fields,
+            removed,
         )
+
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def _without_large(fields: dict[str, Any]) -> dict[str, Any]:
+    """A path into a payload or an array of errors is a field whose name has dots, which no projection can name."""
+    if any("." in name for name in fields):
+        return {name: value for name, value in fields.items() if not name.startswith(_LARGE_PATHS)}
+    return fields
+
+
+_LARGE_PATHS = (*(f"{name}." for name in _LARGE), "error.traceback")
 
 
 _KINDS = {
@@ -161,3 +233,7 @@ def _translated(error: PyMongoError) -> Exception:
     if code in _NO_STREAMS:
         return NoStreams("this MongoDB has no change streams: it is no replica set")
     return translated(error)
+
+
+def _is_resumable(error: PyMongoError) -> bool:
+    return isinstance(error, ConnectionFailure | CursorNotFound) or error.has_error_label("ResumableChangeStreamError")

@@ -17,7 +17,8 @@ from .schema import JOBS
 NEWEST = 5_000
 OPEN_AT_MOST = 5_000
 COUNTED_AT_MOST = 1_000_000
-SPREAD_AT_MOST = 100_000
+SPREAD_AT_MOST = 10_000
+PAGE = 100
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
@@ -74,6 +75,17 @@ def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[
         # What was read later is newer.
         found |= {_key(one): one for one in some}
     return list(found.values()), complete, known_from
+
+
+def read_page(limit: int = PAGE) -> Steps[list[dict[str, Any]]]:
+    """The newest jobs, however many there are.
+
+    Not the oldest that wait: where jobs are claimed by the thousand, the server passes all that were claimed of late.
+    """
+    newest: list[dict[str, Any]] = yield find(
+        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=limit, projection=SLIM, hint="seq"
+    )
+    return newest
 
 
 def _open(index: str, where: Mapping[str, Any], tasks: Sequence[str], limit: int) -> Steps[list[dict[str, Any]]]:

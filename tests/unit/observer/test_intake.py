@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.changes import START, World, moment
 from tontine_observer.board import Board
 from tontine_observer.picture import JobRow
+from tontine_observer.snapshot import Snapshot, Window
 
 ACTS = (
     *("insert", "raw", "number", "claim", "done", "failed", "requeue", "retry", "remove", "replace", "beat", "flip"),
@@ -67,7 +68,7 @@ def _perform_on_node(world: World, act: str, node: str, number: int) -> None:
 def known(board: Board, at: float | None = None) -> Any:
     """All that a board knows of the documents, in a form that can be compared."""
     view = board.view(None if at is None else moment(at))
-    rows = {row.id: replace(row, claimed_at=None) for row in view.rows}
+    rows = {row.id: row._replace(claimed_at=None) for row in view.rows}
     return rows, dict(view.facts), (view.roster.epoch, view.roster.members)
 
 
@@ -180,19 +181,67 @@ def test_a_state_that_is_not_known_is_shown_and_counted() -> None:
     assert board.picture().flow.counts["hibernating"] == 1
 
 
-def test_folded_changes_of_jobs_are_counted_and_those_of_nodes_taken_in() -> None:
+def sampled(world: World, *events: dict[str, Any], settled: int = 0) -> Snapshot:
+    """A look at what is small, without any count of jobs."""
+    for node in world.nodes.values():
+        node["metrics"] = {"done": settled, "failed": 0}
+    page = Window([dict(job) for job in list(world.jobs.values())[-2:]], is_complete=False, known_from=10**6)
+    return world.snapshot(counts={}, window=page, events=events)
+
+
+def test_between_counts_jobs_are_counted_by_what_nodes_tell() -> None:
     world = World()
+    world.put_node("ada", running=2)
+    for number in range(1, 11):
+        world.insert_job(number, number)
     board = fresh()
     board.load(world.snapshot())
-    world.put_node("ada")
-    for number in range(20):
+    for number in range(11, 31):
         world.insert_job(number, number)
-    world.change_node("ada", state="paused")
-    board.take(world.deltas, folded=True)
-    picture = board.picture()
-    assert picture.flow.counts["queued"] == 20
-    assert [row.state for row in picture.nodes] == ["paused"]
+    board.load(sampled(world, settled=15), polled=True)
+    counts = board.picture().flow.counts
+    assert (counts["queued"], counts["working"], counts["done"]) == (13, 2, 15)
+    assert [row.seq for row in board.jobs().rows] == [29, 30]
     assert not board.jobs().is_complete
+    board.load(sampled(world, settled=45), polled=True)  # more than it knew of: it never counts below nothing
+    assert board.picture().flow.counts["queued"] == 0
+
+
+def test_a_share_whose_owner_settles_jobs_is_not_stalled_though_nobody_follows_them() -> None:
+    world = World()
+    world.put_node("ada", modules=[{"name": "t", "tasks": ["t.t"]}])
+    world.set_roster("ada")
+    world.insert_job("old", 1)
+    now = [world.now]
+    board = Board("test", clock=lambda: now[0])
+    board.load(world.snapshot())
+    now[0] += 60
+    assert board.picture().shares[0].is_stalled
+    for _ in range(60):
+        world.beat("ada")
+    board.load(sampled(world, settled=5), polled=True)
+    assert not board.picture().shares[0].is_stalled
+
+
+def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None:
+    world = World()
+    world.put_node("ada")
+    world.set_roster("ada")
+    board = fresh()
+    board.load(world.snapshot())
+    start = world.now
+    paused = {"kind": "node", "node": "ada", "from": "waiting", "to": "paused", "at": moment(start + 1)}
+    resumed = {"kind": "node", "node": "ada", "from": "paused", "to": "waiting", "at": moment(start + 3)}
+    joined = {"kind": "roster", "epoch": 2, "members": ["ada", "bob"], "at": moment(start + 2)}
+    world.set_roster("ada", "bob")
+    world.set_roster("ada")
+    for _ in range(5):
+        world.beat("ada")
+    board.load(sampled(world, paused, joined, resumed), polled=True)
+    states = [board.view(moment(start + passed)).facts["ada"].state for passed in (0.5, 2.5, 4.0)]
+    assert states == ["waiting", "paused", "waiting"]
+    assert [(one.epoch, len(one.members)) for one in board.lives.epochs] == [(1, 1), (2, 2), (3, 1)]
+    assert board.view(moment(start + 2.5)).members == ("ada", "bob")
 
 
 def test_the_window_is_bounded_and_says_when_it_is_not_complete() -> None:

@@ -1,0 +1,90 @@
+"""What an observer asks of the server, by counts: nothing while nothing happens, and a page at most under load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import Int64
+
+from tests.store.test_feed import register, submit
+from tontine.config import StoreConfig
+from tontine.store import window
+from tontine.store.call import AsyncStore, Steps, Store
+from tontine.store.connect import open_async_store
+from tontine.store.stream import BATCH, Stream
+from tontine_observer.board import Board
+from tontine_observer.looker import Looker
+from tontine_observer.picture import Mode
+
+
+class Counting(AsyncStore):
+    """Counts the calls it makes."""
+
+    calls = 0
+
+    async def _once(self, call: Any) -> Any:
+        self.calls += 1
+        return await super()._once(call)
+
+
+async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    submit(store, 5)
+    asked = Counting(open_async_store(StoreConfig(mongo_uri, store.database.name)).database)
+    try:
+        board = Board(store.database.name)
+        looker = Looker(board)
+        hello = await looker.greet(asked)
+        await looker.look(asked, hello, begin_again=True)
+        looker.show(mode=Mode.LIVE)
+        await looker._check(asked, hello)
+        first, asked.calls = asked.calls, 0
+        looker._due.pop("count")
+        for _ in range(10):
+            await looker._check(asked, hello)
+        assert (first > 0, asked.calls) == (True, 0)
+        board.add_jobs([{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1))
+        await looker._check(asked, hello)
+        assert 0 < asked.calls <= 12
+    finally:
+        await asked.database.client.close()
+
+
+async def test_changes_come_many_at_a_time(mongo_uri: str, store: Store) -> None:
+    watching = open_async_store(StoreConfig(mongo_uri, store.database.name))
+    try:
+        async with Stream(watching) as stream:
+            submit(store, 2 * BATCH)
+            heard, answers = 0, 0
+            while heard < 2 * BATCH:
+                heard += sum(delta.collection == "jobs" for delta in await stream.next())
+                answers += 1
+        assert answers <= 20
+    finally:
+        await watching.database.client.close()
+
+
+def examined(store: Store, steps: Steps[Any]) -> int:
+    """Keys and documents that the server goes through for all reads of an operation."""
+    total, answer = 0, None
+    try:
+        while True:
+            call = steps.send(answer)
+            options = {name: call.options[name] for name in ("projection", "hint", "limit") if name in call.options}
+            find = {"find": call.collection, "filter": call.args[0], **options, "sort": dict(call.options["sort"])}
+            stats = store.database.command({"explain": find, "verbosity": "executionStats"})["executionStats"]
+            total += int(stats["totalKeysExamined"]) + int(stats["totalDocsExamined"])
+            answer = store._once(call)
+    except StopIteration:
+        return total
+
+
+def test_a_page_costs_the_same_however_many_jobs_there_are(store: Store) -> None:
+    found = []
+    for first in (1, 301):
+        fields = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+        store.database.jobs.insert_many(
+            [{"seq": Int64(seq), **fields} for seq in range(first, first + (300 if first == 1 else 5_000))]
+        )
+        found.append(examined(store, window.read_page()))
+    assert found[1] <= found[0] <= 2 * window.PAGE
