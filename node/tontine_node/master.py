@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -103,6 +104,7 @@ class Node:
                     return False
             await asyncio.to_thread(self.beat.start)
             await self._initialize()
+            gc.freeze()  # what is there now stays: looking through it again and again is most of what collecting costs
             self._start_loops()
             return await self._control()
         finally:
