@@ -128,7 +128,8 @@ class Looker:
         # Who polls goes on from the last count by what nodes tell, and counts again when that is due.
         counts = {} if polled else await self._part(store, "jobs", window.count_open(), {})
         jobs = Window(is_known=False, is_complete=False)
-        if not polled or self._is_due("window", WINDOW_EVERY):
+        is_all_refused = self._refused.keys() >= {"nodes", "cluster"}  # unless jobs may be read
+        if not polled or is_all_refused or self._is_due("window", WINDOW_EVERY):
             reading = self._part(store, "jobs", read_window(self._tasks), jobs)
             jobs = await self._timed("window", reading, WINDOW_EVERY, WINDOW_SHARE)
         told = await self._news(store, hello) if polled else []

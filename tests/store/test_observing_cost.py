@@ -59,7 +59,7 @@ async def test_changes_come_many_at_a_time(mongo_uri: str, store: Store) -> None
             while heard < 2 * BATCH:
                 heard += sum(delta.collection == "jobs" for delta in await stream.next())
                 answers += 1
-        assert answers <= 20
+        assert answers <= heard / 10
     finally:
         await watching.database.client.close()
 
