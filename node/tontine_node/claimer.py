@@ -84,7 +84,7 @@ class Claimer:
             if not (sweep.hint(first, last) if is_fresh else sweep.share.seqs(first, last, 1)):
                 return
             if is_fresh and first == last:
-                self._announced.append(first)
+                self._announced = [*self._announced[:1], first]  # of more than one it only matters that there are more
                 for delay in LOOK_AGAIN_AFTER:
                     asyncio.get_running_loop().call_later(delay, self._look_again, first)
         self._hurry = self._hurry or not is_fresh

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import bson
+import pytest
 from bson import Int64
 
 from tontine.roster import Roster
@@ -83,6 +85,65 @@ def test_of_a_batch_only_what_could_be_taken_is_held(store: Store) -> None:
     assert store.run(claim.held("x", [1, 2, 3, 4], 1)) == {1, 4}
     assert store.run(claim.held("y", [1, 2, 3, 4], 1)) == {2}
     assert store.run(claim.held("x", [1, 4], 2)) == set(), "another attempt is another claim"
+
+
+def test_an_announced_job_is_claimed_by_its_number_and_told_as_it_was(store: Store) -> None:
+    (seq,) = add(store, 1, max_attempts=7)
+    before = job(store, seq)
+    claimed = store.run(claim.claim_announced("x", seq, TASKS))
+    assert claimed is not None
+    assert {name: claimed[name] for name in ("seq", "task", "attempt", "fails", "lost", "max_attempts")} == {
+        "seq": seq,
+        "task": "t.a",
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        "max_attempts": 7,
+    }
+    told = bson.decode(claimed.raw)
+    assert told == {name: value for name, value in before.items() if name in told}
+    assert {"_id", "seq", "task", "args"} <= set(told), "a worker gets all that it needs"
+    assert job(store, seq) == before | {"state": "working", "node": "x", "attempt": 1}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"state": "working", "node": "y", "attempt": 1},
+        {"state": "queued", "attempt": 1},
+        {"state": "done", "attempt": 0},
+        {"state": "cancelled"},
+        {"run_at": datetime(2020, 1, 1, tzinfo=UTC)},
+        {"run_at": datetime(2999, 1, 1, tzinfo=UTC)},
+        {"priority": 1},
+        {"priority": -1},
+        {"task": "t.unknown"},
+    ],
+    ids=str,
+)
+def test_an_announced_job_that_is_not_fresh_queued_and_of_the_nodes_tasks_stays_as_it_is(
+    store: Store, values: dict[str, Any]
+) -> None:
+    (seq,) = add(store, 1)
+    change(store, [seq], **values)
+    before = job(store, seq)
+    assert store.run(claim.claim_announced("x", seq, TASKS)) is None
+    assert job(store, seq) == before
+
+
+def test_an_announced_job_that_is_not_there_is_nobodys(store: Store) -> None:
+    add(store, 1)
+    assert store.run(claim.claim_announced("x", 2, TASKS)) is None
+    assert store.database.jobs.count_documents({}) == 1
+
+
+def test_an_announced_job_is_won_by_one_of_many(store: Store) -> None:
+    (seq,) = add(store, 1)
+    nodes = [f"node-{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        answers = list(pool.map(lambda node: store.run(claim.claim_announced(node, seq, TASKS)), nodes))
+    (winner,) = [node for node, answer in zip(nodes, answers, strict=True) if answer is not None]
+    assert (job(store, seq)["node"], job(store, seq)["attempt"]) == (winner, 1)
 
 
 def test_only_fresh_jobs_of_the_nodes_tasks_are_found(store: Store) -> None:

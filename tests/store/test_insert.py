@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.job import Job
 from tontine.store import insert, look, number
@@ -33,6 +34,14 @@ def test_numbers_are_unique_and_contiguous_whoever_inserts_at_once(store: Store)
         seqs = [job.seq or 0 for job in jobs]
         assert seqs == list(range(seqs[0], seqs[0] + len(jobs))), "one batch has neighbouring numbers"
     assert sorted(job["seq"] for job in store.database.jobs.find()) == list(range(1, sum(sizes) + 1))
+
+
+def test_threads_that_share_a_client_never_share_a_number(store: Store, mongo_uri: str) -> None:
+    with Client(mongo_uri, database=store.database.name) as client, ThreadPoolExecutor(2) as pool:
+        halves = [pool.submit(lambda: [client.submit("t.t").seq for _ in range(200)]) for _ in range(2)]
+        seqs = [seq for half in halves for seq in half.result()]
+    assert len(set(seqs)) == 400
+    assert sorted(job["seq"] for job in store.database.jobs.find()) == sorted(seq or 0 for seq in seqs)
 
 
 def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:

@@ -5,6 +5,7 @@ With `TONTINE_INTERLEAVINGS=5000` in the environment it looks at so many random 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from random import Random
 from typing import Any
@@ -14,12 +15,15 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from tests.support.interleaving.history import is_announced_claim
 from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.planted import NONE, Fault
 from tests.support.interleaving.worker import CAREFUL, TASK
 from tests.support.interleaving.world import STEP, World
 from tontine.states import Desired
+from tontine.store.bell import Hint
 from tontine.store.call import Store
+from tontine.store.schema import JOBS
 
 pytestmark = pytest.mark.long
 
@@ -55,10 +59,14 @@ class Interleavings(RuleBasedStateMachine):
         seqs = sorted(job["seq"] for job in self.world.history.jobs.values() if job.get("seq"))
         return int(seqs[pick % len(seqs)]) if seqs else 1
 
-    @initialize(slots=st.lists(st.integers(1, 2), min_size=2, max_size=3), jobs=st.integers(1, 4), joined=st.booleans())
-    def begin(self, slots: list[int], jobs: int, joined: bool) -> None:
-        for count in slots:
-            self.world.start_node(slots=count)
+    @initialize(
+        nodes=st.lists(st.tuples(st.integers(1, 2), st.booleans()), min_size=2, max_size=3),
+        jobs=st.integers(1, 4),
+        joined=st.booleans(),
+    )
+    def begin(self, nodes: list[tuple[int, bool]], jobs: int, joined: bool) -> None:
+        for slots, hears in nodes:
+            self.world.start_node(slots=slots, hears=hears)
         self.world.submit(jobs)
         if joined:
             self.world.live_on(STEP)
@@ -137,11 +145,11 @@ class Interleavings(RuleBasedStateMachine):
         self.world.thaw(life, reports_first=reports_first)
 
     @precondition(lambda self: len(self.world.awake) + len(self.world.frozen) < 4 and len(self.world.lives) < 8)
-    @rule(again=st.booleans(), pick=PICK)
-    def a_node_starts(self, again: bool, pick: int) -> None:
+    @rule(again=st.booleans(), pick=PICK, hears=st.booleans())
+    def a_node_starts(self, again: bool, pick: int, hears: bool) -> None:
         there = {life.name for life in self.world.lives if not life.is_over}
         over = sorted({life.name for life in self.world.lives} - there)
-        self.world.start_node(over[pick % len(over)] if again and over else None)
+        self.world.start_node(over[pick % len(over)] if again and over else None, hears=hears)
 
     @precondition(lambda self: self.world.awake)
     @rule(pick=PICK, desired=st.sampled_from([Desired.PAUSED, Desired.RUNNING, Desired.STOPPED]))
@@ -155,6 +163,26 @@ class Interleavings(RuleBasedStateMachine):
             self.world.submit(count, job)
         else:
             self.world.insert_raw({**job})
+
+    @precondition(lambda self: self.world.awake)
+    @rule(pick=PICK, ring=st.integers(-3, 11))
+    def a_node_hears_of_a_job(self, pick: int, ring: int) -> None:
+        """Of a number just given, perhaps before its job is there, or again of one that was announced long ago."""
+        rings = self.world.rings
+        seq = self.world.history.counter + ring + 1
+        hint = rings[ring % len(rings)] if ring >= 0 and rings else Hint(JOBS, seq, seq, is_fresh=True)
+        self.world.announce(self.life(pick), hint)
+
+    @precondition(lambda self: self.world.awake and len(self.world.history.jobs) < 12)
+    @rule(pick=PICK)
+    def a_job_is_announced_and_inserted_alone(self, pick: int) -> None:
+        """Whatever becomes of it: the claim by its number is under way when the next thing happens."""
+        life = self.life(pick)
+        life.hears = True
+        self.world.live_on(STEP, ending=True)
+        self.world.submit()
+        with contextlib.suppress(LookupError):
+            self.world.flow_until(lambda message: is_announced_claim(message.call), within=0.5)
 
     @rule(pick=PICK, what=st.sampled_from(["cancel", "retry"]))
     def an_operator_wants_a_job_otherwise(self, pick: int, what: str) -> None:

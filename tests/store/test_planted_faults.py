@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from pymongo import MongoClient
 
-from tests.support.interleaving.history import Violation, is_claim, is_roster_change
+from tests.support.interleaving.history import Violation, is_announced_claim, is_claim, is_roster_change
 from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.planted import FAULTS, NONE
@@ -51,6 +51,10 @@ def claims(message: Message) -> bool:
     return is_claim(message.call)
 
 
+def claims_announced(message: Message) -> bool:
+    return is_announced_claim(message.call)
+
+
 def changes_roster(message: Message) -> bool:
     return is_roster_change(message.call)
 
@@ -62,6 +66,13 @@ def by(life: Life, match: Callable[[Message], bool]) -> Callable[[Message], bool
 def nodes(world: World, count: int) -> list[Life]:
     lives = [world.start_node() for _ in range(count)]
     world.live_on(2 * STEP)
+    return lives
+
+
+def listeners(world: World, count: int) -> list[Life]:
+    lives = nodes(world, count)
+    for life in lives:
+        life.hears = True
     return lives
 
 
@@ -109,7 +120,20 @@ def a_zombie_settles(world: World) -> None:
 def a_job_is_cancelled_before_its_claim_lands(world: World) -> None:
     nodes(world, 1)
     world.submit()
-    claim = world.flow_until(claims)
+    cancel_before(world, world.flow_until(claims))
+
+
+def a_job_is_cancelled_before_its_announced_claim_lands(world: World) -> None:
+    listeners(world, 1)
+    world.submit()
+    world.flow_until(lambda message: message.sender == "submit" and message.call.collection == "jobs")
+    claim = world.flow_until(claims_announced)
+    insert = next(message for message in world.network.in_flight if message.sender == "submit")
+    world.go_on(insert)
+    cancel_before(world, claim)
+
+
+def cancel_before(world: World, claim: Message) -> None:
     world.cancel(1)
     for message in [message for message in world.network.in_flight if message.sender == "cancel"]:
         world.go_on(message)
@@ -121,7 +145,17 @@ def a_job_is_cancelled_before_its_claim_lands(world: World) -> None:
 def a_claim_lands_after_the_next_attempt(world: World) -> None:
     nodes(world, 1)
     world.submit()
-    world.give_up(world.flow_until(claims))
+    give_up_until_the_next_attempt(world, world.flow_until(claims))
+
+
+def an_announced_claim_lands_after_the_next_attempt(world: World) -> None:
+    listeners(world, 1)
+    world.submit()
+    give_up_until_the_next_attempt(world, world.flow_until(claims_announced))
+
+
+def give_up_until_the_next_attempt(world: World, claim: Message) -> None:
+    world.give_up(claim)
     world.flow_until(lambda _: bool(world.running))
     _, worker, run = world.running[0]
     world.end_task(worker, run, "failed")
@@ -144,7 +178,7 @@ def a_number_lands_after_another(world: World) -> None:
     numberer = world.owner_of(world.flow_until(is_numbering).sender)
     assert numberer is not None
     world.crash(numberer)
-    world.live_on(STEP)
+    world.flow_until(lambda _: any(job.get("attempt") for job in world.history.jobs.values()))
     world.land_late(next(message for message in world.network.given_up if is_numbering(message)))
 
 
@@ -203,19 +237,29 @@ def a_claim_is_long_without_its_answer(world: World) -> None:
 
 def beats_are_lost_while_jobs_arrive(world: World) -> None:
     (only,) = nodes(world, 1)
-    for _ in range(10):
-        while beats := [message for message in world.network.in_flight if by(only, is_beat)(message)]:
-            world.lose(beats[0])
-        for message in list(world.network.in_flight):
-            if message in world.network.in_flight and not is_beat(message):
-                world.go_on(message)
-        world.pass_time(2.0)
+    live_without_beats(world, only, 10.0, hold=None)
     world.submit()
-    for _ in range(40):
+    look = live_without_beats(world, only, 4.0, hold=is_look_up)
+    assert look is not None
+    live_without_beats(world, only, 6.0, hold=is_look_up)
+    world.go_on(look)  # what it tells is claimed, unless the lease has run out meanwhile
+
+
+def live_without_beats(
+    world: World, life: Life, seconds: float, hold: Callable[[Message], bool] | None
+) -> Message | None:
+    """All goes well but for its beats, and but for the call to hold."""
+    until = world.clock.now() + seconds
+    while world.clock.now() < until:
         for message in list(world.network.in_flight):
-            if message in world.network.in_flight:
-                (world.lose if is_beat(message) else world.go_on)(message)
+            if message in world.network.in_flight and not (hold and hold(message)):
+                (world.lose if by(life, is_beat)(message) else world.go_on)(message)
         world.pass_time(0.2)
+    return next(filter(hold, world.network.in_flight), None) if hold else None
+
+
+def is_look_up(message: Message) -> bool:
+    return message.call.method == "find" and message.call.options.get("hint") == "seq"
 
 
 def nobody_can_write_for_long(world: World) -> None:
@@ -254,6 +298,8 @@ PLANTED = [
     Planted("a settlement by seq alone", a_zombie_settles, "S2 S3"),
     Planted("a claim without `queued`", a_job_is_cancelled_before_its_claim_lands, "S1", "S1"),
     Planted("a claim without its attempt", a_claim_lands_after_the_next_attempt, "S4", "S4"),
+    Planted("an announced claim without `queued`", a_job_is_cancelled_before_its_announced_claim_lands, "S1", "S1"),
+    Planted("an announced claim without its attempt", an_announced_claim_lands_after_the_next_attempt, "S4", "S4"),
     Planted("a repair of everybody's jobs", a_node_dies_while_two_others_work, "S2 S3", "S2"),
     Planted("a number for a job that has one", a_number_lands_after_another, "S7", "S2 S4 S7"),
     Planted("a heartbeat of the dead", a_beat_lands_after_the_burial, "S6", "S6"),

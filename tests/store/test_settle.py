@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import bson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tontine.job import ERRORS_KEPT, JobError
 from tontine.store import claim, control, insert, look, members, settle
@@ -79,6 +82,54 @@ def test_many_results_are_settled_by_one_update_each_at_its_place(store: Store) 
         "sent again after a lost answer"
     )
     assert [job(store, seq) for seq in seqs] == before
+
+
+def settle_at(store: Store, results: dict[int, Any]) -> None:
+    """Let x hold jobs with these seqs, and settle them by one update; each must have its own result, and no other."""
+    store.database.jobs.delete_many({})
+    store.database.jobs.insert_many(
+        {"seq": bson.Int64(seq), "task": "t.t", "state": "working", "node": node, "attempt": 1, "fails": 0, "lost": 0}
+        for seq, node in [*dict.fromkeys(results, "x").items(), (min(results) - 1, "y"), (max(results) + 1, "y")]
+    )
+    settled = store.run(settle.settle_done("x", 1, {seq: encoded(result) for seq, result in results.items()}))
+    assert settled == settle.Settled(accepted=set(results))
+    found = {one["seq"]: one["result"] for one in store.database.jobs.find({"state": "done"})}
+    assert found == results
+
+
+@pytest.mark.parametrize(
+    "seqs",
+    [
+        [5],
+        [7, 8],
+        list(range(1, 40)),
+        [4, 7, 13, 16, 19, 28],
+        [3, 6, 9, 12, 3 * 1000],
+        [1, 2, 1000, 5_000_000],
+        [2, 4, 6, 7],
+        [2**53 - 1, 2**53, 2**53 + 2, 2**62],
+        [2**60 + 3 * place for place in range(20)],
+    ],
+    ids=str,
+)
+def test_each_job_gets_its_own_result_however_the_seqs_lie(store: Store, seqs: list[int]) -> None:
+    settle_at(store, {seq: f"result of {seq}" for seq in seqs})
+    settle_at(store, dict.fromkeys(seqs, "the same"))
+    settle_at(store, {seq: None if seq == seqs[0] else seq for seq in seqs})
+
+
+SEQS = st.one_of(
+    st.sets(st.integers(2, 60), min_size=1, max_size=30),
+    st.sets(st.integers(1, 40), min_size=1, max_size=30).map(lambda places: {100 + 3 * place for place in places}),
+    st.sets(st.integers(2, 2**62), min_size=1, max_size=10),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seqs=SEQS, data=st.data())
+def test_what_is_stored_is_what_was_given(store: Store, seqs: set[int], data: st.DataObject) -> None:
+    some = data.draw(st.lists(st.sampled_from([None, 0, "$seq", [1], {"a": 1}]), min_size=1, max_size=3))
+    settle_at(store, {seq: data.draw(st.sampled_from(some)) for seq in seqs})
 
 
 def test_a_settlement_from_anybody_but_the_holder_changes_nothing(store: Store) -> None:

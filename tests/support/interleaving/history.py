@@ -10,7 +10,7 @@ from typing import Any
 from tontine.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState
 from tontine.store.call import Call, find
 from tontine.store.claim import LIMIT
-from tontine.store.schema import CLUSTER, JOBS, NODES, ROSTER
+from tontine.store.schema import CLUSTER, COUNTER, JOBS, NODES, ROSTER
 
 from .network import Direct, Message
 from .worker import signature
@@ -63,6 +63,10 @@ class History:
     @property
     def roster(self) -> Document:
         return self.documents[CLUSTER].get(ROSTER, {"epoch": 0, "members": []})
+
+    @property
+    def counter(self) -> int:
+        return int(self.documents[CLUSTER].get(COUNTER, {"seq": 0})["seq"])
 
     def by_seq(self, seq: int) -> Document:
         return next(job for job in self.jobs.values() if job.get("seq") == seq)
@@ -191,7 +195,14 @@ def _life(record: Document) -> str:
 
 def is_claim(call: Call) -> bool:
     """Whether this call would make jobs somebody's (J1)."""
-    return call.collection == JOBS and call.method == "update_many" and "$set" in call.args[1]
+    return is_announced_claim(call) or (
+        call.collection == JOBS and call.method == "update_many" and "$set" in call.args[1]
+    )
+
+
+def is_announced_claim(call: Call) -> bool:
+    """Whether this call would claim a job by its number alone."""
+    return call.collection == JOBS and call.method == "find_one_and_update"
 
 
 def is_roster_change(call: Call) -> bool:

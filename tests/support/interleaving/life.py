@@ -10,6 +10,7 @@ from tontine.config import Timing
 from tontine.errors import TontineError
 from tontine.states import Desired
 from tontine.store import members
+from tontine.store.bell import Hint
 from tontine_node.board import Board
 from tontine_node.child import Child
 from tontine_node.config import NodeConfig
@@ -99,6 +100,7 @@ class Life:
         self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, streams=False)
         self._began = began
         self._sabotage = sabotage
+        self._hears = False
         self.loop = ManualLoop(clock, complain)
         with self.loop.entered():
             self._main = self.loop.create_task(self._serve())
@@ -111,6 +113,7 @@ class Life:
             self.ids.append(node.id)
             node.supervisor.spawn = self._spawn
             setattr(node.beat, "start", Pulse(node, self._clock, wire).start)  # noqa: B010 - a coroutine in its stead
+            node.bell.is_open = self._hears
             self._sabotage(node)
             if self.was_stopped or not await node.run():
                 return
@@ -153,6 +156,21 @@ class Life:
         if self._main.done():
             self._main.exception()
             self.crash()
+
+    @property
+    def hears(self) -> bool:
+        """Whether it has an ear at the bell; a node that has looks by itself less often."""
+        return self._hears
+
+    @hears.setter
+    def hears(self, hears: bool) -> None:
+        self._hears = self.node.bell.is_open = hears
+
+    def hear(self, hint: Hint) -> None:
+        """What its ear does with a ring; `turn` lets it act on it."""
+        if self.is_awake:
+            with self.loop.entered():
+                self.node._take_hint(hint)
 
     def stop(self) -> None:
         """SIGTERM."""

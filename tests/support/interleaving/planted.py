@@ -15,6 +15,7 @@ from tontine_node.master import Node
 from tontine_node.table import Status
 
 HELD_BY, CLAIMABLE = {"seq", "state", "node", "attempt"}, {"seq", "state", "attempt"}
+ANNOUNCED = CLAIMABLE | {"run_at", "priority", "task"}
 
 
 def _same(call: Call) -> Call:
@@ -96,6 +97,8 @@ FAULTS: dict[str, Fault] = {
     "a settlement by seq alone": Fault(_without({"node", "attempt", "state"}, HELD_BY)),
     "a claim without `queued`": Fault(_without({"state"}, CLAIMABLE, methods=("update_many",))),
     "a claim without its attempt": Fault(_without({"attempt"}, CLAIMABLE, methods=("update_many",))),
+    "an announced claim without `queued`": Fault(_without({"state"}, ANNOUNCED)),
+    "an announced claim without its attempt": Fault(_without({"attempt", "run_at"}, ANNOUNCED)),
     "a repair of everybody's jobs": Fault(_without({"node"}, {"state", "node"})),
     "a number for a job that has one": Fault(_without({"seq"}, {"_id", "seq"})),
     "a heartbeat of the dead": Fault(_without({"state"}, {"_id", "state"}, NODES)),

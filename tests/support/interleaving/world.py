@@ -12,11 +12,12 @@ from typing import Any
 
 from tontine.errors import TontineError
 from tontine.states import FINAL, Desired, JobState, NodeState
-from tontine.store import control, insert
+from tontine.store import bell, control, insert
+from tontine.store.bell import Hint
 from tontine.store.call import Call, Steps
 from tontine.store.claim import SUSPECT
 from tontine.store.insert import Wish
-from tontine.store.schema import JOBS
+from tontine.store.schema import BELL, JOBS
 
 from .auditor import Auditor
 from .history import ASK, CANCEL, RETRY, History, Violation, Witness, is_claim, is_roster_change
@@ -39,6 +40,7 @@ class World:
         self.clock = ManualClock()
         self.lives: list[Life] = []
         self.runs: list[Run] = []
+        self.rings: list[Hint] = []
         self._retried: set[Run] = set()
         self._fault = fault
         self._violations: list[Violation] = []
@@ -86,14 +88,15 @@ class World:
 
     # What happens
 
-    def start_node(self, name: str | None = None, slots: int = 1) -> Life:
-        """A new process; with the name of another one it waits for that one's end."""
+    def start_node(self, name: str | None = None, slots: int = 1, *, hears: bool = False) -> Life:
+        """A new process; with the name of another one it waits for that one's end. Perhaps it `hears` the bell."""
         name = name or NAMES[len(self.lives)]
         life = Life(
             name, self.clock, self.network, self._database, slots, self._begun, self._fault.sabotage, self._complain
         )
         self.lives.append(life)
         self._go(life)
+        life.hears = hears
         return life
 
     def submit(self, count: int = 1, task: str = TASK) -> None:
@@ -115,6 +118,11 @@ class World:
 
     def ask_node(self, life: Life, desired: Desired) -> None:
         self._ask(ASK, control.ask(life.node.id, desired))
+
+    def announce(self, life: Life, hint: Hint) -> None:
+        """A node hears a ring: of what is there, will be in a moment, or was long ago."""
+        life.hear(hint)
+        self._go(life)
 
     def stop(self, life: Life) -> None:
         life.stop()
@@ -251,6 +259,12 @@ class World:
 
     def _landed(self, message: Message) -> None:
         self._violations += self.history.look(message)
+        if message.call.collection == BELL:
+            self.rings.append(bell._hint(message.call.args[0]))
+            for life in self.awake:
+                if life.hears:
+                    life.hear(self.rings[-1])
+                    life.turn()
 
     def _begun(self, run: Run) -> None:
         """A task starts: it must be the only one of its job, under a licence that is this node's (J2, S3)."""

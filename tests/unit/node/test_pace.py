@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine_node.pace import AHEAD_FOR, CLAIM_AT_MOST, SEND_AT_MOST, Pace
+from tontine_node.pace import AHEAD_FOR, CAREFUL_FOR, CLAIM_AT_MOST, SEND_AT_MOST, Pace
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -64,6 +64,54 @@ def test_one_slow_job_among_quick_ones_is_noticed_at_once() -> None:
     before = pace.ahead()
     pace.ran(2.0)
     assert pace.ahead() == 1 < before
+
+
+@quick
+@given(st.floats(1.01 * AHEAD_FOR, 1e4), st.integers(1, 10), st.integers(1, 64))
+def test_after_a_long_job_hardly_anything_is_claimed_ahead_until_many_quick_ones_have_ended(
+    longest: float, at_once: int, slots: int
+) -> None:
+    pace = after(*[0.0001] * 60)
+    assert pace.ahead() > 2
+    pace.ran(longest)
+    ended = 0
+    while ended < CAREFUL_FOR:
+        assert pace.ahead() <= 2, ended
+        assert pace.claim_target(slots) <= 3 * slots
+        pace.ran(0.0001, at_once)
+        ended += at_once
+    for _ in range(60):
+        pace.ran(0.0001)
+    assert pace.ahead() > 2
+
+
+@quick
+@given(st.integers(2, 1000), st.floats(1.01 * AHEAD_FOR, 5.0))
+def test_a_long_job_is_noticed_in_a_frame_of_many(jobs: int, longest: float) -> None:
+    pace = after(*[0.0001] * 60)
+    pace.ran(0.0001, jobs, longest)
+    assert pace.ahead() == 2
+    for ended in range(CAREFUL_FOR):
+        assert pace.ahead() == 2, ended
+        pace.ran(0.0001)
+    assert pace.ahead() > 2
+
+
+def test_another_long_job_makes_it_careful_for_as_long_again() -> None:
+    pace = after(*[0.0001] * 60)
+    for _ in range(2):
+        pace.ran(0.0001, 10, 1.0)
+        for _ in range(CAREFUL_FOR - 1):
+            pace.ran(0.0001)
+        assert pace.ahead() == 2
+    pace.ran(0.0001)
+    assert pace.ahead() > 2
+
+
+def test_jobs_up_to_the_limit_are_not_long() -> None:
+    pace = after(*[0.0001] * 60)
+    pace.ran(0.0001, 10, AHEAD_FOR)
+    assert pace.ahead() > 2
 
 
 def test_a_frame_of_many_counts_more_than_a_frame_of_one() -> None:

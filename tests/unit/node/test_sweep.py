@@ -190,6 +190,69 @@ def test_a_hint_tells_that_the_counter_has_moved() -> None:
     assert sweep.plan(5, 0.0) == [11, 12]
 
 
+def test_a_hint_of_a_range_names_the_shares_part_of_it_that_was_passed() -> None:
+    sweep = Sweep(Share(1, 1, 3), 100, 200)
+    assert sweep.hint(90, 110)
+    assert sweep.plan(2, 0.0) == [91, 94, 97, 100, 103], "what lies ahead is walked over anyway"
+    assert sweep.counter == 200
+
+
+def test_a_hint_of_a_range_ahead_only_moves_the_counter() -> None:
+    sweep = Sweep(Share(1, 0, 2), 100, 99)
+    assert sweep.hint(100, 105)
+    assert sweep.plan(10, 0.0) == [100, 102, 104]
+    assert sweep.counter == 105
+
+
+@quick
+@given(st.integers(1, 6), st.integers(0, 5), st.integers(1, 300), st.integers(1, 300), st.integers(0, 60))
+def test_a_hint_tells_whether_any_of_it_is_in_the_share(
+    size: int, rank: int, cursor: int, first: int, more: int
+) -> None:
+    sweep = Sweep(Share(1, rank % size, size), cursor, cursor - 1)
+    mine = [seq for seq in range(first, first + more + 1) if sweep.share.owns(seq)]
+    assert sweep.hint(first, first + more) == bool(mine)
+    assert sweep._hints == {seq for seq in mine if seq < cursor}
+    assert sweep.counter == max(cursor - 1, first + more)
+    assert set(mine) <= set(sweep.plan(1000, 0.0)), "all of it is looked up next"
+
+
+def test_a_hint_of_a_huge_range_costs_no_more_than_the_memory_for_hints() -> None:
+    sweep = Sweep(Share(1, 0, 1), 10**12, 10**12)
+    for _ in range(3):
+        assert sweep.hint(1, 10**12 - 1)
+        assert len(sweep._hints) <= HOLES_AT_MOST
+
+
+@quick
+@given(st.integers(1, 6), st.integers(0, 5), st.integers(1, 60), st.integers(1, 80))
+def test_the_next_one_is_that_with_none_of_the_share_between_it_and_the_cursor(
+    size: int, rank: int, cursor: int, seq: int
+) -> None:
+    sweep = Sweep(Share(1, rank % size, size), cursor, 100)
+    between = [one for one in range(cursor, seq) if sweep.share.owns(one)]
+    assert sweep.is_next(seq) == (sweep.share.owns(seq) and not between)
+
+
+def test_what_was_passed_without_being_found_is_missing_until_it_is_found() -> None:
+    sweep = Sweep(Share(1, 0, 1), 1, 3)
+    assert not sweep.is_missing(2), "not looked for yet"
+    sweep.looked_up([1, 2, 3], [1, 3], [1, 3], 0.0)
+    assert [seq for seq in range(1, 5) if sweep.is_missing(seq)] == [2]
+    sweep.looked_up([2], [2], [2], 0.1)
+    assert not sweep.is_missing(2)
+
+
+def test_a_number_looked_for_alone_is_passed_and_missing() -> None:
+    sweep = Sweep(Share(1, 0, 1), 11, 10)
+    assert sweep.is_next(11)
+    sweep.hint(11, 11)
+    sweep.looked_up([11], [], [], 0.0)
+    assert (sweep.cursor, sweep.is_missing(11)) == (12, True)
+    assert sweep.hint(11, 11)
+    assert 11 in sweep.plan(1, 0.0)
+
+
 def test_the_cursor_never_jumps_back() -> None:
     sweep = Sweep(Share(1, 0, 1), 50, 100)
     sweep.jump(10)

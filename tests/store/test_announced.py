@@ -1,0 +1,198 @@
+"""A job that is announced is claimed by its number alone, and whatever becomes of that call, it runs and ends once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.interleaving.history import is_announced_claim, is_claim
+from tests.support.interleaving.life import TIMING, Life
+from tests.support.interleaving.network import Message
+from tests.support.interleaving.world import STEP, World
+from tontine.store.bell import Hint
+from tontine.store.call import Store
+from tontine.store.schema import JOBS
+from tontine_node.table import Status
+
+A_LEASE = TIMING.lease_for + 2 * STEP
+
+
+@pytest.fixture
+def world(store: Store) -> Iterator[World]:
+    world = World(store.database)
+    yield world
+    world.close()
+
+
+def listeners(world: World, count: int = 1, slots: int = 1) -> list[Life]:
+    """Nodes that have joined, and have an ear at the bell."""
+    lives = [world.start_node(slots=slots, hears=True) for _ in range(count)]
+    world.live_on(3 * STEP)
+    return lives
+
+
+def is_insert(message: Message) -> bool:
+    return message.sender == "submit" and message.call.collection == JOBS
+
+
+def claims(message: Message) -> bool:
+    return is_announced_claim(message.call)
+
+
+def claim_under_way(world: World) -> Message:
+    """The claim of a job that has just been inserted."""
+    world.submit()
+    world.go_on(world.flow_until(is_insert))
+    return world.flow_until(claims)
+
+
+def facts(world: World, seq: int = 1) -> tuple[Any, ...]:
+    job = world.history.by_seq(seq)
+    return job["state"], job["attempt"], job["lost"]
+
+
+def test_it_runs_after_one_call_and_no_look_up(world: World) -> None:
+    (only,) = listeners(world)
+    claim = claim_under_way(world)
+    assert [one for one in world.sent_by(only) if one.call.collection == JOBS] == [claim]
+    world.go_on(claim)
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
+    world.calm_down()
+    assert facts(world) == ("done", 1, 0)
+
+
+def test_announced_before_it_is_inserted_it_is_there_when_asked_for_again(world: World) -> None:
+    listeners(world)
+    world.submit()
+    insert = world.flow_until(is_insert)
+    first = world.flow_until(claims)
+    world.go_on(first)
+    assert first.answer is None
+    world.go_on(insert)
+    again = world.flow_until(claims)
+    world.go_on(again)
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
+
+
+def test_inserted_long_after_it_was_announced_it_is_found_without_another_ring(world: World) -> None:
+    listeners(world)
+    world.submit()
+    insert = world.flow_until(is_insert)
+    for _ in range(2):
+        world.go_on(world.flow_until(claims))
+    world.pass_time(0.05)
+    assert not world.runs
+    world.go_on(insert)
+    world.pass_time(0.06)  # the later of the two looks after an announcement
+    for message in list(world.network.in_flight):
+        world.go_on(message)
+    claim = world.flow_until(lambda message: is_claim(message.call), within=0.1)
+    world.go_on(claim)
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
+
+
+def test_a_lost_answer_leaves_it_pending_until_the_node_gives_it_back(world: World) -> None:
+    (only,) = listeners(world)
+    claim = claim_under_way(world)
+    world.lose_answer(claim)
+    assert facts(world) == ("working", 1, 0), "the claim has landed"
+    (entry,) = only.node.table
+    assert (entry.seq, entry.status, entry.raw) == (1, Status.PENDING, b""), "what it is was in the answer"
+    assert not world.runs
+    world.flow_until(lambda _: facts(world)[0] == "queued")
+    assert only.node.table.get(1) is None or not world.runs
+    world.calm_down()
+    assert facts(world) == ("done", 2, 0), "given back at no cost, and run once"
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 2)]
+
+
+def test_a_claim_that_never_arrived_is_made_again(world: World) -> None:
+    listeners(world)
+    world.lose(claim_under_way(world))
+    world.calm_down()
+    assert facts(world) == ("done", 1, 0)
+    assert len(world.runs) == 1
+
+
+def test_a_claim_that_lands_after_the_node_has_given_it_up_is_given_back(world: World) -> None:
+    (only,) = listeners(world)
+    claim = claim_under_way(world)
+    world.give_up(claim)
+    world.flow_until(lambda _: 1 not in only.node.table)
+    world.land_late(claim)
+    world.calm_down()
+    assert facts(world)[0] == "done"
+    assert len(world.runs) == 1
+
+
+def test_a_node_that_dies_with_its_claim_under_way_leaves_the_job_to_others(world: World) -> None:
+    listeners(world, 2)
+    claim = claim_under_way(world)
+    owner = world.owner_of(claim.sender)
+    assert owner is not None
+    world.crash(owner)
+    world.land_late(claim)
+    assert facts(world) == ("working", 1, 0)
+    world.live_on(A_LEASE, ending=True)
+    world.calm_down()
+    assert facts(world) == ("done", 2, 1)
+    assert len(world.runs) == 1
+
+
+def test_a_node_that_sleeps_through_the_answer_and_its_lease_does_not_start_it(world: World) -> None:
+    listeners(world, 2)
+    claim = claim_under_way(world)
+    owner = world.owner_of(claim.sender)
+    assert owner is not None
+    world.land(claim)
+    world.freeze(owner)
+    world.live_on(A_LEASE, ending=True)
+    world.thaw(owner)
+    world.go_on(claim)
+    world.calm_down()
+    assert facts(world)[0] == "done"
+    assert len(world.runs) == 1
+
+
+def test_only_the_member_whose_share_it_is_reaches_for_it(world: World) -> None:
+    first, second = listeners(world, 2)
+    claim = claim_under_way(world)
+    owners = {life for life in (first, second) if claim.sender in life.ids}
+    assert len(owners) == 1
+    (other,) = {first, second} - owners
+    assert not [one for one in world.sent_by(other) if is_claim(one.call)]
+
+
+def test_a_node_without_a_free_slot_does_not_reach_for_it(world: World) -> None:
+    (only,) = listeners(world)
+    world.go_on(claim_under_way(world))
+    assert len(world.runs) == 1
+    world.submit()
+    world.go_on(world.flow_until(is_insert))
+    assert not [one for one in world.sent_by(only) if is_announced_claim(one.call)]
+    world.calm_down()
+    assert facts(world, 2) == ("done", 1, 0)
+
+
+def test_a_ring_of_a_job_that_ended_long_ago_changes_nothing(world: World) -> None:
+    (only,) = listeners(world)
+    world.go_on(claim_under_way(world))
+    world.end_tasks()
+    world.live_on(STEP)
+    before = world.history.by_seq(1)
+    for _ in range(3):
+        world.announce(only, Hint(JOBS, 1, 1, is_fresh=True))
+        world.flow()
+    assert world.history.by_seq(1) == before
+    world.calm_down()
+    assert len(world.runs) == 1
+
+
+def test_a_paused_node_does_not_collect_what_it_hears(world: World) -> None:
+    (only,) = listeners(world)
+    only.node.claimer.is_open = False
+    for seq in range(1, 1000):
+        only.hear(Hint(JOBS, seq, seq, is_fresh=True))
+    assert len(only.node.claimer._announced) <= 2

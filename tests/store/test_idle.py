@@ -1,0 +1,69 @@
+"""A node with nothing to do asks the store for little: counted in calls per simulated minute, never in seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.interleaving.network import Message
+from tests.support.interleaving.world import World
+from tontine.store.call import Store
+
+TICK = 0.05
+HEARTBEATS = 32
+FIRST, OTHERS = 230, 190
+"""Calls in a minute: of the member that looks for raw jobs, and of each other one."""
+POLLING = 560
+
+
+@pytest.fixture
+def world(store: Store) -> Iterator[World]:
+    world = World(store.database)
+    yield world
+    world.close()
+
+
+def calls_in_a_minute(world: World) -> Counter[str]:
+    """What all nodes ask for in a minute, by collection and method."""
+    calls: Counter[str] = Counter()
+    sent = world.network.sent
+
+    def count(message: Message) -> None:
+        calls[f"{message.call.collection}.{message.call.method}"] += 1
+        sent(message)
+
+    world.network.sent = count
+    for _ in range(round(60 / TICK)):
+        world.pass_time(TICK)
+        world.flow()
+    world.network.sent = sent
+    return calls
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_node_that_hears_the_bell_looks_seldom(world: World, nodes: int) -> None:
+    for _ in range(nodes):
+        world.start_node(hears=True)
+    world.live_on(90.0)
+    calls = calls_in_a_minute(world)
+    assert calls["nodes.find_one_and_update"] <= HEARTBEATS * nodes
+    assert calls["cluster.find"] <= 15 * nodes, calls
+    assert calls.total() <= FIRST + OTHERS * (nodes - 1), calls
+
+
+def test_a_node_that_only_polls_looks_more_often_but_not_without_bound(world: World) -> None:
+    world.start_node()
+    world.live_on(90.0)
+    calls = calls_in_a_minute(world)
+    assert calls.total() <= POLLING, calls
+
+
+def test_a_node_that_did_something_calms_down_again(world: World) -> None:
+    world.start_node(hears=True)
+    world.live_on(10.0)
+    world.submit(20)
+    world.live_on(90.0, ending=True)
+    calls = calls_in_a_minute(world)
+    assert calls.total() <= FIRST, calls
