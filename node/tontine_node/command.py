@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Coroutine
 from typing import Any
@@ -74,6 +75,7 @@ def node(
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)
+    gc.freeze()  # what is loaded stays: looking through it again and again is most of what collecting costs
     asyncio.run(serve(config))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -104,7 +103,6 @@ class Node:
                     return False
             await asyncio.to_thread(self.beat.start)
             await self._initialize()
-            gc.freeze()  # what is there now stays: looking through it again and again is most of what collecting costs
             self._start_loops()
             return await self._control()
         finally:
@@ -195,6 +193,7 @@ class Node:
                     await self._stop()
                     return False
                 await self._follow_desired()
+                await self._mend_state()
                 await self._look_after_jobs()
             except StoreError as error:
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
@@ -242,6 +241,13 @@ class Node:
             await self._join()
         elif self.state in (NodeState.WAITING, NodeState.WORKING):
             await self._show_state()
+
+    async def _mend_state(self) -> None:
+        """A move that was given up may land after a later one: then the record says what is no longer true."""
+        if self.beat.seen is not None:
+            sent, state = self.beat.seen
+            if sent > self._moved_at and state is not self.state:
+                await self._move(self.state)
 
     async def _show_state(self) -> None:
         target = NodeState.WORKING if len(self.table) else NodeState.WAITING

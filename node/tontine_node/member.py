@@ -13,7 +13,7 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError
 from tontine.roster import Roster
-from tontine.states import Desired
+from tontine.states import Desired, NodeState
 from tontine.store import events, members
 from tontine.store.call import AsyncStore, Store
 
@@ -52,6 +52,8 @@ class Heartbeat:
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
         self.failed_since_renewal = False
+        self.seen: tuple[float, NodeState] | None = None
+        """When the newest acknowledged beat was sent, and the state that the record had then."""
         self.told: Told | None = None
         """The newest that the store has acknowledged."""
         self._store = store
@@ -117,6 +119,7 @@ class Heartbeat:
             self._board.deadline = sent + self._timing.valid_for
             self.failed_since_renewal = False
             self.told = Told(answer.at, facts)
+            self.seen = sent, answer.state
             if answer.desired is not self.desired:
                 self.desired = answer.desired
                 self._changed()

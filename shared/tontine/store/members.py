@@ -38,11 +38,12 @@ def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[No
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: what the operator wants, the number of the beat, and the server's time of it."""
+    """The answer to a heartbeat: what the operator wants, the number of the beat, its server time, its state."""
 
     desired: Desired
     number: int
     at: datetime
+    state: NodeState
 
 
 def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[Beat]:
@@ -56,13 +57,17 @@ def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: fl
         NODES,
         "find_one_and_update",
         ({"_id": node, "state": _ALIVE}, [{"$set": update}]),
-        {"projection": {"desired": 1, "beat": 1, "lease_until": 1}, "return_document": ReturnDocument.AFTER},
+        {
+            "projection": {"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
+            "return_document": ReturnDocument.AFTER,
+        },
         within=within,
     )
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
     desired = Desired(record.get("desired") or Desired.RUNNING)
-    return Beat(desired, int(record["beat"]), record["lease_until"] - timedelta(seconds=lease_for))
+    at = record["lease_until"] - timedelta(seconds=lease_for)
+    return Beat(desired, int(record["beat"]), at, NodeState(record["state"]))
 
 
 def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
