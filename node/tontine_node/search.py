@@ -35,7 +35,7 @@ Jobs = list[Raw]
 
 
 class Search:
-    """One node's looks, each at its own pace; slower while a change stream would wake us."""
+    """One node's looks, each at its own pace; slower while the bell would wake us."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class Search:
         return self._clock.now() - last >= self.pace_of(every, poll)
 
     def pace_of(self, every: float, poll: float) -> float:
-        """How often to do something: rarely while a change stream would wake us, else by polling."""
+        """How often to do something: rarely while the bell would wake us, else by polling."""
         return every if self._watching() else poll
 
     @property

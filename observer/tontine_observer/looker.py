@@ -260,7 +260,8 @@ class Looker:
         if "events" in refused:
             await self._part(store, "events", events.latest(1), [])
         if refused - set(self._refused):
-            await self.look(store, await self.greet(store), begin_again=True)
+            # Not from the beginning: changes that the stream has told meanwhile must not be forgotten.
+            await self.look(store, await self.greet(store))
 
     # How it is asked
 
