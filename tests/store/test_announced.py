@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support.interleaving.history import is_announced_claim, is_claim
 from tests.support.interleaving.life import TIMING, Life
@@ -16,6 +20,7 @@ from tontine.store.call import Store
 from tontine.store.schema import JOBS
 from tontine_node.table import Status
 
+MANY, EVERYDAY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0")), 12
 A_LEASE = TIMING.lease_for + 2 * STEP
 
 
@@ -196,3 +201,51 @@ def test_a_paused_node_does_not_collect_what_it_hears(world: World) -> None:
     for seq in range(1, 1000):
         only.hear(Hint(JOBS, seq, seq, is_fresh=True))
     assert len(only.node.claimer._announced) <= 2
+
+
+TROUBLES = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.sampled_from(["", "land", "lose", "lose_answer", "give_up"]),
+        st.sampled_from(["", "", "", "crash", "freeze"]),
+        st.sampled_from([0.0, 0.05, 0.5, STEP, A_LEASE]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.timeout(0 if MANY else 180)
+@settings(
+    max_examples=MANY or EVERYDAY,
+    derandomize=not MANY,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(nodes=st.integers(1, 3), slots=st.integers(1, 2), troubles=TROUBLES)
+def test_whatever_becomes_of_one_claim_after_the_other_every_job_ends_once(
+    store: Store, nodes: int, slots: int, troubles: list[tuple[bool, str, str, float]]
+) -> None:
+    world = World(store.database)
+    try:
+        listeners(world, nodes, slots)
+        for is_there, fate, then, seconds in troubles:
+            if not world.awake:
+                listeners(world)
+            world.submit()
+            with contextlib.suppress(LookupError):
+                claim = world.flow_until(claims, within=1.0)
+                for message in world.asked("submit") if is_there else ():
+                    world.go_on(message)
+                owner = world.owner_of(claim.sender)
+                if fate:
+                    getattr(world, fate)(claim)
+                if then and owner is not None:
+                    getattr(world, then)(owner)
+            world.live_on(seconds, ending=True)
+        world.calm_down()
+        assert {job["state"] for job in world.history.jobs.values()} == {"done"}
+        assert len(world.history.jobs) == len(troubles)
+    finally:
+        world.close()

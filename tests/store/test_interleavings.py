@@ -174,15 +174,26 @@ class Interleavings(RuleBasedStateMachine):
         self.world.announce(self.life(pick), hint)
 
     @precondition(lambda self: self.world.awake and len(self.world.history.jobs) < 12)
-    @rule(pick=PICK)
-    def a_job_is_announced_and_inserted_alone(self, pick: int) -> None:
-        """Whatever becomes of it: the claim by its number is under way when the next thing happens."""
-        life = self.life(pick)
-        life.hears = True
+    @rule(
+        pick=PICK,
+        fate=st.sampled_from(["", "land", "lose", "lose_answer", "give_up"]),
+        then=st.sampled_from(["", "", "crash", "freeze"]),
+        is_there=st.booleans(),
+    )
+    def the_claim_of_an_announced_job_goes_wrong(self, pick: int, fate: str, then: str, is_there: bool) -> None:
+        """Or nothing does, yet: it is under way when the next thing happens."""
+        self.life(pick).hears = True
         self.world.live_on(STEP, ending=True)
         self.world.submit()
         with contextlib.suppress(LookupError):
-            self.world.flow_until(lambda message: is_announced_claim(message.call), within=0.5)
+            claim = self.world.flow_until(lambda message: is_announced_claim(message.call), within=0.5)
+            owner = self.world.owner_of(claim.sender)
+            for message in self.world.asked("submit") if is_there else ():
+                self.world.go_on(message)
+            if fate:
+                getattr(self.world, fate)(claim)
+            if then and owner is not None:
+                getattr(self.world, then)(owner)
 
     @rule(pick=PICK, what=st.sampled_from(["cancel", "retry"]))
     def an_operator_wants_a_job_otherwise(self, pick: int, what: str) -> None:

@@ -13,9 +13,9 @@ from tontine.store.number import take
 pytestmark = pytest.mark.story
 
 
-@pytest.mark.parametrize("streams", ["--streams", "--no-streams"])
-def test_a_large_block_that_is_inserted_late_is_found(cluster: Cluster, streams: str) -> None:
-    cluster.options = ["--lease", "5s", streams]
+@pytest.mark.parametrize("listening", ["--streams", "--no-streams"])
+def test_a_large_block_that_is_inserted_late_is_found(cluster: Cluster, listening: str) -> None:
+    cluster.options = ["--lease", "5s", listening]
     block = cluster.store.run(take(3000))
     cluster.start("a", "b")
     with Client(cluster.database) as client:

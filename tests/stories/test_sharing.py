@@ -24,7 +24,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(params=["streams", "polling"])
+@pytest.fixture(params=["listening", "polling"])
 def nodes(request: pytest.FixtureRequest, cluster: Cluster) -> Cluster:
     cluster.options = ["--lease", "3s"] + (["--no-streams"] if request.param == "polling" else [])
     return cluster

@@ -79,6 +79,10 @@ class World:
     def sent_by(self, life: Life) -> list[Message]:
         return [message for message in self.network.in_flight if message.sender in life.ids]
 
+    def asked(self, sender: str) -> list[Message]:
+        """Calls in flight of somebody who is no node."""
+        return [message for message in self.network.in_flight if message.sender == sender]
+
     def owner_of(self, node: str) -> Life | None:
         return next((life for life in self.lives if node in life.ids), None)
 
