@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.support.interleaving.history import is_claim
+from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import STEP, World
 from tontine.states import Desired, NodeState
 from tontine.store.call import Store
@@ -57,3 +58,27 @@ def test_a_claim_in_doubt_is_resolved_and_given_back_before_a_node_pauses_or_sto
     job = world.history.by_seq(1)
     assert (job["state"], job["attempt"], job["lost"]) == ("queued", 1, 0), "given back at no cost"
     world.calm_down()
+
+
+def test_a_move_that_was_given_up_and_lands_late_does_not_stay(world: World) -> None:
+    life = world.start_node()
+    world.live_on(STEP)
+    world.ask_node(life, Desired.PAUSED)
+    world.live_on(3 * STEP)
+    assert life.node.state is NodeState.PAUSED
+    world.ask_node(life, Desired.RUNNING)
+    moving = world.flow_until(lambda message: moves_to(message, NodeState.WAITING))
+    world.give_up(moving)
+    world.live_on(3 * STEP)
+    world.ask_node(life, Desired.PAUSED)
+    world.live_on(3 * STEP)
+    assert life.node.state is NodeState.PAUSED
+    world.land_late(moving)
+    assert world.history.nodes[life.node.id]["state"] == "waiting", "which it is not"
+    world.live_on(3 * STEP)
+    assert world.history.nodes[life.node.id]["state"] == "paused"
+
+
+def moves_to(message: Message, state: NodeState) -> bool:
+    call = message.call
+    return call.collection == "nodes" and call.method == "update_one" and call.args[1][0]["$set"].get("state") == state
