@@ -290,7 +290,7 @@ class TestRights:
                 db.command("grantPrivilegesToRole", "some", privileges=[jobs])
                 seqs = submit(store, 1)
                 await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"), "jobs", 90)
-                assert not feed.board.link.refused
+                await until(lambda: not feed.board.link.refused, "all can be read", 90)
 
 
 @asynccontextmanager
