@@ -218,7 +218,7 @@ class Looker:
         if mode is Mode.SAMPLED:
             pass  # what is under load is neither read as a whole nor counted as a whole
         elif self._is_due("all", COUNT_ALL_EVERY):
-            await self._timed("all", self._count_all(store, hello), COUNT_ALL_EVERY)
+            await self._timed("all", self._count_all(store), COUNT_ALL_EVERY)
         elif mode is Mode.LIVE and not self.board.jobs_table.is_complete and self._is_due("refill", COUNT_EVERY):
             await self._timed("refill", self.read_jobs(store), COUNT_EVERY)
         if self._refused and self._is_due("refused", COUNT_EVERY):
@@ -243,14 +243,17 @@ class Looker:
             {task for fact in self.board.lives.facts().values() if not fact.is_dead for task in fact.tasks}
         )
 
-    async def _count_all(self, store: AsyncStore, hello: window.Hello) -> None:
+    async def _count_all(self, store: AsyncStore) -> None:
         """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
+        self.board.tally.begin_count()
+        hello = await self.greet(store)
         try:
-            counts = await store.run(hurried(look.count_states(), ALL_COUNT_WITHIN))
+            at = hello.time if hello.time != (0, 0) else None
+            counts = await store.run(hurried(look.count_states(at), ALL_COUNT_WITHIN))
         except StoreError:
             return  # a store that is away is noticed by those who wait for less
         ended = {state: number for state, number in counts.items() if state not in OPEN}
-        self.board.tally.correct(ended, version_of(hello), hello.at.timestamp())
+        self.board.tally.end_count(ended, version_of(hello), hello.at.timestamp())
 
     async def _regain(self, store: AsyncStore) -> None:
         """What could not be read may be readable again."""

@@ -33,6 +33,19 @@ class Tally:
         self._version = NEVER
         self._noted = NEVER
         self._second = 0
+        self._moves: list[tuple[Version, str | None, str | None]] | None = None
+
+    def begin_count(self) -> None:
+        """Finished jobs are about to be counted as of a moment from now on: remember what changes meanwhile."""
+        self._moves = []
+
+    def end_count(self, counts: Mapping[str, int], version: Version, at: float) -> None:
+        """Take over what was counted as of `version`, and on top of it what changed since."""
+        moves, self._moves = self._moves or [], None
+        self.correct(counts, version, at)
+        for moved_at, before, after in moves:
+            if moved_at > version:
+                self._move(before if before in counts else None, after if after in counts else None)
 
     def correct(self, counts: Mapping[str, int], version: Version, at: float) -> None:
         """Take over what was counted in the store; states that were not counted stay."""
@@ -68,6 +81,8 @@ class Tally:
         if before == after:
             return
         self._begin(delta.at)
+        if self._moves is not None:
+            self._moves.append((delta.version, before, after))
         if delta.version > self._version:
             self._move(before, after)
         if kind := _flow(before, after):

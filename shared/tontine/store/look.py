@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from bson import Timestamp
+
 from ..errors import TontineError
 from ..job import Job
 from ..roster import Roster
@@ -54,15 +56,16 @@ def read_cluster() -> Steps[tuple[Roster, int]]:
     return Roster.from_document(by_id.get(ROSTER)), int(by_id.get(COUNTER, {}).get("seq", 0))
 
 
-def count_states() -> Steps[dict[str, int]]:
-    """How many jobs are in each state; raw ones count as queued."""
-    answer = yield command(
-        {
-            "aggregate": JOBS,
-            "pipeline": [{"$group": {"_id": {"$ifNull": ["$state", JobState.QUEUED.value]}, "count": {"$sum": 1}}}],
-            "cursor": {},
-        }
-    )
+def count_states(at: tuple[int, int] | None = None) -> Steps[dict[str, int]]:
+    """How many jobs are in each state, now or at an operation time; raw ones count as queued."""
+    counting: dict[str, Any] = {
+        "aggregate": JOBS,
+        "pipeline": [{"$group": {"_id": {"$ifNull": ["$state", JobState.QUEUED.value]}, "count": {"$sum": 1}}}],
+        "cursor": {},
+    }
+    if at is not None:
+        counting["readConcern"] = {"level": "snapshot", "atClusterTime": Timestamp(*at)}
+    answer = yield command(counting)
     counts = dict.fromkeys((state.value for state in JobState), 0)
     for group in answer["cursor"]["firstBatch"]:
         counts[str(group["_id"])] = counts.get(str(group["_id"]), 0) + int(group["count"])
