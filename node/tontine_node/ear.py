@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 BUSY_FOR = 0.3
 """A node with a backlog needs no hints, and hearing of every insert would cost it time."""
-LOOK_EVERY = 0.5
+LOOK_EVERY, LOOK_IDLE_EVERY = 0.5, 2.5
 
 
 class Ear:
@@ -78,14 +78,14 @@ class Ear:
     async def _await(self, coming: asyncio.Future[Hint | _End | None]) -> bool:
         """Wait for it as long as there is nothing else to do."""
         while True:
-            now = self._clock.now()
-            if self._is_idle():
+            now, is_idle = self._clock.now(), self._is_idle()
+            if is_idle:
                 self._idle_at = now
             elif now - self._idle_at > BUSY_FOR:
                 return False
             if coming.done():
                 return True
-            await asyncio.wait({coming}, timeout=LOOK_EVERY)
+            await asyncio.wait({coming}, timeout=LOOK_IDLE_EVERY if is_idle else LOOK_EVERY)
 
 
 class _End:

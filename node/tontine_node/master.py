@@ -44,7 +44,7 @@ from .warden import Warden
 log = logging.getLogger(__name__)
 
 CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 1.0
-GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 0.3
+GUARD_EVERY = 0.1
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
@@ -162,7 +162,8 @@ class Node:
 
     async def _watch_others(self) -> None:
         while True:
-            await asyncio.sleep(self._timing.heartbeat_every * random.uniform(0.8, 1.0))  # noqa: S311
+            pace = self._timing.heartbeat_every * self.member.company
+            await asyncio.sleep(pace * random.uniform(0.8, 1.0))  # noqa: S311
             try:
                 buried = await self.member.watch_others()
                 if buried or not self.claimer.is_open:  # otherwise the claim loop has just read it
@@ -178,7 +179,8 @@ class Node:
 
     async def _upkeep(self) -> None:
         while True:
-            await asyncio.sleep(self._timing.upkeep_every * random.uniform(1.0, 2.0))  # noqa: S311
+            rounds = (1.0, 2.0) if len(self.table) else (2.0, 2.5)
+            await asyncio.sleep(self._timing.upkeep_every * random.uniform(*rounds))  # noqa: S311
             await self.keeper.round()
 
     async def _control(self) -> bool:
@@ -208,7 +210,9 @@ class Node:
     async def _guard_lease(self) -> None:
         """Fence when the lease has run out (N5), go on when it is back. Nothing here may wait for the store."""
         while not self._is_ending:
-            await asyncio.sleep(GUARD_EVERY if len(self.table) else GUARD_IDLE_EVERY)
+            # With nothing in hand there is nothing to fence before the lease that we have now could end.
+            left = 0.0 if len(self.table) else self.board.deadline - self._clock.now()
+            await asyncio.sleep(max(GUARD_EVERY, left))
             if not self.beat.has_lease() and not self._is_fenced:
                 self._is_fenced = True
                 self._was_starved = not self.beat.failed_since_renewal
