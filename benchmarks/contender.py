@@ -1,4 +1,4 @@
-"""Who is measured, and the three things that all but the bare loop can be asked to do."""
+"""Who is measured, and what they can be asked to do."""
 
 from __future__ import annotations
 
@@ -28,11 +28,17 @@ class Drainer(Protocol):
     def drain(self, jobs: int) -> Drained: ...
 
 
-class Contender(Drainer, Protocol):
+class Starter(Protocol):
+    """Somebody who starts a job that has just come."""
+
+    name: str
+
+    def latency(self, probes: int, warm_up: int) -> list[float]:
+        """Milliseconds from submit to start, idle workers, one job at a time."""
+
+
+class Contender(Drainer, Starter, Protocol):
     """A whole queue, with producers and workers."""
 
     def submit(self, jobs: int) -> float:
         """Jobs a second, one call for each, nobody working."""
-
-    def latency(self, probes: int, warm_up: int) -> list[float]:
-        """Milliseconds from submit to start, idle workers, one job at a time."""

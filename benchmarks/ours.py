@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tontine import Client
 from tontine.cli.bench import measure
+from tontine.store.call import Store
 
+from . import listener
 from .contender import BARE, TONTINE, Drained
 from .nodes import Nodes, fresh_nodes, fresh_store
 from .peers import wire
@@ -49,13 +53,20 @@ class Tontine:
 
 def ping(nodes: Nodes, count: int) -> list[float]:
     """Milliseconds from submit to start, measured as the peers' are."""
-    client = Client(nodes.store.database)
     with tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces:
-        return wire.probe(count, lambda sent: client.submit("nap.ping", {"sent": sent, "traces": traces}), Path(traces))
+        return _probe(nodes.store, count, traces)
+
+
+def _probe(store: Store, count: int, traces: str) -> list[float]:
+    client = Client(store.database)
+    return wire.probe(count, lambda sent: client.submit(listener.TASK, {"sent": sent, "traces": traces}), Path(traces))
 
 
 class Bare:
-    """Find, claim and settle 500 jobs at a time in one process over one connection: no workers, the same indexes."""
+    """Find, claim and settle 500 jobs at a time in one process over one connection: no workers, the same indexes.
+
+    Or, for a single job: hear of it and claim it.
+    """
 
     name = BARE
     is_slow = False
@@ -67,3 +78,16 @@ class Bare:
         with fresh_store(self._uri) as store:
             backlog = measure.submit(store, jobs)
             return Drained(backlog.rate, measure.run_bare(store, backlog))
+
+    def latency(self, probes: int, warm_up: int) -> list[float]:
+        """Until a listener has claimed the job; nobody runs it."""
+        with fresh_store(self._uri) as store, tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces:
+            command = [sys.executable, "-m", "benchmarks.listener", self._uri, store.database.name, traces]
+            listening = subprocess.Popen(command, stdout=subprocess.PIPE)
+            try:
+                assert listening.stdout is not None
+                listening.stdout.readline()
+                return _probe(store, warm_up + probes, traces)[warm_up:]
+            finally:
+                listening.terminate()
+                listening.communicate()

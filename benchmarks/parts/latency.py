@@ -13,7 +13,7 @@ from tontine.config import StoreConfig
 from tontine.errors import TontineError
 from tontine.store.connect import open_store
 
-from ..contender import Contender
+from ..contender import Starter
 from ..nodes import PROCESSES, Nodes, fresh_nodes
 from ..ours import ping
 from ..progress import say
@@ -24,7 +24,7 @@ _NAP = 0.01
 
 def run(scene: Scene) -> None:
     plan = scene.plan
-    contenders: list[Contender] = [scene.tontine, *scene.rivals]
+    contenders: list[Starter] = [scene.tontine, scene.bare, *scene.rivals]
     contenders = [one for one in contenders if one.name != "PgQueuer, batch 100"]
     for number in range(plan.rounds):
         for contender in contenders:
