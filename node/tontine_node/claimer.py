@@ -46,7 +46,7 @@ class Claimer:
         self.node = node
         self.tick = 0
         self.is_open = False
-        self.is_idle = False
+        self._busy_since: float | None = clock.now()
         self.wake = asyncio.Event()
         self._store = store
         self._clock = clock
@@ -73,9 +73,15 @@ class Claimer:
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
                 found_work = False
                 await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
-            self.is_idle = not found_work
-            if not found_work:
+            if found_work:
+                self._busy_since = self._busy_since or self._clock.now()
+            else:
+                self._busy_since = None
                 await self._rest()
+
+    def busy_for(self) -> float:
+        """For how many seconds every round has found something; 0 if the last one did not."""
+        return 0.0 if self._busy_since is None else max(1e-9, self._clock.now() - self._busy_since)
 
     def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""

@@ -78,7 +78,7 @@ class Node:
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
-        self.bell = Ear(store, clock, lambda: self.claimer.is_idle, self._take_hint)
+        self.bell = Ear(store, self._busy_for, self._take_hint)
         self.search = Search(
             self.id, store, timing, clock, self.member, self.table, self.supervisor, lambda: self.bell.is_open
         )
@@ -369,6 +369,9 @@ class Node:
 
     def _back_in_queue(self, delay: float) -> None:
         self.claimer.due_in(delay)
+
+    def _busy_for(self) -> float:
+        return self.claimer.busy_for()
 
     def _more_room(self) -> None:
         self.claimer.wake.set()

@@ -11,7 +11,6 @@ import pytest
 from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.eventually import eventually, eventually_async
-from tontine.clock import SystemClock
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.roster import Roster
 from tontine.states import Desired
@@ -164,8 +163,8 @@ class Hearing:
 
     def __init__(self, store: AsyncStore) -> None:
         self.told: list[Hint] = []
-        self.is_idle = True
-        self.ear = Ear(store, SystemClock(), lambda: self.is_idle, self.told.append)
+        self.busy_for = 0.0
+        self.ear = Ear(store, lambda: self.busy_for, self.told.append)
 
     async def until(self, hint: Hint, times: int = 1) -> None:
         await self.until_so(lambda: self.told.count(hint) >= times)
@@ -216,12 +215,14 @@ async def test_an_ear_without_a_bell_waits_for_one(
         await hearing.until_so(lambda: hearing.ear.is_open)
 
 
-async def test_a_busy_node_does_not_listen(async_store: AsyncStore) -> None:
+async def test_a_busy_node_does_not_listen(store: Store, async_store: AsyncStore) -> None:
     async with Hearing(async_store) as hearing:
         await hearing.until_so(lambda: hearing.ear.is_open)
-        hearing.is_idle = False
+        hearing.busy_for = 60.0
+        store.run(bell.ring(HELP))
         await hearing.until_so(lambda: not hearing.ear.is_open)
-        hearing.is_idle = True
+        assert Hint(HELP) not in hearing.told
+        hearing.busy_for = 0.0
         await hearing.until_so(lambda: hearing.ear.is_open)
         assert hearing.told.count(Hint(JOBS)) == 2, "what happened meanwhile was not heard"
 
