@@ -16,7 +16,7 @@ VENVS = ROOT / ".bench"
 
 PINS = {
     "pgqueuer": ["pgqueuer==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"],
-    "celery": ["celery==5.7.0", "redis==8.1.0"],
+    "celery": ["celery==5.7.0", "redis==8.1.0", "packaging==26.3"],  # which kombu imports and does not ask for
     "dramatiq": ["dramatiq==2.2.1", "redis==8.1.0"],
     "huey": ["huey==3.5.4", "redis==8.1.0"],
     "taskiq": ["taskiq==0.13.0", "taskiq-redis==1.2.4", "redis==8.1.0"],
