@@ -75,7 +75,9 @@ def node(
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)
-    gc.freeze()  # what is loaded stays: looking through it again and again is most of what collecting costs
+    # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
+    gc.freeze()
+    gc.set_threshold(20_000)
     asyncio.run(serve(config))
 
 

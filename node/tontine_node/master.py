@@ -24,10 +24,10 @@ from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
 
 from .board import Board
-from .child import FENCE
 from .claimer import Claimer
 from .config import NodeConfig
 from .ear import Ear
+from .fence import Fence
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -38,13 +38,12 @@ from .scheduler import Scheduler
 from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
-from .table import Status, Table
+from .table import Table
 from .warden import Warden
 
 log = logging.getLogger(__name__)
 
 CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 1.0
-GUARD_EVERY = 0.1
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
@@ -64,7 +63,6 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stops_asked = 0
-        self._is_fenced = self._was_starved = self._is_ending = False
         self._moved_at = self._cancels_at = float("-inf")
         self._share: Share | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -76,6 +74,7 @@ class Node:
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
+        self.fence = Fence(clock, self.beat, self.board, self.table, self.supervisor)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
         self.bell = Ear(store, self._busy_for, self._take_hint)
@@ -134,7 +133,7 @@ class Node:
             self.scheduler.run,
             self._watch_others,
             self._upkeep,
-            self._guard_lease,
+            self.fence.run,
             self.sampler.run,
         ]
         if self.config.streams:
@@ -142,7 +141,7 @@ class Node:
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
 
     async def _end_loops(self) -> None:
-        self._is_ending = True
+        self.fence.is_over = True
         # One cancel is not enough: a driver that was just timing out may turn it into an error of its own.
         while running := [task for task in self._tasks if not task.done()]:
             for task in running:
@@ -207,33 +206,6 @@ class Node:
                 await self._changed.wait()
         self._changed.clear()
 
-    async def _guard_lease(self) -> None:
-        """Fence when the lease has run out (N5), go on when it is back. Nothing here may wait for the store."""
-        while not self._is_ending:
-            # With nothing in hand there is nothing to fence before the lease that we have now could end.
-            left = 0.0 if len(self.table) else self.board.deadline - self._clock.now()
-            await asyncio.sleep(max(GUARD_EVERY, left))
-            if not self.beat.has_lease() and not self._is_fenced:
-                self._is_fenced = True
-                self._was_starved = not self.beat.failed_since_renewal
-                log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
-                await self.supervisor.kill_all(FENCE)
-            elif self.beat.has_lease() and not self._is_ending:
-                # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
-                self._release_killed()
-                if self._is_fenced:
-                    self._is_fenced = self._was_starved = False
-                    log.info("the lease is back", extra={"event": "unfenced"})
-                    self.supervisor.hold_again()
-                    await self._restart_workers()
-
-    async def _restart_workers(self) -> None:
-        try:
-            await self.supervisor.start()
-            self.supervisor.dispatch()
-        except ConfigError as error:
-            log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
-
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
             await self._drain()
@@ -291,10 +263,10 @@ class Node:
             if hurry or not len(self.table):
                 break
             await self._wait(0.05)
-        self._is_ending = True
+        self.fence.is_over = True
         await self.supervisor.kill_all("the node stops")
         self._release_held(patience=0.0)
-        self._release_killed()
+        self.fence.release_killed()
         try:
             async with asyncio.timeout(LAST_WRITES):
                 await self._drain()
@@ -310,12 +282,6 @@ class Node:
     def _release_held(self, patience: float) -> None:
         for entry in self.supervisor.take_back(patience):
             self.supervisor.end(entry, Outcome("released", entry.seq, entry.attempt))
-
-    def _release_killed(self) -> None:
-        """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
-        for entry in self.table.having(Status.KILLED):
-            kind = "lost" if self._was_starved else "released"
-            self.supervisor.end(entry, Outcome(kind, entry.seq, entry.attempt))  # type: ignore[arg-type]
 
     async def _look_after_jobs(self) -> None:
         """Time limits, cancelling, progress, and jobs that wait here although all slots are taken."""

@@ -1,0 +1,67 @@
+"""What must end when the lease does (N5), and what becomes of it when the lease is back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from tontine.clock import Clock
+from tontine.errors import ConfigError
+from tontine.store.settle import Outcome
+
+from .board import Board
+from .child import FENCE
+from .member import Heartbeat
+from .supervisor import Supervisor
+from .table import Status, Table
+
+log = logging.getLogger(__name__)
+
+GUARD_EVERY = 0.1
+
+
+class Fence:
+    """Guards one node's lease. Nothing here may wait for the store."""
+
+    def __init__(self, clock: Clock, beat: Heartbeat, board: Board, table: Table, supervisor: Supervisor) -> None:
+        self.is_over = False
+        """The node ends and guards itself."""
+        self._clock = clock
+        self._beat = beat
+        self._board = board
+        self._table = table
+        self._supervisor = supervisor
+        self._is_up = self._was_starved = False
+
+    async def run(self) -> None:
+        """Fence when the lease has run out, go on when it is back."""
+        while not self.is_over:
+            # With nothing in hand there is nothing to fence before the lease that we have now could end.
+            left = 0.0 if len(self._table) else self._board.deadline - self._clock.now()
+            await asyncio.sleep(max(GUARD_EVERY, left))
+            if not self._beat.has_lease() and not self._is_up:
+                self._is_up = True
+                self._was_starved = not self._beat.failed_since_renewal
+                log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
+                await self._supervisor.kill_all(FENCE)
+            elif self._beat.has_lease() and not self.is_over:
+                # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
+                self.release_killed()
+                if self._is_up:
+                    await self._take_down()
+
+    async def _take_down(self) -> None:
+        self._is_up = self._was_starved = False
+        log.info("the lease is back", extra={"event": "unfenced"})
+        self._supervisor.hold_again()
+        try:
+            await self._supervisor.start()
+            self._supervisor.dispatch()
+        except ConfigError as error:
+            log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
+
+    def release_killed(self) -> None:
+        """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
+        for entry in self._table.having(Status.KILLED):
+            kind = "lost" if self._was_starved else "released"
+            self._supervisor.end(entry, Outcome(kind, entry.seq, entry.attempt))  # type: ignore[arg-type]
