@@ -51,6 +51,7 @@ async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, st
 
 
 async def test_changes_come_many_at_a_time(mongo_uri: str, store: Store) -> None:
+    """How many come with one answer is the server's choice; one by one would be ten times as many and more."""
     watching = open_async_store(StoreConfig(mongo_uri, store.database.name))
     try:
         async with Stream(watching) as stream:

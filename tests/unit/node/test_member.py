@@ -1,0 +1,20 @@
+"""What a node makes of the company it is in."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from tontine.clock import SystemClock
+from tontine.config import Timing
+from tontine.roster import Roster
+from tontine_node.member import Member
+
+
+@pytest.mark.parametrize(("members", "rarer"), [(0, 1), (1, 1), (16, 1), (32, 2), (48, 3), (1000, 3)])
+def test_the_more_members_there_are_the_rarer_each_has_to_look(members: int, rarer: float) -> None:
+    nobody = cast("Any", None)
+    member = Member("n", "n", nobody, Timing(), SystemClock(), nobody)
+    member.see(Roster(1, tuple(f"n{number}" for number in range(members))))
+    assert member.company == rarer
