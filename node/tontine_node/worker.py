@@ -7,7 +7,6 @@ tasks share one event loop, in the main thread.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 import ctypes
 import importlib
@@ -24,29 +23,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import bson
-from bson.codec_options import CodecOptions, DatetimeConversion
 
-from tontine import backoff, current
+from tontine import current
 from tontine.clock import SystemClock
-from tontine.errors import ConfigError, Reject, Retry, UnknownTask
+from tontine.errors import ConfigError, UnknownTask
 from tontine.module import Library, Task, load
 
-from . import capture, pipe
+from . import capture, pipe, verdict
 from .board import Board
 
 EXIT_AT_DEADLINE = 75
 """The exit code of a worker whose lease ran out: its job is not to blame."""
-RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 WATCH_EVERY = 0.1
 LINGER = 0.002
-LONGEST_DELAY = 10 * 365 * 86400.0
-
-_CODEC: CodecOptions[Any] = CodecOptions(
-    tz_aware=True,
-    uuid_representation=4,
-    unicode_decode_error_handler="replace",
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
-)
 
 
 class Worker:
@@ -77,7 +66,7 @@ class Worker:
 
     def describe(self) -> dict[str, Any]:
         tasks = {
-            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts, _delays(task)]
+            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts, verdict.delays(task)]
             for module in self.library.modules
             for task in module.tasks.values()
         }
@@ -164,7 +153,7 @@ class Worker:
         lines = []
         while job.lines:
             at, text = job.lines.popleft()
-            lines.append([at, _printable(text)])
+            lines.append([at, verdict.printable(text)])
         if lines:
             self.outbox.put(("lines", [job.seq, job.attempt, lines], b""))
 
@@ -177,7 +166,7 @@ class Worker:
                 os._exit(EXIT_AT_DEADLINE)
             self.board.started(self.index, slot, seq, begun)
             try:
-                name, what, body = self.attempt(seq, raw)
+                outcome = self.attempt(seq, raw)
             finally:
                 job, _ = self.current.pop(seq, (None, None))
                 if job is not None:
@@ -188,42 +177,33 @@ class Worker:
                 self.expired.pop(seq, None)
             self.board.ended(self.index, slot)
             ran = self.clock.now() - begun
-            if name == "done":
-                body = _with_time(what, ran)
-                if len(body) > RESULT_LIMIT:
-                    size = f"{len(body) / 1024 / 1024:.1f} MB"
-                    name, what, body = _ended(
-                        "refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB"
-                    )
-                else:
-                    what = [seq, ran, len(body)]
+            if isinstance(outcome, bytes):
+                outcome = verdict.done(seq, outcome, ran)
+            name, what, body = outcome
             if name == "ended":
                 what = [seq, ran, *what]
             self.outbox.put((name, what, body))
 
-    def attempt(self, seq: int, raw: bytes) -> tuple[str, Any, bytes]:
-        """Run one job; ("done", the result's BSON) or ("ended", [kind, type, message, traceback, delay])."""
+    def attempt(self, seq: int, raw: bytes) -> bytes | verdict.Report:
+        """Run one job; its result as BSON, or how it ended otherwise."""
         try:
-            document = bson.decode(raw, _CODEC)
+            document = bson.decode(raw, verdict.CODEC)
             task = self.library.find(document["task"])
             args = document.get("args") or {}
             if reason := task.misfit(args):
-                return _ended("refused", "InvalidArguments", reason)
+                return verdict.ended("refused", "InvalidArguments", reason)
         except UnknownTask as error:
-            return _ended("refused", "UnknownTask", str(error))
+            return verdict.ended("refused", "UnknownTask", str(error))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a document, it fails that job only (P3)
-            return _ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
+            return verdict.ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
         try:
             result = self.call(task, document, args)
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
-            return self.judge_safely(task, document, error)
+            cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
+            return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)
         if self.was_cancelled(seq):
-            return _ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
-        try:
-            return "done", bson.encode({"r": result}, codec_options=_CODEC), b""
-        except Exception as error:  # noqa: BLE001 - bson raises errors of many types
-            kind = type(result).__name__
-            return _ended("refused", "UnstorableResult", f"the result ({kind}) cannot be stored as BSON: {error}")
+            return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
+        return verdict.encode(result)
 
     def call(self, task: Task, document: dict[str, Any], args: dict[str, Any]) -> Any:
         seq = int(document["seq"])
@@ -241,36 +221,11 @@ class Worker:
         return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
 
     def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
-        self.progressed[job.seq] = (value, _printable(note))
+        self.progressed[job.seq] = (value, verdict.printable(note))
 
     def was_cancelled(self, seq: int) -> bool:
         job, _ = self.current.get(seq, (None, None))
         return job is not None and job.cancelled
-
-    def judge_safely(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
-        """`judge`, also for an exception that cannot be printed or a backoff that fails."""
-        try:
-            return self.judge(task, document, error)
-        except Exception as trouble:  # noqa: BLE001 - both are the user's code
-            kind, why = type(error).__name__, type(trouble).__name__
-            return _ended("failed", kind, f"it failed, and so did saying how or when to try again ({why})")
-
-    def judge(self, task: Task, document: dict[str, Any], error: BaseException) -> tuple[str, Any, bytes]:
-        """What an exception means for the job."""
-        fails = int(document.get("fails") or 0) + 1
-        limit = int(document.get("max_attempts") or task.max_attempts)
-        text = "".join(traceback.format_exception(error))
-        described = (type(error).__name__, str(error) or type(error).__name__, text)
-        seq = int(document["seq"])
-        if self.was_cancelled(seq):
-            return _ended("cancelled", *described)
-        if seq in self.expired and isinstance(error, concurrent.futures.CancelledError):
-            described = ("TimeoutError", f"it ran longer than its time limit of {self.expired[seq]:g} s", "")
-        if isinstance(error, Reject) or fails >= limit:
-            return _ended("failed", *described)
-        if isinstance(error, Retry) and error.in_ is not None:
-            return _ended("retry", *described, delay=_delay(error.in_))
-        return _ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
 
 
 def _or_end(target: Callable[..., None], *args: Any) -> None:
@@ -280,35 +235,6 @@ def _or_end(target: Callable[..., None], *args: Any) -> None:
     except BaseException:  # noqa: BLE001 - the top of a thread
         traceback.print_exc()
         os._exit(70)
-
-
-def _delay(seconds: Any) -> float:
-    return min(max(0.0, float(seconds)), LONGEST_DELAY)
-
-
-def _ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> tuple[str, Any, bytes]:
-    return "ended", [kind, _printable(type), _printable(message), _printable(trace), delay], b""
-
-
-def _delays(task: Task) -> list[float]:
-    """A task's backoff as its master needs it, which runs no code of the user's."""
-    try:
-        return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
-    except Exception:  # noqa: BLE001 - the user's code: it is judged when a job needs it
-        return []
-
-
-def _printable(text: str) -> str:
-    # Lone surrogates fit neither JSON nor BSON, and an error text may hold anything.
-    return text[-20_000:].encode("utf-8", "backslashreplace").decode()
-
-
-def _with_time(encoded: bytes, ran: float) -> bytes:
-    """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
-    size = len(encoded) + 12
-    return (
-        size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
-    )
 
 
 def _place(error: BaseException) -> str:

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
 from tontine_node.board import Board
-from tontine_node.worker import Worker, _ended, _with_time
+from tontine_node.verdict import _with_time, ended
+from tontine_node.worker import Worker
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -96,9 +97,15 @@ def worker() -> Iterator[Worker]:
 
 def attempt(worker: Worker, task: str, args: Any = None, **more: Any) -> tuple[str, Any]:
     document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
-    name, what, _ = worker.attempt(7, bson.encode(document))
+    found = run(worker, bson.encode(document))
     worker.current.clear()
-    return name, what
+    return found
+
+
+def run(worker: Worker, raw: bytes) -> tuple[str, Any]:
+    """What became of a job: the result as BSON, or how it ended."""
+    outcome = worker.attempt(7, raw)
+    return ("done", outcome) if isinstance(outcome, bytes) else outcome[:2]
 
 
 @quick
@@ -113,14 +120,14 @@ def test_a_result_with_its_time_is_the_bson_that_encoding_both_would_give(result
 @quick
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_any_error_text_fits_json_and_bson(type: str, message: str, trace: str) -> None:
-    name, what, body = _ended("failed", type, message, trace)
+    name, what, body = ended("failed", type, message, trace)
     assert (name, body) == ("ended", b"")
     assert orjson.loads(orjson.dumps(what)) == what
     bson.encode({"error": what})
 
 
 def test_a_long_error_text_keeps_its_end() -> None:
-    _, what, _ = _ended("failed", "E", "m", "x" * 50_000 + "the cause")
+    _, what, _ = ended("failed", "E", "m", "x" * 50_000 + "the cause")
     assert len(what[3]) == 20_000
     assert what[3].endswith("the cause")
 
@@ -156,12 +163,12 @@ def test_a_result_may_be_anything_that_bson_can_hold(worker: Worker, kind: str) 
     ],
 )
 def test_a_document_that_cannot_be_run_fails_itself(worker: Worker, document: dict[str, Any], type: str) -> None:
-    name, what, _ = worker.attempt(7, bson.encode({"_id": 1, "seq": 7, "attempt": 0} | document))
+    name, what = run(worker, bson.encode({"_id": 1, "seq": 7, "attempt": 0} | document))
     assert (name, what[0], what[1]) == ("ended", "refused", type)
 
 
 def test_bytes_that_are_no_document_fail_themselves(worker: Worker) -> None:
-    name, what, _ = worker.attempt(7, b"\x05\0\0\0")
+    name, what = run(worker, b"\x05\0\0\0")
     assert (name, what[0]) == ("ended", "refused")
     assert "cannot be decoded" in what[2]
 

@@ -1,0 +1,104 @@
+"""What a run means for its job: done, or how it ended otherwise. Each is a report as the pipe carries it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from tontine import backoff
+from tontine.errors import Reject, Retry
+from tontine.module import Task
+
+RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
+LONGEST_DELAY = 10 * 365 * 86400.0
+
+CODEC: CodecOptions[Any] = CodecOptions(
+    tz_aware=True,
+    uuid_representation=4,
+    unicode_decode_error_handler="replace",
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
+
+Report = tuple[str, Any, bytes]
+"""Its name, what the frame's head says of it, and its body."""
+
+
+def done(seq: int, encoded: bytes, ran: float) -> Report:
+    """It returned something that can be stored, unless that is too much."""
+    body = _with_time(encoded, ran)
+    if len(body) > RESULT_LIMIT:
+        size = f"{len(body) / 1024 / 1024:.1f} MB"
+        return ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
+    return "done", [seq, ran, len(body)], body
+
+
+def ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> Report:
+    return "ended", [kind, printable(type), printable(message), printable(trace), delay], b""
+
+
+def of_error(
+    task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
+) -> Report:
+    """What an exception means, also one that cannot be printed, or whose backoff fails."""
+    try:
+        return _judge(task, document, error, cancelled=cancelled, limit=limit)
+    except Exception as trouble:  # noqa: BLE001 - both are the user's code
+        kind, why = type(error).__name__, type(trouble).__name__
+        return ended("failed", kind, f"it failed, and so did saying how or when to try again ({why})")
+
+
+def _judge(
+    task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
+) -> Report:
+    """`limit` is the time limit that the job has passed, if any."""
+    fails = int(document.get("fails") or 0) + 1
+    text = "".join(traceback.format_exception(error))
+    described = (type(error).__name__, str(error) or type(error).__name__, text)
+    if cancelled:
+        return ended("cancelled", *described)
+    if limit is not None and isinstance(error, concurrent.futures.CancelledError):
+        described = ("TimeoutError", f"it ran longer than its time limit of {limit:g} s", "")
+    if isinstance(error, Reject) or fails >= int(document.get("max_attempts") or task.max_attempts):
+        return ended("failed", *described)
+    if isinstance(error, Retry) and error.in_ is not None:
+        return ended("retry", *described, delay=_delay(error.in_))
+    return ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
+
+
+def encode(result: Any) -> bytes | Report:
+    """What the task returned as BSON; a report if that is impossible."""
+    try:
+        return bson.encode({"r": result}, codec_options=CODEC)
+    except Exception as error:  # noqa: BLE001 - bson raises errors of many types
+        kind = type(result).__name__
+        return ended("refused", "UnstorableResult", f"the result ({kind}) cannot be stored as BSON: {error}")
+
+
+def delays(task: Task) -> list[float]:
+    """A task's backoff as its master needs it, which runs no code of the user's."""
+    try:
+        return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
+    except Exception:  # noqa: BLE001 - the user's code: it is judged when a job needs it
+        return []
+
+
+def printable(text: str) -> str:
+    # Lone surrogates fit neither JSON nor BSON, and an error text may hold anything.
+    return text[-20_000:].encode("utf-8", "backslashreplace").decode()
+
+
+def _delay(seconds: Any) -> float:
+    return min(max(0.0, float(seconds)), LONGEST_DELAY)
+
+
+def _with_time(encoded: bytes, ran: float) -> bytes:
+    """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
+    size = len(encoded) + 12
+    return (
+        size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
+    )
