@@ -25,7 +25,7 @@ from .table import Entry, Status, Table
 log = logging.getLogger(__name__)
 
 CLAIM_AT_ONCE = 500
-REST, REST_POLL = 2.5, 0.25
+REST, REST_POLL = 1.0, 0.25
 LOOK_AGAIN_AFTER = (0.01, 0.1)
 ASK_EVERY = 1.0
 
