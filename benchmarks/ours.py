@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tontine import Client
 from tontine.cli.bench import measure
+from tontine.errors import TontineError
 from tontine.store.call import Store
 
-from . import listener
+from . import hearing
 from .contender import BARE, TONTINE, Drained
 from .nodes import Nodes, fresh_nodes, fresh_store
 from .peers import wire
@@ -59,7 +60,7 @@ def ping(nodes: Nodes, count: int) -> list[float]:
 
 def _probe(store: Store, count: int, traces: str) -> list[float]:
     client = Client(store.database)
-    return wire.probe(count, lambda sent: client.submit(listener.TASK, {"sent": sent, "traces": traces}), Path(traces))
+    return wire.probe(count, lambda sent: client.submit(hearing.TASK, {"sent": sent, "traces": traces}), Path(traces))
 
 
 class Bare:
@@ -80,14 +81,15 @@ class Bare:
             return Drained(backlog.rate, measure.run_bare(store, backlog))
 
     def latency(self, probes: int, warm_up: int) -> list[float]:
-        """Until a listener has claimed the job; nobody runs it."""
+        """Until somebody who only hears and claims has claimed the job; nobody runs it."""
         with fresh_store(self._uri) as store, tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces:
-            command = [sys.executable, "-m", "benchmarks.listener", self._uri, store.database.name, traces]
-            listening = subprocess.Popen(command, stdout=subprocess.PIPE)
+            command = [sys.executable, "-m", "benchmarks.hearing", self._uri, store.database.name, traces]
+            hearer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             try:
-                assert listening.stdout is not None
-                listening.stdout.readline()
+                assert hearer.stdout is not None
+                if hearer.stdout.readline().strip() != hearing.READY:
+                    raise TontineError("the process that hears and claims did not start")
                 return _probe(store, warm_up + probes, traces)[warm_up:]
             finally:
-                listening.terminate()
-                listening.communicate()
+                hearer.terminate()
+                hearer.communicate()

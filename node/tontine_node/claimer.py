@@ -73,15 +73,21 @@ class Claimer:
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
                 found_work = False
                 await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
-            if found_work:
-                self._busy_since = self._busy_since or self._clock.now()
-            else:
+            if not found_work and not self._is_full():
                 self._busy_since = None
+            elif self._busy_since is None:
+                self._busy_since = self._clock.now()
+            if not found_work:
                 await self._rest()
 
     def busy_for(self) -> float:
-        """For how many seconds every round has found something; 0 if the last one did not."""
+        """For how many seconds there has been more to do than could be done at once; 0 if there is not."""
         return 0.0 if self._busy_since is None else max(1e-9, self._clock.now() - self._busy_since)
+
+    def _is_full(self) -> bool:
+        """A backlog, and no room for it."""
+        sweep = self._search.sweep
+        return sweep is not None and not sweep.is_exhausted and self._supervisor.room() <= 0
 
     def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""

@@ -52,8 +52,6 @@ class Ear:
         """Until there is too much to do, or the bell is gone."""
         async with contextlib.aclosing(bell.hear(self._store)) as hints:
             async for hint in hints:
-                if self._busy_for() > BUSY_FOR:
-                    return
                 if not self.is_open:
                     self.is_open = True
                     # What happened before was not heard.
@@ -61,3 +59,5 @@ class Ear:
                     self._tell(Hint(JOBS))
                 if hint is not None:
                     self._tell(hint)
+                if self._busy_for() > BUSY_FOR:
+                    return

@@ -17,7 +17,7 @@ from .table import Status, Table
 
 log = logging.getLogger(__name__)
 
-GUARD_EVERY = 0.1
+GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 1.0
 
 
 class Fence:
@@ -36,9 +36,7 @@ class Fence:
     async def run(self) -> None:
         """Fence when the lease has run out, go on when it is back."""
         while not self.is_over:
-            # With nothing in hand there is nothing to fence before the lease that we have now could end.
-            left = 0.0 if len(self._table) else self._board.deadline - self._clock.now()
-            await asyncio.sleep(max(GUARD_EVERY, left))
+            await asyncio.sleep(self._pause())
             if not self._beat.has_lease() and not self._is_up:
                 self._is_up = True
                 self._was_starved = not self._beat.failed_since_renewal
@@ -49,6 +47,12 @@ class Fence:
                 self.release_killed()
                 if self._is_up:
                     await self._take_down()
+
+    def _pause(self) -> float:
+        """With nothing in hand there is nothing to fence before the lease could end; a suspended host hides time."""
+        if self._is_up or len(self._table):
+            return GUARD_EVERY
+        return min(max(GUARD_EVERY, self._board.deadline - self._clock.now()), GUARD_IDLE_EVERY)
 
     async def _take_down(self) -> None:
         self._is_up = self._was_starved = False

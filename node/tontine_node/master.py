@@ -161,8 +161,7 @@ class Node:
 
     async def _watch_others(self) -> None:
         while True:
-            pace = self._timing.heartbeat_every * self.member.company
-            await asyncio.sleep(pace * random.uniform(0.8, 1.0))  # noqa: S311
+            await asyncio.sleep(self.member.watch_every * random.uniform(0.8, 1.0))  # noqa: S311
             try:
                 buried = await self.member.watch_others()
                 if buried or not self.claimer.is_open:  # otherwise the claim loop has just read it

@@ -146,9 +146,9 @@ class Member:
         self._watched: dict[str, tuple[int, float]] = {}
 
     @property
-    def company(self) -> float:
-        """How much rarer than alone each of so many members may do what it is enough that one of them does."""
-        return min(max(1.0, len(self.roster.members) / 16), 3.0)
+    def watch_every(self) -> float:
+        """A heartbeat, or up to three where there are many members: it is enough that one of them looks."""
+        return self._timing.heartbeat_every * min(max(1.0, len(self.roster.members) / 16), 3.0)
 
     def see(self, roster: Roster) -> bool:
         """Take notice of a roster; True when it is newer than the one known (G5)."""

@@ -188,9 +188,8 @@ class Search:
         return taken
 
     def _is_time_to_help(self) -> bool:
-        """At most once a second while nothing is found; sooner if the own share was not empty, or a member asked."""
-        rarely = HELP_EVERY * self._member.company
-        return self._is_time(self._help_at, HELP_SOON if self._helps_soon else rarely, HELP_POLL)
+        """Rarely while nothing is found; once a second if the own share was not empty, or a member asked."""
+        return self._is_time(self._help_at, HELP_SOON if self._helps_soon else HELP_EVERY, HELP_POLL)
 
     def help_soon(self) -> float:
         """A member has more than it can do; in how many seconds to look."""

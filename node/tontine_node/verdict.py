@@ -1,4 +1,4 @@
-"""What a run means for its job: done, or how it ended otherwise. Each is a report as the pipe carries it."""
+"""What a run means for its job: done, or how it ended otherwise, as the master is told."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def done(seq: int, encoded: bytes, ran: float) -> Report:
 
 
 def ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> Report:
+    """It ended otherwise; whoever ran it adds its seq and how long it ran."""
     return "ended", [kind, printable(type), printable(message), printable(trace), delay], b""
 
 
@@ -88,7 +89,7 @@ def delays(task: Task) -> list[float]:
 
 
 def printable(text: str) -> str:
-    # Lone surrogates fit neither JSON nor BSON, and an error text may hold anything.
+    """The end of a text, without the lone surrogates that fit neither JSON nor BSON."""
     return text[-20_000:].encode("utf-8", "backslashreplace").decode()
 
 

@@ -166,7 +166,7 @@ class Worker:
                 os._exit(EXIT_AT_DEADLINE)
             self.board.started(self.index, slot, seq, begun)
             try:
-                outcome = self.attempt(seq, raw)
+                end = self.attempt(seq, raw)
             finally:
                 job, _ = self.current.pop(seq, (None, None))
                 if job is not None:
@@ -177,9 +177,7 @@ class Worker:
                 self.expired.pop(seq, None)
             self.board.ended(self.index, slot)
             ran = self.clock.now() - begun
-            if isinstance(outcome, bytes):
-                outcome = verdict.done(seq, outcome, ran)
-            name, what, body = outcome
+            name, what, body = verdict.done(seq, end, ran) if isinstance(end, bytes) else end
             if name == "ended":
                 what = [seq, ran, *what]
             self.outbox.put((name, what, body))

@@ -245,15 +245,25 @@ class Looker:
 
     async def _count_all(self, store: AsyncStore) -> None:
         """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
-        self.board.tally.begin_count()
-        hello = await self.greet(store)
-        try:
-            at = hello.time if hello.time != (0, 0) else None
-            counts = await store.run(hurried(look.count_states(at), ALL_COUNT_WITHIN))
-        except StoreError:
-            return  # a store that is away is noticed by those who wait for less
-        ended = {state: number for state, number in counts.items() if state not in OPEN}
-        self.board.tally.end_count(ended, version_of(hello), hello.at.timestamp())
+        with self.board.tally.counting() as take:
+            hello = await self.greet(store)
+            try:
+                counts = await self._count_states(store, hello)
+            except StoreError:
+                return  # a store that is away is noticed by those who wait for less
+            ended = {state: number for state, number in counts.items() if state not in OPEN}
+            take(ended, version_of(hello), hello.at.timestamp())
+
+    async def _count_states(self, store: AsyncStore, hello: window.Hello) -> dict[str, int]:
+        """As of the greeting, if the server can look back."""
+        if hello.time != (0, 0):
+            try:
+                return await store.run(hurried(look.count_states(hello.time), ALL_COUNT_WITHIN))
+            except StoreUnavailable:
+                raise
+            except StoreError:
+                pass  # it keeps no history
+        return await store.run(hurried(look.count_states(), ALL_COUNT_WITHIN))
 
     async def _regain(self, store: AsyncStore) -> None:
         """What could not be read may be readable again."""

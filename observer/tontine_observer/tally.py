@@ -6,7 +6,8 @@ count in the store puts right what that gets wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from tontine.delta import NEVER, Delta, DeltaKind, Version
 from tontine.states import FINAL, JobState
@@ -18,6 +19,7 @@ from .jobtable import Step
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 _FINAL = {state.value for state in FINAL}
 _KNOWN = [state.value for state in JobState]
+_Move = tuple[Version, str | None, str | None]
 
 
 class Tally:
@@ -30,28 +32,33 @@ class Tally:
         """Whether finished jobs were counted at least once."""
         self.unknown = 0
         self._clean = clean
-        self._version = NEVER
+        self._as_of: dict[str, Version] = {}
+        """When each state was counted last."""
         self._noted = NEVER
         self._second = 0
-        self._moves: list[tuple[Version, str | None, str | None]] | None = None
+        self._moves: list[_Move] | None = None
 
-    def begin_count(self) -> None:
-        """Finished jobs are about to be counted as of a moment from now on: remember what changes meanwhile."""
-        self._moves = []
+    @contextmanager
+    def counting(self) -> Iterator[Callable[[Mapping[str, int], Version, float], None]]:
+        """While somebody counts as of a moment from now on; what it yields takes the counts, and what changed since."""
+        moves: list[_Move] = []
+        self._moves = moves
 
-    def end_count(self, counts: Mapping[str, int], version: Version, at: float) -> None:
-        """Take over what was counted as of `version`, and on top of it what changed since."""
-        moves, self._moves = self._moves or [], None
-        self.correct(counts, version, at)
-        for moved_at, before, after in moves:
-            if moved_at > version:
-                self._move(before if before in counts else None, after if after in counts else None)
+        def take(counts: Mapping[str, int], version: Version, at: float) -> None:
+            self.correct(counts, version, at)
+            for moved_at, before, after in moves if version != NEVER else ():
+                self._move(moved_at, before if before in counts else None, after if after in counts else None)
+
+        try:
+            yield take
+        finally:
+            self._moves = None
 
     def correct(self, counts: Mapping[str, int], version: Version, at: float) -> None:
         """Take over what was counted in the store; states that were not counted stay."""
         self._begin(at)
         self.counts |= {self._clean.name(state): number for state, number in counts.items()}
-        self._version = version
+        self._as_of |= dict.fromkeys(map(self._clean.name, counts), version)
         self.is_counted = self.is_counted or counts.keys() >= _FINAL
 
     def estimate(self, at: float, given: int, done: int, failed: int, working: int) -> None:
@@ -83,8 +90,7 @@ class Tally:
         self._begin(delta.at)
         if self._moves is not None:
             self._moves.append((delta.version, before, after))
-        if delta.version > self._version:
-            self._move(before, after)
+        self._move(delta.version, before, after)
         if kind := _flow(before, after):
             self.curves.add(delta.at, kind)
         if after is not None and after not in _KNOWN:
@@ -111,11 +117,11 @@ class Tally:
             return QUEUED, after
         return (QUEUED if after == WORKING else WORKING), after
 
-    def _move(self, before: str | None, after: str | None) -> None:
-        if before is not None:
-            self.counts[before] = max(0, self.counts.get(before, 0) - 1)
-        if after is not None:
-            self.counts[after] = self.counts.get(after, 0) + 1
+    def _move(self, version: Version, before: str | None, after: str | None) -> None:
+        """From one state to the other, as far as their counts do not know of it yet."""
+        for state, change in ((before, -1), (after, 1)):
+            if state is not None and version > self._as_of.get(state, NEVER):
+                self.counts[state] = max(0, self.counts.get(state, 0) + change)
 
 
 def _flow(before: str | None, after: str | None) -> str | None:

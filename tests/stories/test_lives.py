@@ -108,6 +108,16 @@ def test_a_node_that_froze_for_less_than_its_lease_just_goes_on(cluster: Cluster
     assert (record["_id"], record["state"] == "dead") == (first, False)
 
 
+def test_a_node_alone_that_froze_for_longer_than_its_lease_has_workers_again(cluster: Cluster) -> None:
+    (a,) = cluster.start("a", options=("--lease", "2s"))
+    a.signal_all(signal.SIGSTOP)
+    time.sleep(3)
+    a.signal_all(signal.SIGCONT)
+    eventually(lambda: "the lease is back" in a.text() or "declared dead" in a.text(), what="it has noticed")
+    with Client(cluster.database) as client:
+        assert client.wait(client.submit("story.double", {"x": 4}), timeout=30).result == 8
+
+
 def test_a_task_that_keeps_the_interpreter_for_five_leases_runs_once(cluster: Cluster) -> None:
     (a,) = cluster.start("a", options=("--lease", "2s"))
     first = (cluster.record("a") or {})["_id"]

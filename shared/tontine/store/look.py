@@ -56,6 +56,9 @@ def read_cluster() -> Steps[tuple[Roster, int]]:
     return Roster.from_document(by_id.get(ROSTER)), int(by_id.get(COUNTER, {}).get("seq", 0))
 
 
+_COUNT_WITHIN = 60.0
+
+
 def count_states(at: tuple[int, int] | None = None) -> Steps[dict[str, int]]:
     """How many jobs are in each state, now or at an operation time; raw ones count as queued."""
     counting: dict[str, Any] = {
@@ -65,7 +68,7 @@ def count_states(at: tuple[int, int] | None = None) -> Steps[dict[str, int]]:
     }
     if at is not None:
         counting["readConcern"] = {"level": "snapshot", "atClusterTime": Timestamp(*at)}
-    answer = yield command(counting)
+    answer = yield command(counting, within=_COUNT_WITHIN)
     counts = dict.fromkeys((state.value for state in JobState), 0)
     for group in answer["cursor"]["firstBatch"]:
         counts[str(group["_id"])] = counts.get(str(group["_id"]), 0) + int(group["count"])

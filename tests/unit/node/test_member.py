@@ -1,4 +1,4 @@
-"""What a node makes of the company it is in."""
+"""How a node looks after the others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tontine_node.member import Member
 
 
 @pytest.mark.parametrize(("members", "rarer"), [(0, 1), (1, 1), (16, 1), (32, 2), (48, 3), (1000, 3)])
-def test_the_more_members_there_are_the_rarer_each_has_to_look(members: int, rarer: float) -> None:
+def test_the_more_members_there_are_the_more_rarely_each_watches_the_others(members: int, rarer: float) -> None:
     nobody = cast("Any", None)
     member = Member("n", "n", nobody, Timing(), SystemClock(), nobody)
     member.see(Roster(1, tuple(f"n{number}" for number in range(members))))
-    assert member.company == rarer
+    assert member.watch_every == rarer * Timing().heartbeat_every

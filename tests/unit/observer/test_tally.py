@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tontine.delta import Delta, DeltaKind
+from tontine.errors import StoreError
 from tontine.store.schema import JOBS
 from tontine_observer.cleaning import Cleaner
 from tontine_observer.jobtable import reading_version
@@ -32,10 +35,29 @@ def test_a_count_as_of_a_moment_counts_no_change_twice_and_none_never(
             tally.note(ended(next(changes)), None)
 
     tell(before)
-    tally.begin_count()
-    tell(until_greeted)
-    as_of = before + until_greeted // 2  # the greeting's answer may come after changes that were made after it
-    tell(while_counting)
-    tally.end_count({"done": unseen + as_of}, reading_version((as_of, 1)), 0.0)
+    with tally.counting() as take:
+        tell(until_greeted)
+        as_of = before + until_greeted // 2  # the greeting's answer may come after changes that were made after it
+        tell(while_counting)
+        take({"done": unseen + as_of}, reading_version((as_of, 1)), 0.0)
     tell(afterwards)
     assert tally.counts["done"] == unseen + before + until_greeted + while_counting + afterwards
+
+
+def test_a_count_that_fails_changes_nothing_and_remembers_nothing() -> None:
+    tally = Tally(Cleaner())
+    with contextlib.suppress(StoreError), tally.counting():
+        tally.note(ended(1), None)
+        raise StoreError("it took too long")
+    tally.note(ended(2), None)
+    assert tally.counts["done"] == 2
+    assert tally._moves is None
+
+
+def test_states_that_were_counted_at_different_times_are_moved_each_by_its_own() -> None:
+    """Queued and working were counted at 1, finished ones at 3, and the stream tells of an end at 2 after both."""
+    tally = Tally(Cleaner())
+    tally.correct({"queued": 0, "working": 5}, reading_version((1, 1)), 0.0)
+    tally.correct({"done": 10}, reading_version((3, 1)), 0.0)
+    tally.note(ended(2), None)
+    assert (tally.counts["working"], tally.counts["done"]) == (4, 10)

@@ -1,4 +1,4 @@
-"""The bare loop's other half: hear of a job, claim it, say when. `python -m benchmarks.listener URI DATABASE TRACES`.
+"""The bare loop's other half: hear of a job, claim it, say when. `python -m benchmarks.hearing URI DATABASE TRACES`.
 
 Two calls with the synchronous driver and nothing else, no lease, no worker: what a job's start takes at least.
 """
@@ -6,6 +6,7 @@ Two calls with the synchronous driver and nothing else, no lease, no worker: wha
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import bson
@@ -21,9 +22,10 @@ from .peers import wire
 READY = "listening"
 TASK = "nap.ping"
 _QUIET_MS = 5000
+_AGAIN = 0.0005
 
 
-def listen(uri: str, database: str, traces: Path) -> None:
+def hear(uri: str, database: str, traces: Path) -> None:
     """For ever."""
     store = open_store(StoreConfig(uri, database))
     bell = store.database[BELL]
@@ -35,11 +37,12 @@ def listen(uri: str, database: str, traces: Path) -> None:
         for news in tail:
             if "first" not in news:
                 continue
-            job = None
+            job = store.run(claim.claim_announced("bare", news["first"], [TASK]))
             while job is None:  # it rings before the job is there
+                time.sleep(_AGAIN)
                 job = store.run(claim.claim_announced("bare", news["first"], [TASK]))
             wire.stamp(bson.decode(job.raw)["args"]["sent"], traces)
 
 
 if __name__ == "__main__":
-    listen(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    hear(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
