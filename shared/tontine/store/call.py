@@ -42,6 +42,7 @@ from .raw import read, read_all
 T = TypeVar("T")
 
 CALL_LIMIT = 10.0
+_ALL_AT_ONCE = 10_000
 
 MAJORITY = WriteConcern(w="majority", j=True)
 COMMITTED = ReadConcern("majority")
@@ -79,8 +80,8 @@ Steps = Generator[Call, Any, T]
 
 
 def find(collection: str, filter: Mapping[str, Any], *, raw: bool = False, **options: Any) -> Call:
-    """A read whose answer is a list of documents."""
-    return Call(collection, "find", (filter,), options, repeats=True, raw=raw)
+    """A read whose answer is a list of documents. All in one: servers send only 101 at first, unless asked for more."""
+    return Call(collection, "find", (filter,), {"batch_size": _ALL_AT_ONCE, **options}, repeats=True, raw=raw)
 
 
 def find_one(collection: str, filter: Mapping[str, Any], **options: Any) -> Call:
