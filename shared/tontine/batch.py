@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from bson import ObjectId
@@ -23,11 +23,10 @@ class Batch(Sequence[Job]):
         self._seqs = array("q")
         self._ids = bytearray()
 
-    def add(self, documents: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Take note of jobs that were inserted."""
-        for document in documents:
-            self._seqs.append(document["seq"])
-            self._ids += document["_id"].binary
+        self._seqs.extend([document["seq"] for document in documents])
+        self._ids += b"".join([document["_id"].binary for document in documents])
 
     def __len__(self) -> int:
         return len(self._seqs)

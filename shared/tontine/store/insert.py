@@ -141,8 +141,10 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
 
 
 def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
+    same = wish.document(None, block.at)
     return [
-        {"_id": ObjectId(), "seq": seq, **wish.document(args, block.at)} for seq, args in zip(block, chunk, strict=True)
+        {"_id": ObjectId(), "seq": seq, **same, "args": {} if args is None else args}
+        for seq, args in zip(block, chunk, strict=True)
     ]
 
 

@@ -27,6 +27,6 @@ def test_a_batch_gives_back_numbers_and_ids_in_order() -> None:
 
 def test_a_hundred_thousand_jobs_take_little_memory() -> None:
     batch = Batch("t.t")
-    batch.add({"_id": ObjectId(), "seq": Int64(seq)} for seq in range(100_000))
+    batch.add([{"_id": ObjectId(), "seq": Int64(seq)} for seq in range(100_000)])
     assert len(batch) == 100_000
     assert sys.getsizeof(batch._seqs) + sys.getsizeof(batch._ids) < 3_000_000
