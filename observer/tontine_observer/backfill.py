@@ -89,12 +89,7 @@ def _write(curves: Curves, flows: dict[int, dict[str, float]], queued: int) -> N
         depth += flows[place].get(DONE, 0.0) + flows[place].get(FAILED, 0.0) - flows[place].get(INCOMING, 0.0)
 
 
-def fill_lives(lives: Lives, samples: Iterable[Sample], clean: Cleaner) -> None:
-    """The states that nodes said they were in, where no move was recorded."""
-    last: dict[str, str] = {}
-    moves: list[tuple[float, str, str, str]] = []
-    for at, one in samples:
-        if last.get(one.node) != one.state:
-            last[one.node] = one.state
-            moves.append((at, clean.name(one.node), clean.name(one.name), clean.name(one.state)))
-    lives.remember(moves)
+def fill_lives(lives: Lives, samples: Iterable[Sample], until: float, clean: Cleaner) -> None:
+    """The states that nodes said they were in before `until`: that they found work or ran out of it is not recorded."""
+    told = ((at, clean.name(one.node), clean.name(one.name), clean.name(one.state)) for at, one in samples)
+    lives.fill_in(told, until)

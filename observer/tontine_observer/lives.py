@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -115,15 +115,27 @@ class Lives:
 
     def remember(self, moments: Iterable[tuple[float, str, str, str]]) -> None:
         """Put stored moves (when, id, name, state) before what was seen oneself; oldest first."""
+        for node, life in self._past(moments).items():
+            seen = self.lives.get(node, [])
+            first = seen[0][0] if seen else float("inf")
+            self.lives[node] = [moment for moment in life if moment[0] < first] + seen
+
+    def fill_in(self, moments: Iterable[tuple[float, str, str, str]], until: float) -> None:
+        """Put states that nodes were in (when, id, name, state) among the moves before `until`."""
+        for node, life in self._past(moments).items():
+            seen = self.lives.get(node, [])
+            own = bisect_left(seen, until, key=_AT)
+            known = sorted([*seen[:own], *(moment for moment in life if moment[0] < until)], key=_AT)
+            stored = [moment for place, moment in enumerate(known) if moment[1] is None or not _same(known, place)]
+            self.lives[node] = stored + seen[own:]
+
+    def _past(self, moments: Iterable[tuple[float, str, str, str]]) -> dict[str, list[Moment]]:
         past: dict[str, list[Moment]] = {}
         for at, node, name, state in moments:
             now = self.fact(node)
             fact = blank(node, name) if now is None else now
             past.setdefault(node, []).append((at, replace(fact, state=state, running=0)))
-        for node, life in past.items():
-            seen = self.lives.get(node, [])
-            first = seen[0][0] if seen else float("inf")
-            self.lives[node] = [moment for moment in life if moment[0] < first] + seen
+        return past
 
     def move(self, at: float, id: str, state: str) -> None:
         """A move that an event tells of, of a node whose record is only looked at now and then."""
@@ -201,6 +213,11 @@ class Lives:
 def _state(life: list[Moment], place: int) -> str | None:
     fact = life[place][1] if 0 <= place < len(life) else None
     return fact.state if fact else None
+
+
+def _same(life: list[Moment], place: int) -> bool:
+    """Whether it says of the state only what the one before says."""
+    return place > 0 and _state(life, place) == _state(life, place - 1)
 
 
 def thinned(life: list[Moment], before: float) -> list[Moment]:

@@ -39,7 +39,7 @@ async def fill(board: Board, store: AsyncStore, now: datetime, since: float) -> 
         board.recall(await _recall(store, now, since))
     timed = [(one.at.timestamp(), one) for one in found]
     fill_curves(board.tally.curves, timed, now.timestamp(), board.tally.counts.get(JobState.QUEUED, 0))
-    fill_lives(board.lives, timed, board.clean)
+    fill_lives(board.lives, timed, now.timestamp(), board.clean)
 
 
 async def _samples(store: AsyncStore, now: datetime, since: float) -> list[samples.Sample]:

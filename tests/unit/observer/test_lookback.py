@@ -7,6 +7,7 @@ from datetime import timedelta
 from tests.support.changes import START, World, moment
 from tontine_observer.backfill import fill_curves
 from tontine_observer.board import Board
+from tontine_observer.cleaning import Cleaner
 from tontine_observer.curves import DONE, FINE_KEPT, INCOMING, Curves
 from tontine_observer.jobtable import STEPS_KEPT, JobTable
 from tontine_observer.lives import LIFE_KEPT, Lives
@@ -225,3 +226,14 @@ def test_changes_from_before_the_first_look_tell_what_flowed_and_who_moved() -> 
     assert sum(rate or 0.0 for rate in board.tally.curves.flows((INCOMING,), START, 1.0, 14)) == 10
     assert board.picture().flow.counts["queued"] == 10
     assert board.picture().status.since == moment(START + 3)
+
+
+def test_what_nodes_said_they_did_lies_between_the_moves_that_were_kept() -> None:
+    """That a node found work is not kept as a move; samples tell, of a moment every ten seconds."""
+    lives = Lives(Cleaner())
+    kept = [(10.0, "initializing"), (11.0, "waiting"), (50.0, "paused"), (60.0, "waiting")]
+    told = [(20.0, "working"), (30.0, "working"), (40.0, "waiting"), (55.0, "paused"), (65.0, "working")]
+    lives.remember((at, "n", "n", state) for at, state in kept)
+    lives.fill_in(((at, "n", "n", state) for at, state in [*told, (200.0, "waiting")]), 100.0)
+    found = [(at, fact.state if fact else None) for at, fact in lives.lives["n"]]
+    assert found == [*kept[:2], (20.0, "working"), (40.0, "waiting"), *kept[2:], (65.0, "working")]
