@@ -233,8 +233,6 @@ def kill(directory: Path, port: int) -> None:
     os.kill(int((directory / f"mongod-{port}" / "mongod.lock").read_text()), signal.SIGKILL)
 
 
-# A client that is closed while the driver's own tasks are connecting leaves their socket to the garbage collector.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
 class TestRights:
     """What a database user may not do."""
 
