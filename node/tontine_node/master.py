@@ -69,7 +69,9 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table()
-        self.settler = Settler(self.id, store, self.table, lambda: self.search.retention, self._back_in_queue)
+        self.settler = Settler(
+            self.id, store, self.table, lambda: self.search.retention, self._back_in_queue, self._keep_lines
+        )
         self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
@@ -334,6 +336,9 @@ class Node:
 
     def _back_in_queue(self, delay: float) -> None:
         self.claimer.due_in(delay)
+
+    async def _keep_lines(self) -> None:
+        await self.reporter.keep_lines()
 
     def _busy_for(self) -> float:
         return self.claimer.busy_for()

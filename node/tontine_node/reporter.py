@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import psutil
 
 from tontine.clock import Clock, wall_time
+from tontine.errors import StoreError
 from tontine.store import logs, settle
 from tontine.store.call import AsyncStore
 
@@ -16,12 +19,15 @@ from .settler import Settler
 from .supervisor import Supervisor
 from .table import Table
 
+log = logging.getLogger(__name__)
+
 SHOW_AFTER = 0.5
 SHOW_EVERY = 0.5
+LINES_AT_ONCE = 500
 
 
 class Reporter:
-    """Nothing depends on what it writes, and nothing waits for it."""
+    """No outcome depends on what it writes; only the lines of an attempt are written before its outcome."""
 
     def __init__(
         self, node: str, store: AsyncStore, clock: Clock, table: Table, supervisor: Supervisor, settler: Settler
@@ -35,6 +41,7 @@ class Reporter:
         self._processes: dict[int, psutil.Process] = {}
         self._shown: dict[int, tuple[float, str] | None] = {}
         self._shown_at = 0.0
+        self._keeping = asyncio.Lock()
 
     def long_running(self) -> dict[int, float]:
         """Jobs that have run long enough to be worth a look, and since when."""
@@ -61,14 +68,21 @@ class Reporter:
             await self._store.run(settle.note_running(self.node, marks))
 
     async def keep_lines(self) -> None:
-        """Store what tasks printed; lines that the store does not take are gone."""
+        """Store what tasks have printed up to now; lines that the store does not take are gone."""
+        async with self._keeping:
+            try:
+                for _ in range(0, len(self._supervisor.lines), LINES_AT_ONCE):
+                    await self._store.run(logs.append(self._next_lines()))
+            except StoreError as error:
+                log.warning("lines were not stored", extra={"event": "lines-lost", "error": str(error)})
+
+    def _next_lines(self) -> list[logs.Part]:
         lines = self._supervisor.lines
-        parts: list[tuple[int, int, list[tuple[datetime, str]]]] = []
-        while lines and len(parts) < 500:
+        parts: list[logs.Part] = []
+        while lines and len(parts) < LINES_AT_ONCE:
             seq, attempt, some = lines.popleft()
             parts.append((seq, attempt, [(datetime.fromtimestamp(at, UTC), text) for at, text in some]))
-        if parts:
-            await self._store.run(logs.append(parts))
+        return parts
 
     def metrics(self) -> dict[str, Any]:
         """The node's counters, and its own clock for whoever looks for skew; called in the heartbeat's thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tontine.errors import TooLarge, Unstorable
 from tontine.job import JobError
@@ -32,6 +32,7 @@ class Settler:
         table: Table,
         retention: Callable[[], Retention],
         back_in_queue: Callable[[float], None],
+        keep_lines: Callable[[], Awaitable[None]],
     ) -> None:
         self.node = node
         self.done = 0
@@ -42,6 +43,7 @@ class Settler:
         self._table = table
         self._retention = retention
         self._back_in_queue = back_in_queue
+        self._keep_lines = keep_lines
         self._waiting: deque[Outcome] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -63,6 +65,7 @@ class Settler:
             await self._some.wait()
             batch = self._next_batch()
             try:
+                await self._keep_lines()  # first: whoever sees that a job has ended can read all that it printed
                 await self._settle(batch)
                 pause = 0.1
             except Exception as error:  # noqa: BLE001 - whatever it was, these outcomes are not settled yet

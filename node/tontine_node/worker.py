@@ -53,6 +53,7 @@ class Worker:
         self.current: dict[int, tuple[current.CurrentJob, asyncio.Task[Any] | None]] = {}
         self.expired: dict[int, float] = {}
         self.progressed: dict[int, tuple[float, str]] = {}
+        self.saying = threading.Lock()
 
     def run(self) -> None:
         """Serve until the master closes the connection or the lease runs out."""
@@ -150,12 +151,14 @@ class Worker:
             self.say_lines(job)
 
     def say_lines(self, job: current.CurrentJob) -> None:
-        lines = []
-        while job.lines:
-            at, text = job.lines.popleft()
-            lines.append([at, verdict.printable(text)])
-        if lines:
-            self.outbox.put(("lines", [job.seq, job.attempt, lines], b""))
+        """Two threads come here; no line may be on its way in one when the other reports that the job has ended."""
+        with self.saying:
+            lines = []
+            while job.lines:
+                at, text = job.lines.popleft()
+                lines.append([at, verdict.printable(text)])
+            if lines:
+                self.outbox.put(("lines", [job.seq, job.attempt, lines], b""))
 
     def serve_slot(self, slot: int) -> None:
         while True:

@@ -19,17 +19,15 @@ LOOK_EVERY = 0.5
 
 
 def write_lines(store: Store, seq: int, *, follow: bool, as_json: bool) -> None:
-    """Write a job's lines; with `follow`, until it has ended and its node had time to store the last of them."""
+    """Write a job's lines; with `follow`, until it has ended: a node stores them before the outcome."""
     from ..store import control, logs
 
     seen: set[tuple[int, object, str, int]] = set()
-    rounds_after_end = 0
     while True:
         ended = store.run(control.read_job(seq)).state in FINAL
         for line in _unseen(store.run(logs.read_lines(seq)), seen):
             _write(line, as_json)
-        rounds_after_end += ended
-        if not follow or rounds_after_end > 2:
+        if ended or not follow:
             break
         time.sleep(LOOK_EVERY)
     if not seen and not as_json:

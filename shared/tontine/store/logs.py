@@ -14,6 +14,9 @@ from .schema import LOGS
 
 LINES_KEPT = 1000
 
+Part = tuple[int, int, Sequence[tuple[datetime, str]]]
+"""A job's number, the attempt's, and lines of it with their times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -24,8 +27,8 @@ class Line:
     text: str
 
 
-def append(parts: Sequence[tuple[int, int, Sequence[tuple[datetime, str]]]]) -> Steps[None]:
-    """Add lines to (seq, attempt)s; of each attempt the newest are kept."""
+def append(parts: Sequence[Part]) -> Steps[None]:
+    """Add lines to attempts; of each attempt the newest are kept."""
     updates = []
     for seq, attempt, lines in parts:
         added = [{"at": at, "text": text} for at, text in lines]
