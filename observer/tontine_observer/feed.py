@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from tontine.config import StoreConfig
@@ -17,11 +18,11 @@ from tontine.delta import Delta
 from tontine.errors import ConfigError, NoStreams, NotPermitted, StoreError, StreamLost
 from tontine.legible import legible
 from tontine.store.call import AsyncStore
-from tontine.store.connect import open_async_store
+from tontine.store.connect import is_electing, open_async_store, resolve
 from tontine.store.stream import BATCH, Stream
 
 from .board import Board
-from .looker import Looker, nap
+from .looker import ELECTION, WATCH_EVERY, Looker, nap
 from .picture import Mode
 from .pressure import Limits, Pressure
 
@@ -61,19 +62,27 @@ class Feed:
         self._ending = asyncio.Event()
         """The feed ends."""
         self._breaking = asyncio.Event()
-        """One of its loops has ended, so the others do."""
+        """One of its loops has ended, or the feed ends, so the others do."""
         self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._ending.clear()
         self._task = asyncio.create_task(self._run(), name="feed")
+        self._watching = asyncio.create_task(self._watch(), name="feed watch")
 
     async def stop(self) -> None:
         """End, after at most the moment that the stream may be quiet."""
-        if self._task is not None:
+        if self._task is not None and self._watching is not None:
             self._ending.set()
-            await ended(self._task)
-            self._task = None
+            self._breaking.set()
+            try:
+                await ended(self._task, self._watching)
+            finally:
+                # Not in the task: cancelled while it closes them, it would leave connections open.
+                if self.store is not None:
+                    await self.store.database.client.close()
+                self._task = self._watching = self.store = None
 
     def check(self) -> None:
         """Raise what ended the feed, if anything did: it should not end by itself."""
@@ -82,30 +91,34 @@ class Feed:
 
     async def _run(self) -> None:
         pause = RETRY_FROM
-        try:
-            while not self._ending.is_set():
-                try:
-                    store = self.store or await self._open()
-                    await self._follow(store)
-                    pause = RETRY_FROM
-                except (StoreError, ConfigError) as error:
-                    # A store that was heard since the last trouble is asked again at once.
-                    self.trouble = error
-                    pause = RETRY_FROM if self._looker.was_heard() else min(pause * 2, RETRY_TO)
-                    await self._rest(error, pause)
-        finally:
-            if self.store is not None:
-                await self.store.database.client.close()
-                self.store = None
+        while not self._ending.is_set():
+            try:
+                store = self.store or await self._open()
+                await self._follow(store)
+                pause = RETRY_FROM
+            except (StoreError, ConfigError) as error:
+                # A store that was heard since the last trouble is asked again at once.
+                self.trouble = error
+                pause = RETRY_FROM if self._looker.was_heard() else min(pause * 2, RETRY_TO)
+                await self._rest(error, pause)
+
+    async def _watch(self) -> None:
+        while not self._ending.is_set():
+            await nap(self._ending, WATCH_EVERY)
+            self._looker.watch(is_electing=self._is_electing())
+
+    def _is_electing(self) -> bool:
+        return self.store is not None and is_electing(self.store)
 
     async def _open(self) -> AsyncStore:
-        self.store = await asyncio.to_thread(open_async_store, self._config)
+        uri = await asyncio.to_thread(resolve, self._config)  # may start the embedded MongoDB
+        self.store = open_async_store(replace(self._config, uri=uri))
         return self.store
 
     async def _rest(self, error: Exception, pause: float) -> None:
         pause *= random.uniform(0.8, 1.2)  # noqa: S311
         until = time.monotonic() + pause
-        reason = legible(error, 160)
+        reason = ELECTION if self._is_electing() else legible(error, 160)
         while (left := until - time.monotonic()) > 0 and not self._ending.is_set():
             self._looker.show(mode=Mode.STALE, reason=reason, retry_in=left, lag=None)
             await nap(self._ending, min(left, 0.5))
@@ -139,14 +152,14 @@ class Feed:
             if is_new:
                 await self._looker.look(store, hello, begin_again=True)
             self.trouble = None
-            self._looker.show(mode=Mode.LIVE, reason="", retry_in=None)
+            self._looker.heard(mode=Mode.LIVE, reason="", retry_in=None)
             await self._together(self._pump(stream), self._looker.keep_looking(store, self._breaking))
 
     async def _together(self, *loops: Coroutine[Any, Any, None]) -> None:
         """Run loops until one of them ends, or all shall; then end as that one did."""
-        self._breaking.clear()
+        if not self._ending.is_set():
+            self._breaking.clear()
         tasks = [asyncio.create_task(one) for one in loops]
-        tasks.append(asyncio.create_task(self._end_with_feed()))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -154,9 +167,6 @@ class Feed:
             await ended(*tasks)
         for task in done:
             task.result()
-
-    async def _end_with_feed(self) -> None:
-        await self._ending.wait()
 
     async def _pump(self, stream: Stream) -> None:
         """Changes from the stream onto the board; while it is busy, the server keeps them."""

@@ -23,7 +23,7 @@ from tontine.store.look import hurried
 
 from .board import Board
 from .past import BACKFILL_FOR, fill
-from .picture import Mode, Pane
+from .picture import Link, Mode, Pane
 from .reading import known_tasks, read_truth, read_window, server_of, version_of
 from .snapshot import Snapshot, Window
 
@@ -41,6 +41,10 @@ ALL_COUNT_WITHIN = 60.0
 EVENTS_OVERLAP = timedelta(seconds=10)
 """Events may become visible this much later than their time says: so much is read twice."""
 EVENTS_AT_ONCE = 500
+WATCH_EVERY = 0.5
+ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER = 1.0, 3.0, 6.0
+"""How long nothing may be heard until that is said. A stream says something twice a second; who polls pauses."""
+ELECTION = "election"
 _PARTS = ("nodes", "cluster", "jobs")
 
 
@@ -56,6 +60,9 @@ class Looker:
         self._since = since
         self._heard = 0.0
         self._shown_heard = False
+        self._silent_rounds = 0
+        self._doubted: Link | None = None
+        """What the link said before nothing was heard for too long."""
         self._due: dict[str, float] = {}
         self._tasks: list[str] = []
         self._refused: dict[str, str] = {}
@@ -72,15 +79,34 @@ class Looker:
 
     def show(self, **facts: Any) -> None:
         """Change what the board's link says."""
+        if "mode" in facts:
+            self._doubted = None
         age = time.monotonic() - self._heard if self._heard else 0.0
         self.board.link = replace(self.board.link, age=age, refused=dict(self._refused), **facts)
 
     def heard(self, **facts: Any) -> None:
-        """The store answered just now."""
+        """The store answered just now, and with more than a greeting: that also who may not read gets."""
         self._heard = time.monotonic()
         self._shown_heard = True
+        self._silent_rounds = 0
         self.board.hear(self.server_now())
+        if self._doubted is not None:
+            facts = {"mode": self._doubted.mode, "reason": self._doubted.reason} | facts
         self.show(**facts)
+
+    def watch(self, *, is_electing: bool) -> None:
+        """Say when nothing was heard for too long, although no call has failed yet; called every `WATCH_EVERY`.
+
+        Counted in rounds: a machine that slept has not heard anything either, and its store is in order.
+        """
+        self._silent_rounds += 1
+        silent, link = self._silent_rounds * WATCH_EVERY, self.board.link
+        limit = SILENT_AFTER if link.mode is Mode.LIVE else SILENT_POLLED_AFTER
+        if link.is_fresh and silent >= (ELECTION_AFTER if is_electing else limit):
+            self.show(mode=Mode.STALE, reason=ELECTION if is_electing else "", retry_in=None, lag=None)
+            self._doubted = link
+        elif link.mode is Mode.STALE:
+            self.show()
 
     def was_heard(self) -> bool:
         """Whether the store has answered since this was asked last."""
@@ -102,7 +128,6 @@ class Looker:
         if is_first or abs(ahead - self.board.link.ahead) > 0.05:
             self.show(ahead=ahead)
         self.board.server = server_of(hello)
-        self.heard()
         if self._is_due("rights", RIGHTS_EVERY):
             await self._check_rights(store)
         return hello
@@ -205,7 +230,6 @@ class Looker:
             await nap(ending, GREET_EVERY)
             hello = await self.greet(store)
             self._events_from = hello.at
-            self.show(reason="" if hello.has_primary or self.board.link.reason else "election: no primary")
 
     async def _check(self, store: AsyncStore, hello: window.Hello) -> None:
         if self._filled_until is not None and not self._is_filled:
@@ -296,6 +320,7 @@ class Looker:
             self._refused[name] = legible(error, 160)
             return otherwise
         self._refused.pop(name, None)
+        self.heard()
         return answer
 
     def _is_due(self, what: str, every: float) -> bool:

@@ -73,4 +73,4 @@ def version_of(hello: window.Hello) -> Version:
 
 
 def server_of(hello: window.Hello) -> Server:
-    return Server(hello.replica_set, hello.primary, hello.has_primary)
+    return Server(hello.replica_set, hello.primary)

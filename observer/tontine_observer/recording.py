@@ -108,7 +108,7 @@ def _snapshot(one: Snapshot) -> dict[str, Any]:
         "unknown": one.unknown,
         "events": list(one.events),
         "window": _window(one.window),
-        "server": [one.server.replica_set, one.server.primary, one.server.has_primary],
+        "server": [one.server.replica_set, one.server.primary],
     }
 
 

@@ -19,7 +19,6 @@ class Server:
 
     replica_set: str = ""
     primary: str = ""
-    has_primary: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,30 +99,33 @@ async def test_twenty_observers_that_come_and_go_change_no_outcome(cluster: Clus
 
 
 async def test_a_primary_that_is_killed_or_steps_down_is_survived(tmp_path: Path) -> None:
-    with ReplicaSet(tmp_path, election=2.0) as servers:
-        uri = f"{servers.uri}&serverSelectionTimeoutMS=2000"
-        with MongoClient[dict[str, Any]](servers.uri, tz_aware=True) as client:
-            Store(client["db"]).run(schema.init())
+    with (
+        ReplicaSet(tmp_path, election=6.0) as servers,
+        MongoClient[dict[str, Any]](servers.uri, tz_aware=True) as client,
+    ):
+        Store(client["db"]).run(schema.init())
 
-            def write(seq: int) -> bool:
-                client["db"].jobs.insert_one(
-                    {"seq": seq, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
-                )
-                return True
+        def write(seq: int) -> bool:
+            client["db"].jobs.insert_one(
+                {"seq": seq, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+            )
+            return True
 
-            async with feeding(uri, "db") as feed:
-                first = feed.board.picture().status.primary
-                await asyncio.to_thread(servers.depose)
-                await until(lambda: feed.board.picture().status.primary not in ("", first), "another primary", 120)
-                await asyncio.to_thread(write, 1)
-                await until(lambda: 1 in {row.seq for row in feed.board.jobs().rows}, "a job after it")
-                primary = await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
-                primary.kill()
-                await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
-                await asyncio.to_thread(write, 2)
-                await until(lambda: 2 in {row.seq for row in feed.board.jobs().rows}, "a job after that", 120)
-                await until(lambda: feed.board.link.mode is Mode.LIVE, "live", 120)
-                assert feed.board.changes({ChangeKind.GAP}) == ()
+        async with feeding(servers.uri, "db") as feed:
+            first = feed.board.picture().status.primary
+            await asyncio.to_thread(servers.depose)
+            await until(lambda: feed.board.picture().status.primary not in ("", first), "another primary", 120)
+            await asyncio.to_thread(write, 1)
+            await until(lambda: 1 in {row.seq for row in feed.board.jobs().rows}, "a job after it")
+            primary = await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
+            primary.kill()
+            await until(lambda: feed.board.link.reason == "election", "that there is no primary")
+            assert feed.board.link.mode is Mode.STALE
+            await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
+            await asyncio.to_thread(write, 2)
+            await until(lambda: 2 in {row.seq for row in feed.board.jobs().rows}, "a job after that", 120)
+            await until(lambda: feed.board.link.mode is Mode.LIVE, "live", 120)
+            assert feed.board.changes({ChangeKind.GAP}) == ()
 
 
 @contextmanager

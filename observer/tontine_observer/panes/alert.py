@@ -6,6 +6,7 @@ from ..layout import Box
 from ..look.line import Line, clip, cut, fit, justify, length, on
 from ..look.words import age
 from ..picture import Alert, Mode, Weight
+from .badges import next_try
 from .scene import Scene
 
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
@@ -44,7 +45,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
 
 def _outage(scene: Scene, width: int) -> Line:
     link = scene.picture.link
-    retry = "" if link.retry_in is None else f"; the next try in {link.retry_in:.0f} s"
+    retry = "" if link.retry_in is None else f"; {next_try(link)}"
     if link.mode is Mode.CONNECTING:
         text, role, ground = f"connecting{': ' + link.reason if link.reason else ' ...'}{retry}", "notice", "shade"
     elif link.reason == "election":
@@ -54,8 +55,7 @@ def _outage(scene: Scene, width: int) -> Line:
             "shade",
         )
     else:
-        text = f"the store does not answer; this is {age(link.age)} old{retry}"
-        text += f": {link.reason}" if link.reason else ""
+        text = f"this is {age(link.age)} old{retry}: {link.reason or 'the store does not answer'}"
         role, ground = "alert", "alarm"
     line = [(f" {scene.glyphs.alert} ", role), (cut(text, max(1, width - 4), scene.glyphs.more), role)]
     return on(fit(line, width), ground)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..look.line import Line
 from ..look.words import age, amount, lag, moment
-from ..picture import Mode
+from ..picture import Link, Mode
 from .scene import Scene
 
 
@@ -46,7 +46,7 @@ def _link(scene: Scene, is_short: bool) -> tuple[str, str]:
             return "live", f"LIVE{delay}"
         case Mode.STALE:
             name = "ELECTION" if link.reason == "election" else "STALE"
-            retry = "" if link.retry_in is None or is_short else f", retry in {link.retry_in:.0f} s"
+            retry = "" if link.retry_in is None or is_short else f", {next_try(link)}"
             return "stale", f"{name} {age(link.age)}{retry}"
         case Mode.POLL:
             return "poll", "POLL" if is_short else "POLL 2 s"
@@ -54,4 +54,9 @@ def _link(scene: Scene, is_short: bool) -> tuple[str, str]:
             return "sampled", "SAMPLED" if is_short or not link.rate else f"SAMPLED {amount(round(link.rate))}/s"
         case Mode.REPLAY:
             return "replay", "REPLAY"
-    return "wait", "CONNECTING" if not link.retry_in or is_short else f"CONNECTING, retry in {link.retry_in:.0f} s"
+    return "wait", "CONNECTING" if not link.retry_in or is_short else f"CONNECTING, {next_try(link)}"
+
+
+def next_try(link: Link) -> str:
+    """When the store is asked again; it may take a while to answer, or not to."""
+    return f"retry in {link.retry_in:.0f} s" if link.retry_in and link.retry_in >= 0.5 else "trying"

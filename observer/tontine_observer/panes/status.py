@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..layout import Box
-from ..look.line import Line, fit, justify, length, on
+from ..look.line import Line, cut, fit, justify, length, on
 from ..look.words import amount, moment, rate
 from .badges import badges
 from .scene import Scene
 
+UNKNOWN_SHOWN = 12
 _ORDER = ("working", "waiting", "paused", "initializing", "dead")
 
 
@@ -55,7 +56,7 @@ def nodes(scene: Scene, *, has_words: bool) -> Line:
     states = scene.picture.status.states
     for state in [*_ORDER, *(name for name in states if name not in _ORDER)]:
         number = states.get(state, 0)
-        glyph = scene.glyphs.node.get(state, f"? {state} ")
+        glyph = scene.glyphs.node.get(state, f"? {cut(state, UNKNOWN_SHOWN, scene.glyphs.more)} ")
         role = f"node.{state}" if number else "faint"
         text = f"{glyph} {state} {number}  " if has_words and state in _ORDER else f"{glyph}{number} "
         line.append((text, role))

@@ -133,14 +133,14 @@ def _epochs(scene: Scene, timeline: Timeline) -> Line:
     label = label_of(scene.picture.nodes)
     line: Line = [(left(" epoch", label), "muted")]
     used = 0
-    for number, mark in enumerate(timeline.epochs):
-        if mark.column < used:
-            continue
-        text = f"{scene.glyphs.epoch if mark.column or number else ''}E{mark.epoch}"
-        following = [other.column for other in timeline.epochs if other.column > mark.column]
-        room = min(following[0] if following else timeline.columns, timeline.columns) - mark.column
-        line += [(" " * (mark.column - used), "text"), (text if len(text) <= room else scene.glyphs.epoch, "epoch")]
-        used = mark.column + (len(text) if len(text) <= room else 1)
+    newest = {mark.column: mark.epoch for mark in timeline.epochs}  # of a column's epochs, the one that lasted
+    columns = [*newest, timeline.columns]
+    for number, (column, epoch) in enumerate(newest.items()):
+        text = f"{scene.glyphs.epoch if column or number else ''}E{epoch}"
+        if len(text) > columns[number + 1] - column:
+            text = scene.glyphs.epoch
+        line += [(" " * (column - used), "text"), (text, "epoch")]
+        used = column + len(text)
     return line
 
 

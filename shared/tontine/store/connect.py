@@ -50,6 +50,13 @@ def _client(kind: Any, config: StoreConfig) -> Any:
         raise ConfigError(f"{shown(uri)} is not a usable MongoDB URI: {error}") from error
 
 
+def is_electing(store: AsyncStore) -> bool:
+    """Whether members of the replica set are known to answer, and none of them as primary."""
+    members = store.database.client.topology_description.server_descriptions().values()
+    kinds = {member.server_type_name for member in members}
+    return "RSSecondary" in kinds and "RSPrimary" not in kinds
+
+
 def shown(uri: str) -> str:
     """The URI without its password."""
     scheme, mark, rest = uri.partition("://")

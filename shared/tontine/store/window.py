@@ -42,7 +42,6 @@ class Hello:
     at: datetime
     replica_set: str
     primary: str
-    has_primary: bool
     time: tuple[int, int]
     """The newest operation time that a majority has; (0, 0) without a replica set."""
 
@@ -57,7 +56,6 @@ def greet() -> Steps[Hello]:
         local if local.tzinfo else local.replace(tzinfo=UTC),
         str(answer.get("setName") or ""),
         str(answer.get("primary") or answer.get("me") or ""),
-        bool(answer.get("isWritablePrimary", answer.get("ismaster"))),
         (stamp.time, stamp.inc) if isinstance(stamp, Timestamp) else (0, 0),
     )
 
