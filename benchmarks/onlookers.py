@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from tests.screens.terminals import Terminal, terminal
 from tontine.cli.bench import measure
 from tontine.store.call import Store
 
+from .commands import asked_for
 from .nodes import fresh_nodes, fresh_store
 
 SIZE = (160, 48)
@@ -40,20 +40,8 @@ def _read(shown: Terminal) -> None:
 
 def reads(store: Store, seconds: float) -> float:
     """Commands a second that the server is given meanwhile and that are no writes."""
-    before, began = _commands(store), time.monotonic()
-    time.sleep(seconds)
-    return (_commands(store) - before).total() / (time.monotonic() - began)
-
-
-def _commands(store: Store) -> Counter[str]:
-    counted = store.database.client.admin.command("serverStatus")["metrics"]["commands"]
-    return Counter(
-        {
-            name: int(one["total"])
-            for name, one in counted.items()
-            if isinstance(one, Mapping) and "total" in one and name not in _WRITES
-        }
-    )
+    began = time.monotonic()
+    return asked_for(store, seconds, _WRITES).total() / (time.monotonic() - began)
 
 
 def idle_reads(uri: str, seconds: float) -> tuple[float, float]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 
 import psutil
 
-from tontine.store.call import Store
-
+from ..commands import asked_for
 from ..contender import TONTINE
 from ..nodes import Nodes, cpu_of, fresh_nodes, fresh_store
 from ..progress import say
 from ..scene import Scene
 
+# What drivers send by themselves, and what asks for the counts.
 _DRIVER = {"hello", "isMaster", "serverStatus", "endSessions", "buildInfo", "ping"}
 _SETTLE_FOR = 5.0
 """A node that has just joined looks around more than one that has been there for a while."""
@@ -23,7 +22,7 @@ _SETTLE_FOR = 5.0
 def run(scene: Scene) -> None:
     plan = scene.plan
     with fresh_store(scene.uri) as store:
-        base = _calls(store, plan.idle_for)
+        base = asked_for(store, plan.idle_for, _DRIVER)
     # As many before as after, so that a machine that slows down does not look like idle nodes.
     _drains(scene, "drain alone", plan.rounds // 2)
     for count in dict.fromkeys((1, plan.idle_nodes)):
@@ -40,27 +39,9 @@ def run(scene: Scene) -> None:
     _drains(scene, "drain alone", plan.rounds - plan.rounds // 2)
 
 
-def _calls(store: Store, seconds: float) -> Counter[str]:
-    """Commands that the server counts meanwhile, by name, without those that drivers send by themselves."""
-    before = _commands(store)
-    time.sleep(seconds)
-    return _commands(store) - before
-
-
-def _commands(store: Store) -> Counter[str]:
-    counted = store.database.client.admin.command("serverStatus")["metrics"]["commands"]
-    return Counter(
-        {
-            name: int(one["total"])
-            for name, one in counted.items()
-            if isinstance(one, Mapping) and "total" in one and name not in _DRIVER
-        }
-    )
-
-
 def _cost(scene: Scene, nodes: Nodes, count: int, base: Counter[str]) -> None:
     cpu, began = [cpu_of(mate) for mate in nodes.mates], time.monotonic()
-    calls = _calls(nodes.store, scene.plan.idle_for) - base
+    calls = asked_for(nodes.store, scene.plan.idle_for, _DRIVER) - base
     took = time.monotonic() - began
     used = sum(cpu_of(mate) - before for mate, before in zip(nodes.mates, cpu, strict=True)) / took
     name = measure_of(count)

@@ -86,8 +86,9 @@ class Feed:
 
     def check(self) -> None:
         """Raise what ended the feed, if anything did: it should not end by itself."""
-        if self._task is not None and self._task.done():
-            self._task.result()
+        for task in (self._task, self._watching):
+            if task is not None and task.done():
+                task.result()
 
     async def _run(self) -> None:
         pause = RETRY_FROM
