@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -79,8 +77,7 @@ def bench(
 
     The whole takes one or two hours. Leave the machine alone meanwhile: ratios hold, seconds do not.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    servers.stop_when_told()
     try:
         if install_servers:
             servers.install()
@@ -88,10 +85,6 @@ def bench(
         _bench(only, peers, quick(rounds, sizes) if is_quick else full(rounds, sizes), is_quick, out)
     except TontineError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _bench(only: tuple[str, ...], peers: tuple[str, ...], plan: Plan, is_quick: bool, out: Path) -> None:

@@ -23,6 +23,8 @@ from tontine import Client, Job, embedded
 from tontine.store import schema
 from tontine.store.call import Store
 
+from .servers import stop_when_told
+
 
 def kill(cluster: Cluster, client: Client, number: int) -> float:
     """Seconds from kill -9 of the node that runs a job to that job's next start."""
@@ -88,6 +90,7 @@ def repeat(times: int, what: str, one: Callable[[int], float]) -> list[float]:
 @click.option("--lease", default=4.0, show_default=True)
 def inherit(kills: int, stops: int, lease: float) -> None:
     """Measure how soon others go on with the jobs of a node that died or left."""
+    stop_when_told()
     killed, stopped = measure(kills, stops, lease)
     told("kill -9 to the job's start elsewhere", [took / lease for took in killed], "leases")
     told("SIGTERM to the run elsewhere of jobs that waited", stopped, "s")

@@ -33,6 +33,7 @@ from .load import prepare
 from .onlookers import idle_reads, throughput
 from .progress import say
 from .report import number
+from .servers import stop_when_told
 from .targets import Bound, Verdict
 from .watched import WARM_UP, Watched
 
@@ -134,6 +135,7 @@ def watch(uri: str, database: str, size: tuple[int, int], seconds: float) -> Wat
         command = [sys.executable, "-m", "benchmarks.watched", uri, database, str(seconds), str(file)]
         with terminal(command, size) as shown:
             timer = threading.Timer(seconds + WARM_UP + 60, shown.process.kill)
+            timer.daemon = True
             timer.start()
             while shown.read(0.5):
                 shown.written = shown.written[-4000:]
@@ -185,6 +187,7 @@ def _parts(_: click.Context, __: click.Parameter, value: str) -> list[str]:
 )
 def main(only: list[str], seconds: float, rounds: int, jobs: int, out: Path) -> None:
     """Measure what the observer costs, and judge the ratios."""
+    stop_when_told()
     with tempfile.TemporaryDirectory(prefix="tontine-bench-") as home:
         uri = embedded.start(Path(home)).uri
         try:

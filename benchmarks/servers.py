@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from tontine import embedded
 from tontine.config import StoreConfig
@@ -26,6 +28,16 @@ from .progress import say
 PACKAGES = {"redis-server": "redis-server", "postgres": "postgresql"}
 HOST = "127.0.0.1"
 _START_WITHIN = 60.0
+
+
+def stop_when_told() -> None:
+    """Let a run that is terminated end like one that is interrupted: what it started ends with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def find(program: str) -> Path | None:
