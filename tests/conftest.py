@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -15,6 +16,11 @@ from tontine import embedded
 from tontine.errors import EmbeddedError, MissingExtra
 from tontine.store import schema
 from tontine.store.call import AsyncStore, Store
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in the background so that it ignores Ctrl-C, and all that it starts in turn."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
