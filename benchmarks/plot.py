@@ -12,15 +12,17 @@ Figures = list[dict[str, Any]]
 _OURS, _LIMIT, _THEIRS = "#1b7f5c", "#9aa0a6", "#4c78a8"
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
-    """One panel for each thing that was measured. Needs the extra `bench`."""
+def draw(found: dict[str, Any], path: Path) -> bool:
+    """One panel for each thing that was measured; whether there was any. Needs the extra `bench`."""
+    panels = _panels(found["figures"])
+    if not panels:
+        return False
     import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "tontine"  # the same figures give the same file
     from matplotlib import pyplot
 
-    panels = _panels(found["figures"])
     heights = [2.4 if title.startswith("growth") else 0.7 + 0.26 * len(some) for title, _, some in panels]
     size, ratios = (8, sum(heights) + 0.3), {"height_ratios": heights}
     figure, places = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, gridspec_kw=ratios)
@@ -37,6 +39,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     figure.tight_layout(rect=(0, 0.01, 1, 1))
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
+    return True
 
 
 def _panels(figures: Figures) -> list[tuple[str, str, Figures]]:
