@@ -22,8 +22,8 @@ from tontine.store.connect import is_electing, open_async_store, resolve
 from tontine.store.stream import BATCH, Stream
 
 from .board import Board
-from .looker import ELECTION, WATCH_EVERY, Looker, nap
-from .picture import Mode
+from .looker import WATCH_EVERY, Looker, nap
+from .picture import ELECTION, Mode
 from .pressure import Limits, Pressure
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0

@@ -23,7 +23,7 @@ from tontine.store.look import hurried
 
 from .board import Board
 from .past import BACKFILL_FOR, fill
-from .picture import Link, Mode, Pane
+from .picture import ELECTION, Link, Mode, Pane
 from .reading import known_tasks, read_truth, read_window, server_of, version_of
 from .snapshot import Snapshot, Window
 
@@ -44,7 +44,6 @@ EVENTS_AT_ONCE = 500
 WATCH_EVERY = 0.5
 ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER = 1.0, 3.0, 6.0
 """How long nothing may be heard until that is said. A stream says something twice a second; who polls pauses."""
-ELECTION = "election"
 _PARTS = ("nodes", "cluster", "jobs")
 
 

@@ -47,13 +47,17 @@ class Weight(StrEnum):
     NOTICE = "notice"
 
 
+ELECTION = "election"
+"""The reason of a link while the replica set has no primary."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """How the observer hears of the system: shown as LIVE, STALE 14 s, retry in 4 s, and so on."""
 
     mode: Mode = Mode.CONNECTING
     reason: str = ""
-    """Why the mode is not LIVE, in one line; also "election" while the replica set has no primary."""
+    """Why the mode is not LIVE, in one line; also `ELECTION`."""
     age: float = 0.0
     """Seconds since the store last answered."""
     retry_in: float | None = None

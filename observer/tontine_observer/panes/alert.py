@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..layout import Box
 from ..look.line import Line, clip, cut, fit, justify, length, on
 from ..look.words import age
-from ..picture import Alert, Mode, Weight
+from ..picture import ELECTION, Alert, Mode, Weight
 from .badges import next_try
 from .scene import Scene
 
@@ -48,7 +48,7 @@ def _outage(scene: Scene, width: int) -> Line:
     retry = "" if link.retry_in is None else f"; {next_try(link)}"
     if link.mode is Mode.CONNECTING:
         text, role, ground = f"connecting{': ' + link.reason if link.reason else ' ...'}{retry}", "notice", "shade"
-    elif link.reason == "election":
+    elif link.reason == ELECTION:
         text, role, ground = (
             f"the replica set elects a primary; last heard {age(link.age)} ago{retry}",
             "notice",

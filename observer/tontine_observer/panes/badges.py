@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..look.line import Line
 from ..look.words import age, amount, lag, moment
-from ..picture import Link, Mode
+from ..picture import ELECTION, Link, Mode
 from .scene import Scene
 
 
@@ -45,7 +45,7 @@ def _link(scene: Scene, is_short: bool) -> tuple[str, str]:
             delay = "" if link.lag is None or is_short else f" {lag(link.lag)}"
             return "live", f"LIVE{delay}"
         case Mode.STALE:
-            name = "ELECTION" if link.reason == "election" else "STALE"
+            name = "ELECTION" if link.reason == ELECTION else "STALE"
             retry = "" if link.retry_in is None or is_short else f", {next_try(link)}"
             return "stale", f"{name} {age(link.age)}{retry}"
         case Mode.POLL:
