@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.cluster import Cluster
 from tontine import embedded
-from tontine.errors import EmbeddedError, MissingExtra
 from tontine.store import schema
 from tontine.store.call import AsyncStore, Store
 
@@ -26,13 +24,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def mongo_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("mongo")
-    try:
-        running = embedded.start(home)
-    except (MissingExtra, EmbeddedError) as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no MongoDB to test with: {error}")
-    yield running.uri
+    yield embedded.start(home).uri
     embedded.stop(home)
 
 
