@@ -49,6 +49,18 @@ class Nodes(Hands):
                 raise TontineError(f"the nodes are not ready after {_JOIN_WITHIN:g} s")
             time.sleep(0.1)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """As if they were not there; for less than a lease, or they would have much to put right afterwards."""
+        processes = [*self.masters(), *self.workers()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
+
     def masters(self) -> list[psutil.Process]:
         return [psutil.Process(mate.process.pid) for mate in self.mates]
 

@@ -16,7 +16,7 @@ from tontine.config import StoreConfig, Timing, seconds
 from tontine.errors import ConfigError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
-from tontine.store.connect import check, open_async_store, open_store
+from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store
 
 from .config import NodeConfig
 from .logs import set_up
@@ -95,8 +95,8 @@ async def serve(config: NodeConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    beat_store = await asyncio.to_thread(open_store, config.store)
-    store = open_async_store(config.store)
+    beat_store = await asyncio.to_thread(open_store, config.store, **SELDOM_MONITORED)
+    store = open_async_store(config.store, **SELDOM_MONITORED)
     try:
         await _first(_prepare(store, config.store), stopping.wait())
         while not stopping.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from tontine.clock import Clock
@@ -17,7 +18,7 @@ from .table import Status, Table
 
 log = logging.getLogger(__name__)
 
-GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 1.0
+GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 5.0
 
 
 class Fence:
@@ -26,6 +27,7 @@ class Fence:
     def __init__(self, clock: Clock, beat: Heartbeat, board: Board, table: Table, supervisor: Supervisor) -> None:
         self.is_over = False
         """The node ends and guards itself."""
+        self.wake = asyncio.Event()
         self._clock = clock
         self._beat = beat
         self._board = board
@@ -36,7 +38,10 @@ class Fence:
     async def run(self) -> None:
         """Fence when the lease has run out, go on when it is back."""
         while not self.is_over:
-            await asyncio.sleep(self._pause())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self.wake.wait()
+            self.wake.clear()
             if not self._beat.has_lease() and not self._is_up:
                 self._is_up = True
                 self._was_starved = not self._beat.failed_since_renewal
@@ -49,7 +54,7 @@ class Fence:
                     await self._take_down()
 
     def _pause(self) -> float:
-        """With nothing in hand there is nothing to fence before the lease could end; a suspended host hides time."""
+        """With nothing in hand there is nothing to fence before the lease could end, or before something comes in."""
         if self._is_up or len(self._table):
             return GUARD_EVERY
         return min(max(GUARD_EVERY, self._board.deadline - self._clock.now()), GUARD_IDLE_EVERY)

@@ -27,7 +27,7 @@ from .board import Board
 from .claimer import Claimer
 from .config import NodeConfig
 from .ear import Ear
-from .fence import Fence
+from .fence import GUARD_EVERY, Fence
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -43,7 +43,7 @@ from .warden import Warden
 
 log = logging.getLogger(__name__)
 
-CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 1.0
+CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 2.5
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
@@ -65,10 +65,11 @@ class Node:
         self._stops_asked = 0
         self._moved_at = self._cancels_at = float("-inf")
         self._share: Share | None = None
+        self._looks_soon = False
         self._tasks: list[asyncio.Task[None]] = []
 
         self.board = Board.create(config.processes, config.slots)
-        self.table = Table()
+        self.table = Table(self._look_soon)
         self.settler = Settler(
             self.id, store, self.table, lambda: self.search.retention, self._back_in_queue, self._keep_lines
         )
@@ -179,14 +180,15 @@ class Node:
 
     async def _upkeep(self) -> None:
         while True:
-            rounds = (1.0, 2.0) if len(self.table) else (2.0, 2.5)
-            await asyncio.sleep(self._timing.upkeep_every * random.uniform(*rounds))  # noqa: S311
+            rounds, rarer = ((1.0, 2.0), 1.0) if len(self.table) else ((2.0, 2.5), self.member.crowd)
+            await asyncio.sleep(self._timing.upkeep_every * rarer * random.uniform(*rounds))  # noqa: S311
             await self.keeper.round()
 
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by others."""
         while True:
-            await self._wait(CONTROL_EVERY if len(self.table) else CONTROL_IDLE_EVERY)
+            is_idle = not len(self.table) and self.state is not NodeState.WORKING
+            await self._wait(CONTROL_IDLE_EVERY if is_idle else CONTROL_EVERY)
             if self.beat.is_dead:
                 log.warning("declared dead by others; starting again", extra={"event": "dead", "node": self.id})
                 return True
@@ -333,6 +335,17 @@ class Node:
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
+
+    def _look_soon(self) -> None:
+        """There is something in hand again: whoever was idle looks at it, but not before it had a chance to run."""
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._loop.call_later(GUARD_EVERY, self._look)
+
+    def _look(self) -> None:
+        self._looks_soon = False
+        self._changed.set()
+        self.fence.wake.set()
 
     def _back_in_queue(self, delay: float) -> None:
         self.claimer.due_in(delay)

@@ -13,9 +13,11 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError
 from tontine.roster import Roster
+from tontine.share import crowd
 from tontine.states import Desired, NodeState
 from tontine.store import events, members
 from tontine.store.call import AsyncStore, Store
+from tontine.store.members import Pulse
 
 from .board import Board
 
@@ -139,6 +141,8 @@ class Member:
         self.name = name
         self.roster = Roster()
         self.is_wanted = False
+        self.alike = 1
+        """How many members have the same modules, this one included."""
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -146,9 +150,14 @@ class Member:
         self._watched: dict[str, tuple[int, float]] = {}
 
     @property
+    def crowd(self) -> float:
+        """How much rarer each member does what any of them can do."""
+        return crowd(len(self.roster.members))
+
+    @property
     def watch_every(self) -> float:
-        """A heartbeat, or up to three where there are many members: it is enough that one of them looks."""
-        return self._timing.heartbeat_every * min(max(1.0, len(self.roster.members) / 16), 3.0)
+        """A heartbeat, or up to three in a crowd."""
+        return self._timing.heartbeat_every * self.crowd
 
     def see(self, roster: Roster) -> bool:
         """Take notice of a roster; True when it is newer than the one known (G5)."""
@@ -176,16 +185,22 @@ class Member:
         beats = await self._store.run(members.beats())
         answered = self._clock.now()
         buried = []
-        for node, (beat, lease) in beats.items():
+        self._count_alike(beats)
+        for node, pulse in beats.items():
             if node == self.node:
                 continue
             seen, since = self._watched.get(node, (None, 0.0))
-            if seen != beat or since < self._beat.disturbed_at:
-                self._watched[node] = (beat, max(answered, self._beat.disturbed_at))
-            elif asked - since >= max(lease, self._timing.lease_for) and await self._bury(node, beat):
+            if seen != pulse.beat or since < self._beat.disturbed_at:
+                self._watched[node] = (pulse.beat, max(answered, self._beat.disturbed_at))
+            elif asked - since >= max(pulse.lease, self._timing.lease_for) and await self._bury(node, pulse.beat):
                 buried.append(node)
         self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
         return buried
+
+    def _count_alike(self, beats: Mapping[str, Pulse]) -> None:
+        if (mine := beats.get(self.node)) is not None:
+            pulses = [beats[node] for node in self.roster.members if node in beats]
+            self.alike = sum(pulse.modules == mine.modules for pulse in pulses)
 
     async def _bury(self, node: str, beat: int) -> bool:
         if not self._beat.has_lease() or not await self._store.run(members.bury(node, beat)):

@@ -12,14 +12,14 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.share import Share
+from tontine.share import Share, crowd
 from tontine.store import number
 from tontine.store.call import AsyncStore
 
 log = logging.getLogger(__name__)
 
 FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
-"""Seconds between looks of the first member, and of those that stand in for it. A producer may ring the bell."""
+"""Seconds between looks of the first member, and of a few that stand in for it. A producer may ring the bell."""
 SOON, SOON_FOR = 0.1, 60.0
 """Where one raw job came from, more come: for a minute the first member looks often."""
 
@@ -56,15 +56,17 @@ class Numberer:
                 log.warning("numbering failed", extra={"event": "number-failed", "error": str(error)})
                 more = False
             if not more:
-                await self._rest(is_first)
+                await self._rest(share)
 
-    async def _rest(self, is_first: bool) -> None:
-        every = self._timing.help_after if self._seen else FIRST_EVERY if is_first else OTHERS_EVERY
-        if is_first and self._clock.now() - self._numbered_at < SOON_FOR:
-            every = SOON
+    async def _rest(self, share: Share | None) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
+            async with asyncio.timeout(self._pace(share) * random.uniform(0.8, 1.0)):  # noqa: S311
                 await self.wake.wait()
+
+    def _pace(self, share: Share | None) -> float:
+        if share is not None and share.rank == 0:
+            return SOON if self._clock.now() - self._numbered_at < SOON_FOR else FIRST_EVERY
+        return self._timing.help_after if self._seen else OTHERS_EVERY * crowd(share.size if share else 0)
 
     async def _round(self, at_once: bool) -> bool:
         raw = await self._store.run(number.find_raw())

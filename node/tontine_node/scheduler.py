@@ -10,14 +10,14 @@ from datetime import timedelta
 
 from tontine.config import Timing
 from tontine.errors import TontineError
-from tontine.share import Share
+from tontine.share import Share, crowd
 from tontine.store import schedules
 from tontine.store.call import AsyncStore
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY, OTHERS_EVERY = 4.0, 10.0
-"""Seconds between looks of the first member, and of those that stand in for it."""
+"""Seconds between looks of the first member, and of a few that stand in for it."""
 
 
 class Scheduler:
@@ -35,9 +35,9 @@ class Scheduler:
         """Fire for ever."""
         while True:
             share = self._share()
-            every, patience = (
-                (LOOK_EVERY, 0.0) if not share or share.rank == 0 else (OTHERS_EVERY, self._timing.help_after)
-            )
+            every, patience = LOOK_EVERY, 0.0
+            if share is not None and share.rank > 0:
+                every, patience = OTHERS_EVERY * crowd(share.size), self._timing.help_after
             wait = every * random.uniform(0.8, 1.0)  # noqa: S311
             if share is not None:
                 try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tontine.clock import Clock
 from tontine.config import Timing
+from tontine.share import crowd
 from tontine.store import claim
 from tontine.store.call import AsyncStore
 from tontine.store.raw import Raw
@@ -103,7 +104,7 @@ class Search:
     async def ranked(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
         """Jobs of the share with a priority above zero, highest first; when nothing else is left, also below."""
         low = sweep.is_exhausted
-        last, every = (self._low_at, RANKED_EVERY) if low else (self._ranked_at, RANKED_POLL)
+        last, every = (self._low_at, RANKED_EVERY * self._crowd) if low else (self._ranked_at, RANKED_POLL)
         if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
         suspects = self._supervisor.takes_suspects
@@ -119,17 +120,19 @@ class Search:
     async def due(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
         """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""
         now = self._clock.now()
-        due = now >= self.next_due or self._is_time(self._due_at, DUE_EVERY, DUE_POLL)
+        every = DUE_EVERY * self._crowd
+        due = now >= self.next_due or self._is_time(self._due_at, every, DUE_POLL)
         if not due and hurry:
             due = now - self._due_at >= DUE_AGAIN
             self.due_in(DUE_AGAIN)
         if not due:
             return []
         self._due_at, self.next_due = now, float("inf")
-        look = claim.find_due(sweep.share, self.tasks, DUE_EVERY * 1.5, room, suspects=self._supervisor.takes_suspects)
+        look = claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=self._supervisor.takes_suspects)
         found = await self._store.run(look)
         waits = [job["wait"] / 1000 for job in found]
-        self.due_in(SOON if len(found) == room else min((wait for wait in waits if wait > 0), default=float("inf")))
+        later = [wait for wait in waits if wait > 0]
+        self.due_in(later[0] if later else SOON if len(found) == room else float("inf"))
         return [job for job, wait in zip(found, waits, strict=True) if wait <= 0]
 
     async def fresh(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - called like the others
@@ -189,7 +192,8 @@ class Search:
 
     def _is_time_to_help(self) -> bool:
         """Rarely while nothing is found; once a second if the own share was not empty, or a member asked."""
-        return self._is_time(self._help_at, HELP_SOON if self._helps_soon else HELP_EVERY, HELP_POLL)
+        every = HELP_SOON if self._helps_soon else HELP_EVERY * self._crowd
+        return self._is_time(self._help_at, every, HELP_POLL)
 
     def help_soon(self) -> float:
         """A member has more than it can do; in how many seconds to look."""
@@ -254,6 +258,11 @@ class Search:
     def pace_of(self, every: float, poll: float) -> float:
         """How often to do something: rarely while the bell would wake us, else by polling."""
         return every if self._watching() else poll
+
+    @property
+    def _crowd(self) -> float:
+        """How much rarer than a few each of many looks for what any of those with the same tasks would help with."""
+        return crowd(self._member.alike)
 
     @property
     def is_alone(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -38,8 +38,10 @@ class Entry:
 class Table:
     """Entries by seq."""
 
-    def __init__(self) -> None:
+    def __init__(self, filled: Callable[[], None] = lambda: None) -> None:
+        """`filled` is called when the first entry comes in."""
         self._entries: dict[int, Entry] = {}
+        self._filled = filled
         self._leaving: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
@@ -55,6 +57,8 @@ class Table:
         return self._entries.get(seq)
 
     def enter(self, entry: Entry) -> None:
+        if not self._entries:
+            self._filled()
         self._entries[entry.seq] = entry
 
     def drop(self, seq: int) -> None:

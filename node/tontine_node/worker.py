@@ -34,7 +34,7 @@ from .board import Board
 
 EXIT_AT_DEADLINE = 75
 """The exit code of a worker whose lease ran out: its job is not to blame."""
-WATCH_EVERY = 0.1
+WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 LINGER = 0.002
 
 
@@ -54,6 +54,8 @@ class Worker:
         self.expired: dict[int, float] = {}
         self.progressed: dict[int, tuple[float, str]] = {}
         self.saying = threading.Lock()
+        self.begun = threading.Event()
+        """Set when a job begins, for whoever rests until then."""
 
     def run(self) -> None:
         """Serve until the master closes the connection or the lease runs out."""
@@ -137,10 +139,16 @@ class Worker:
         """End this process when the lease runs out or the master is gone (N6)."""
         parent = os.getppid()
         while True:
-            time.sleep(WATCH_EVERY)
+            self.rest()
             if os.getppid() != parent or self.clock.now() > self.board.deadline:
                 os._exit(EXIT_AT_DEADLINE)
             self.say_progress()
+
+    def rest(self) -> None:
+        """For a moment, or for long if there is nothing to watch until a job begins."""
+        self.begun.clear()
+        if self.current or self.begun.wait(WATCH_IDLE_EVERY):  # in this order, no job begins unseen
+            time.sleep(WATCH_EVERY)
 
     def say_progress(self) -> None:
         """Send on the newest progress of each job, and what it printed since."""
@@ -212,6 +220,8 @@ class Worker:
         context = contextvars.copy_context()
         context.run(current.enter, job)
         self.current[seq] = (job, None)
+        if not self.begun.is_set():
+            self.begun.set()
         if not task.is_async:
             return context.run(task.function, **args)
 

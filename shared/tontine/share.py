@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 
+def crowd(members: int) -> float:
+    """How much rarer than a few each of many members does what any of them can do: it is enough that one of them does.
+
+    Together they still do it more often the more they are, and a few survivors of many not too late.
+    """
+    return min(max(1.0, members / 8), 3.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """Every seq with `seq % size == rank`, for as long as the roster stays at `epoch`."""

@@ -14,9 +14,20 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.mongod import free_port
 from tontine import AsyncClient, Client, Job, JobState
+from tontine.config import StoreConfig
 from tontine.errors import ConfigError, JobNotFinished, StoreError, StoreUnavailable, UnknownJob
 from tontine.store import control, look, members
 from tontine.store.call import AsyncStore, Call, Steps, Store
+from tontine.store.connect import SELDOM_MONITORED, open_store
+
+
+def test_what_the_uri_says_about_the_connection_wins(mongo_uri: str) -> None:
+    def mode(uri: str) -> str:
+        with open_store(StoreConfig(uri, "x"), **SELDOM_MONITORED).database.client as client:
+            return str(client.options.server_monitoring_mode)
+
+    assert mode(mongo_uri) == "poll"
+    assert mode(f"{mongo_uri}{'&' if '?' in mongo_uri else '/?'}serverMonitoringMode=stream") == "stream"
 
 
 def end(store: Store, job: Job, state: str = "done") -> None:

@@ -57,9 +57,9 @@ class Helper:
         self.slots = Few(free, room)
         timing, table, beat = Timing(), Table(), cast("Heartbeat", Lease())
         supervisor = cast("Supervisor", self.slots)
-        member = Member(name, name, self.store, timing, self.clock, beat)
-        member.see(Roster(1, members))
-        self.search = Search(name, self.store, timing, self.clock, member, table, supervisor, lambda: True)
+        self.member = Member(name, name, self.store, timing, self.clock, beat)
+        self.member.see(Roster(1, members))
+        self.search = Search(name, self.store, timing, self.clock, self.member, table, supervisor, lambda: True)
         self.claimer = Claimer(name, self.store, self.clock, beat, table, supervisor, self.search)
         self.claimer.is_open = True
 
@@ -165,6 +165,22 @@ async def test_who_found_something_looks_again_at_once_and_who_did_not_waits(
     helper.clock.time += 0.02
     await helper.left()
     assert helper.looks > before
+
+
+async def test_one_of_many_with_the_same_tasks_looks_more_rarely_and_a_specialist_among_them_does_not(
+    async_store: AsyncStore,
+) -> None:
+    for alike, every in ((1, HELP_EVERY), (32, 3 * HELP_EVERY)):
+        helper = Helper(async_store, ("me", *(f"n{number}" for number in range(31))), free=4)
+        helper.member.alike = alike
+        assert await helper.left() == []
+        before = helper.looks
+        helper.clock.time += every - 0.01
+        assert await helper.left() == []
+        assert helper.looks == before
+        helper.clock.time += 0.02
+        await helper.left()
+        assert helper.looks > before
 
 
 async def test_who_is_asked_for_help_looks_sooner(store: Store, async_store: AsyncStore) -> None:

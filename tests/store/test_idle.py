@@ -8,13 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.interleaving.network import Message
+from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import World
+from tontine.store import insert
 from tontine.store.call import Store
+from tontine.store.insert import Wish
 
 TICK = 0.05
 HEARTBEATS = 32
 FIRST, OTHERS = 230, 190
 """Calls in a minute: of the member that looks for raw jobs, and of each other one."""
+OF_MANY = 95
+"""Of each of many, who share what any of them can do."""
 POLLING = 560
 
 
@@ -42,6 +47,16 @@ def calls_in_a_minute(world: World) -> Counter[str]:
     return calls
 
 
+def test_each_of_many_asks_for_less(world: World) -> None:
+    nodes = 24
+    for number in range(nodes):
+        world.start_node(f"n{number}", hears=True)
+    world.live_on(90.0)
+    assert {life.node.member.alike for life in world.lives} == {nodes}
+    calls = calls_in_a_minute(world)
+    assert calls.total() <= FIRST + OF_MANY * (nodes - 1), calls
+
+
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_node_that_hears_the_bell_looks_seldom(world: World, nodes: int) -> None:
     for _ in range(nodes):
@@ -65,5 +80,16 @@ def test_a_node_that_did_something_calms_down_again(world: World) -> None:
     world.live_on(10.0)
     world.submit(20)
     world.live_on(90.0, ending=True)
+    calls = calls_in_a_minute(world)
+    assert calls.total() <= FIRST, calls
+
+
+def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
+    world: World, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.search.DUE_EVERY", 3600.0)  # so that they are soon due, and not due by the end
+    store.run(insert.submit_many(Wish(TASK, delay=1000.0), [{}] * 50))
+    world.start_node(hears=True)
+    world.live_on(90.0)
     calls = calls_in_a_minute(world)
     assert calls.total() <= FIRST, calls

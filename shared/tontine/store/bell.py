@@ -23,7 +23,8 @@ from .schema import BELL, JOBS
 
 HELP = "help"
 """What a node rings for that has more jobs than room."""
-_QUIET_MS = 5000
+_QUIET_MS = 10_000
+_ANSWER_WITHIN = 5.0
 _RING_WITHIN = 1.0
 _ALL_AT_ONCE = 10_000
 
@@ -63,7 +64,7 @@ async def hear(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
         async with tail.max_await_time_ms(_QUIET_MS) as cursor:
             is_open = False
             while True:
-                with pymongo.timeout(_QUIET_MS / 500):
+                with pymongo.timeout(_QUIET_MS / 1000 + _ANSWER_WITHIN):
                     news = await anext(cursor, None)
                 if is_open:
                     yield None if news is None else _hint(news)
@@ -78,7 +79,7 @@ async def hear(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
 
 async def _last(bell: Any) -> Any:
     """The newest ring; there must be one, because an empty collection cannot be listened at."""
-    with pymongo.timeout(_QUIET_MS / 500):
+    with pymongo.timeout(_ANSWER_WITHIN):
         newest = await bell.find_one({}, sort=[("$natural", -1)])
         if newest is None:
             newest = {"_id": ObjectId()}

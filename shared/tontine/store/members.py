@@ -95,10 +95,26 @@ def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
     yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE}, update), repeats=True)
 
 
-def beats() -> Steps[dict[str, tuple[int, float]]]:
-    """The beat and the lease of every node that is not dead (D1)."""
-    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1})
-    return {node["_id"]: (int(node.get("beat") or 0), float(node.get("lease") or 0)) for node in found}
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What others watch of a node."""
+
+    beat: int
+    lease: float
+    modules: tuple[str, ...]
+
+
+def beats() -> Steps[dict[str, Pulse]]:
+    """The pulse of every node that is not dead (D1)."""
+    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1})
+    return {
+        node["_id"]: Pulse(
+            int(node.get("beat") or 0),
+            float(node.get("lease") or 0),
+            tuple(sorted(str(module.get("name")) for module in node.get("modules") or ())),
+        )
+        for node in found
+    }
 
 
 def presume_dead(node: str) -> Steps[NodeState]:

@@ -19,6 +19,20 @@ def table() -> Table:
     return table
 
 
+def test_who_waits_for_something_to_come_in_is_told_of_the_first_only() -> None:
+    told: list[str] = []
+    table = Table(lambda: told.append("filled"))
+    for seq in (1, 2):
+        table.enter(entry(seq))
+    assert len(told) == 1
+    table.drop(1)
+    table.enter(entry(1))
+    assert len(told) == 1, "it was not empty"
+    table.clear()
+    table.enter(entry(3))
+    assert len(told) == 2
+
+
 def test_an_entry_starts_as_pending() -> None:
     assert Entry(1, 1, 0.0, "t.t").status is Status.PENDING
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -106,6 +107,25 @@ def run(worker: Worker, raw: bytes) -> tuple[str, Any]:
     """What became of a job: the result as BSON, or how it ended."""
     outcome = worker.attempt(7, raw)
     return ("done", outcome) if isinstance(outcome, bytes) else outcome[:2]
+
+
+def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.worker.WATCH_IDLE_EVERY", 3600.0)
+    watch = threading.Thread(target=worker.rest, daemon=True)
+    watch.start()
+    watch.join(0.3)
+    assert watch.is_alive(), "there is nothing to watch"
+    attempt(worker, "shop.double", {"x": 1})
+    watch.join(30)
+    assert not watch.is_alive()
+    run(worker, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.double", "args": {"x": 1}}))
+    assert worker.current, "as while it runs"
+    watch = threading.Thread(target=worker.rest, daemon=True)
+    watch.start()
+    watch.join(30)
+    assert not watch.is_alive()
 
 
 @quick

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine.share import Share
+from tontine.share import Share, crowd
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -16,6 +16,13 @@ FAR = 2**62
 def shares(draw: st.DrawFn) -> Share:
     size = draw(st.integers(1, 50))
     return Share(draw(st.integers(0, 1000)), draw(st.integers(0, size - 1)), size)
+
+
+@quick
+@given(st.integers(0, 2000))
+def test_each_of_many_does_less_of_what_any_can_do_and_all_together_more(members: int) -> None:
+    assert 1.0 <= crowd(members) <= crowd(members + 1) <= 3.0
+    assert members / crowd(members) <= (members + 1) / crowd(members + 1)
 
 
 @quick
