@@ -75,7 +75,7 @@ def bench(
 ) -> None:
     """Measure Tontine, the bare loop of its store calls, and its peers, on servers of this run's own.
 
-    The whole takes one or two hours. Leave the machine alone meanwhile: ratios hold, seconds do not.
+    The whole takes about an hour. Leave the machine alone meanwhile: ratios hold, seconds do not.
     """
     servers.stop_when_told()
     try:

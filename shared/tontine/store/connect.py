@@ -22,8 +22,8 @@ _OPTIONS: dict[str, Any] = {
 }
 
 SELDOM_MONITORED: dict[str, Any] = {"serverMonitoringMode": "poll"}
-"""For a client that calls every few seconds anyway: its calls find out sooner than the driver's watching, which costs
-two connections to each server and a third of what an idle client takes."""
+"""For a client that calls every few seconds and so notices a failover by itself: the driver's own watching costs a
+connection more to each server, and a third of what an idle client takes."""
 
 
 def resolve(config: StoreConfig) -> str:
