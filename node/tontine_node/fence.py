@@ -54,7 +54,10 @@ class Fence:
                     await self._take_down()
 
     def _pause(self) -> float:
-        """With nothing in hand there is nothing to fence before the lease could end, or before something comes in."""
+        """With nothing in hand there is nothing to fence before the lease could end, or before something comes in.
+
+        Not for longer all the same: a suspended host hides time.
+        """
         if self._is_up or len(self._table):
             return GUARD_EVERY
         return min(max(GUARD_EVERY, self._board.deadline - self._clock.now()), GUARD_IDLE_EVERY)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 from collections.abc import Callable, Collection
 
 from tontine.clock import Clock
+from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.store import members, settle
 from tontine.store.call import AsyncStore
@@ -26,8 +29,8 @@ class Keeper:
 
     def __init__(
         self,
-        node: str,
         store: AsyncStore,
+        timing: Timing,
         clock: Clock,
         beat: Heartbeat,
         member: Member,
@@ -35,8 +38,9 @@ class Keeper:
         supervisor: Supervisor,
         retention: Callable[[], Retention],
     ) -> None:
-        self.node = node
+        self.node = member.node
         self._store = store
+        self._timing = timing
         self._clock = clock
         self._beat = beat
         self._member = member
@@ -44,6 +48,13 @@ class Keeper:
         self._supervisor = supervisor
         self._retention = retention
         self._forgot_at = clock.now()
+
+    async def run(self) -> None:
+        """Keep at it for ever: often while there is something in hand, else the more rarely the more members."""
+        while True:
+            rounds, rarer = ((1.0, 2.0), 1.0) if len(self._table) else ((2.0, 2.5), self._member.crowd)
+            await asyncio.sleep(self._timing.upkeep_every * rarer * random.uniform(*rounds))  # noqa: S311
+            await self.round()
 
     async def reconcile(self) -> None:
         """Release what the store says is ours and the table does not know (J6). Release, never adopt."""

@@ -88,7 +88,7 @@ class Node:
         self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint)
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
         self.keeper = Keeper(
-            self.id, store, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
+            store, timing, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
         )
 
     def ask_to_stop(self) -> None:
@@ -135,7 +135,7 @@ class Node:
             self.numberer.run,
             self.scheduler.run,
             self._watch_others,
-            self._upkeep,
+            self.keeper.run,
             self.fence.run,
             self.sampler.run,
         ]
@@ -177,12 +177,6 @@ class Node:
                 await self._keep_place()
             except StoreError as error:
                 log.warning("watching failed", extra={"event": "watch-failed", "error": str(error)})
-
-    async def _upkeep(self) -> None:
-        while True:
-            rounds, rarer = ((1.0, 2.0), 1.0) if len(self.table) else ((2.0, 2.5), self.member.crowd)
-            await asyncio.sleep(self._timing.upkeep_every * rarer * random.uniform(*rounds))  # noqa: S311
-            await self.keeper.round()
 
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by others."""

@@ -10,6 +10,7 @@ import pytest
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import World
+from tontine.states import NodeState
 from tontine.store import insert
 from tontine.store.call import Store
 from tontine.store.insert import Wish
@@ -93,3 +94,13 @@ def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
     world.live_on(90.0)
     calls = calls_in_a_minute(world)
     assert calls.total() <= FIRST, calls
+
+
+def test_a_node_that_was_idle_soon_looks_after_what_comes_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tontine_node.master.CONTROL_IDLE_EVERY", 3600.0)
+    life = world.start_node(hears=True)
+    world.live_on(90.0)
+    world.submit(1)
+    world.live_on(10.0)
+    assert world.running
+    assert life.node.state is NodeState.WORKING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,3 +28,24 @@ def test_the_lease_is_looked_at_often_unless_there_is_nothing_to_end(
     fence = Fence(*cast("Any", (clock, nobody, board, held, nobody)))
     fence._is_up = is_up
     assert fence._pause() == pause
+
+
+async def test_a_long_rest_ends_when_something_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tontine_node.fence.GUARD_IDLE_EVERY", 3600.0)
+    ended = asyncio.Event()
+
+    async def kill_all(_: str) -> None:
+        fence.is_over = True
+        ended.set()
+
+    clock, board = SimpleNamespace(now=lambda: 0.0), SimpleNamespace(deadline=3600.0)
+    beat = SimpleNamespace(has_lease=lambda: False, failed_since_renewal=True)
+    held: list[str] = []
+    fence = Fence(*cast("Any", (clock, beat, board, held, SimpleNamespace(kill_all=kill_all))))
+    guard = asyncio.create_task(fence.run())
+    await asyncio.sleep(0)
+    assert not ended.is_set()
+    fence.wake.set()
+    async with asyncio.timeout(30):
+        await guard
+    assert ended.is_set()

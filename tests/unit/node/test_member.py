@@ -9,6 +9,7 @@ import pytest
 from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.roster import Roster
+from tontine.store.members import Pulse
 from tontine_node.member import Member
 
 
@@ -18,3 +19,14 @@ def test_the_more_members_there_are_the_more_rarely_each_watches_the_others(memb
     member = Member("n", "n", nobody, Timing(), SystemClock(), nobody)
     member.see(Roster(1, tuple(f"n{number}" for number in range(members))))
     assert member.watch_every == rarer * Timing().heartbeat_every
+
+
+def test_alike_are_the_members_with_the_same_modules() -> None:
+    nobody = cast("Any", None)
+    member = Member("me", "me", nobody, Timing(), SystemClock(), nobody)
+    member.see(Roster(1, ("me", "twin", "other", "gone")))
+    beats = {node: Pulse(1, 20.0, ("shop",)) for node in ("me", "twin", "paused")}
+    member._count_alike({**beats, "other": Pulse(1, 20.0, ("shop", "mail"))})
+    assert member.alike == 2
+    member._count_alike({"other": Pulse(1, 20.0, ("shop", "mail"))})
+    assert member.alike == 2, "of a node that does not see itself nothing is learnt"
