@@ -39,6 +39,7 @@ from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
 from .table import Table
+from .troubles import Troubles
 from .warden import Warden
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Node:
         self._share: Share | None = None
         self._looks_soon = False
         self._tasks: list[asyncio.Task[None]] = []
+        self.troubles = Troubles()
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table(self._look_soon)
@@ -129,19 +131,19 @@ class Node:
                 await wait_for_store(error)
 
     def _start_loops(self) -> None:
-        loops: list[Callable[[], Awaitable[None]]] = [
-            self.claimer.run,
-            self.settler.run,
-            self.numberer.run,
-            self.scheduler.run,
-            self._watch_others,
-            self.keeper.run,
-            self.fence.run,
-            self.sampler.run,
-        ]
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "claiming": self.claimer.run,
+            "settling": self.settler.run,
+            "numbering": self.numberer.run,
+            "schedules": self.scheduler.run,
+            "watching": self._watch_others,
+            "upkeep": self.keeper.run,
+            "fence": self.fence.run,
+            "samples": self.sampler.run,
+        }
         if self.config.streams:
-            loops.append(self.bell.run)
-        self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
+            loops["listening"] = self.bell.run
+        self._tasks = [asyncio.create_task(self._forever(what, loop)) for what, loop in loops.items()]
 
     async def _end_loops(self) -> None:
         self.fence.is_over = True
@@ -153,13 +155,14 @@ class Node:
         await self.supervisor.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
 
-    async def _forever(self, loop: Callable[[], Awaitable[None]]) -> None:
+    async def _forever(self, what: str, loop: Callable[[], Awaitable[None]]) -> None:
         """The top of each loop: whatever goes wrong in one, the node lives on and says so."""
         while True:
             try:
                 return await loop()
-            except Exception:
-                log.exception("a loop failed and starts again", extra={"event": "loop-failed"})
+            except Exception as error:
+                self.troubles.note(what, repr(error))
+                log.exception("a loop failed and starts again", extra={"event": "loop-failed", "loop": what})
                 await asyncio.sleep(1)
 
     async def _watch_others(self) -> None:
@@ -317,7 +320,12 @@ class Node:
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""
         running = len(self.supervisor.running())
-        return {"tick": self.claimer.tick, "running": running, "metrics": self.reporter.metrics()}
+        return {
+            "tick": self.claimer.tick,
+            "running": running,
+            "metrics": self.reporter.metrics(),
+            "troubles": self.troubles.to_document(),
+        }
 
     def _standing(self) -> Standing:
         seq = self.search.sweep.counter if self.search.sweep else 0
