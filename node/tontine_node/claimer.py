@@ -9,11 +9,12 @@ import random
 from collections.abc import Iterable, Sequence
 
 from tontine.clock import Clock
-from tontine.errors import StoreError
-from tontine.store import bell, claim
+from tontine.errors import NotPermitted, StoreError, StoreUnavailable
+from tontine.job import JobError, unfit
+from tontine.store import bell, claim, repair
 from tontine.store.call import AsyncStore
 from tontine.store.claim import SUSPECT
-from tontine.store.raw import Raw
+from tontine.store.raw import Raw, identity
 from tontine.store.settle import Outcome
 
 from .member import Heartbeat
@@ -29,6 +30,7 @@ CLAIM_AT_ONCE = 500
 REST, REST_POLL = 1.0, 0.25
 LOOK_AGAIN_AFTER = (0.01, 0.1)
 ASK_EVERY = 1.0
+FAR_AHEAD = 10_000_000
 
 
 class Claimer:
@@ -93,11 +95,13 @@ class Claimer:
     def _is_full(self) -> bool:
         """A backlog, and no room for it."""
         sweep = self._search.sweep
-        return sweep is not None and not sweep.is_exhausted and self._supervisor.room() <= 0
+        return sweep is not None and not sweep.is_exhausted and self._room() <= 0
 
     def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""
         sweep = self._search.sweep
+        if sweep is not None and last is not None and last > sweep.counter + FAR_AHEAD:
+            first = last = None  # whoever rang that does not know the numbers
         if first is not None and last is not None and sweep is not None:
             if not (sweep.hint(first, last) if is_fresh else sweep.share.seqs(first, last, 1)):
                 return
@@ -130,7 +134,7 @@ class Claimer:
     async def _rest(self) -> None:
         limit = self._search.pace_of(REST, REST_POLL) * random.uniform(0.8, 1.0)  # noqa: S311
         # With no room, a job that is due waits for a slot, which wakes us; without a share, others see to it.
-        if self._may_claim() and self._search.sweep is not None and self._supervisor.room() > 0:
+        if self._may_claim() and self._search.sweep is not None and self._room() > 0:
             limit = min(limit, max(0.0, self._search.next_due - self._clock.now()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
@@ -146,19 +150,34 @@ class Claimer:
         announced, self._announced = self._announced, []
         if len(announced) == 1 and await self._claim_announced(announced[0], sweep):
             return True
-        room, cursor = min(self._supervisor.room(), CLAIM_AT_ONCE), sweep.cursor
+        room, cursor = min(self._room(), CLAIM_AT_ONCE), sweep.cursor
         claimed = await self._claim(await self._search.oldest(sweep), first=True)
         if room <= 0:
             self._hurry = self._hurry or hurry  # for when there is room
             if not sweep.is_exhausted:
                 await self._ask_for_help()
+            await self._set_aside()
             return bool(claimed)
         for look in (self._search.ranked, self._search.due, self._search.fresh):
             if claimed < room:
                 claimed += await self._claim(await look(sweep, room - claimed, hurry))
         if not claimed and sweep.is_exhausted:
             claimed = await self._claim(await self._search.low(sweep)) or await self._claim(await self._search.left())
+            await self._search.hidden(sweep.share)
+        await self._set_aside()
         return bool(claimed) or (sweep.cursor != cursor and not sweep.is_exhausted)
+
+    def _room(self) -> int:
+        """How many more jobs to claim: as many as the workers want, and none while there is too much in memory."""
+        return 0 if self._table.is_full else self._supervisor.room()
+
+    async def _set_aside(self) -> None:
+        """Fail what was found and cannot be claimed by anybody: otherwise it would be found first again."""
+        odd, self._search.odd = self._search.odd, []
+        for job, reason in odd:
+            queued = {**identity(job), "state": claim.QUEUED}
+            if await self._store.run(repair.set_aside(queued, reason, self._search.retention)):
+                log.warning("set a job aside", extra={"event": "set-aside", "seq": job.get("seq"), "reason": reason})
 
     async def _ask_for_help(self) -> None:
         """More jobs than room: nodes that have nothing to do need not find out by themselves."""
@@ -173,7 +192,9 @@ class Claimer:
 
     async def _claim_announced(self, seq: int, sweep: Sweep) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up first."""
-        if self._supervisor.free_slots() <= 0 or not sweep.is_next(seq) or not self._table.may_claim(seq):
+        if self._supervisor.free_slots() <= 0 or self._table.is_full:
+            return False
+        if not sweep.is_next(seq) or not self._table.may_claim(seq):
             return False
         entry = Entry(seq, attempt=1, since=self._clock.now())
         self._table.enter(entry)
@@ -190,6 +211,10 @@ class Claimer:
         if job is None:
             self._table.drop(seq)
             return False
+        if reason := unfit(job):
+            unable = JobError("InvalidJob", f"this document cannot be a job: {reason}")
+            self._supervisor.end(entry, Outcome("refused", seq, 1, error=unable))
+            return True
         self._table.enter(entry := _entry(job, 1, entry.since))
         self._supervisor.offer([entry])
         return True
@@ -218,11 +243,26 @@ class Claimer:
             self._table.enter(entry)
         try:
             ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
-        except StoreError as error:
+        except (StoreUnavailable, NotPermitted) as error:
             self._doubt(error)
             return 0
+        except StoreError as error:
+            self._doubt(error)
+            return await self._claim_apart(jobs, attempt, error)
         self._keep(entries.values(), ours, first=first)
         return len(ours)
+
+    async def _claim_apart(self, jobs: Sequence[Raw], attempt: int, error: StoreError) -> int:
+        """One of these cannot even be claimed, and kept the others from it: without it they can."""
+        await self._resolve_pending()
+        left = [job for job in jobs if self._table.may_claim(job["seq"])]
+        if len(jobs) == 1:
+            self._search.odd += [(job, f"it cannot be claimed: {error}") for job in left]
+            return 0
+        claimed = 0
+        for job in left:
+            claimed += await self._claim_batch([job], attempt)
+        return claimed
 
     def _doubt(self, error: StoreError) -> None:
         """A claim whose outcome is unknown: its jobs stay pending until a read tells."""

@@ -17,6 +17,7 @@ from tontine.errors import ConfigError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store
+from tontine.store.counter import raise_counter
 
 from .config import NodeConfig
 from .logs import set_up
@@ -35,6 +36,12 @@ from .registration import wait_for_store
 @click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
 @click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
+@click.option(
+    "--max-held",
+    type=click.IntRange(min=1),
+    metavar="MB",
+    help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
+)
 @click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
@@ -48,6 +55,7 @@ def node(
     grace: str,
     max_jobs: int | None,
     max_memory: int | None,
+    max_held: int | None,
     streams: bool,
     as_json: bool,
     verbose: bool,
@@ -72,6 +80,7 @@ def node(
         streams=streams,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
+        max_held=(max_held or 0) * 1024 * 1024,
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)
@@ -114,6 +123,7 @@ async def _prepare(store: AsyncStore, config: StoreConfig) -> None:
         try:
             await store.run(check(config))
             await store.run(schema.ensure())
+            await store.run(raise_counter())  # a restored one may be behind, and nobody is left who would know
         except StoreUnavailable as error:
             await wait_for_store(error)
         except ConfigError as error:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
 
+from .memory import held_by_default, memory_limit
+
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
@@ -24,6 +26,8 @@ class NodeConfig:
     max_jobs: int | None = None
     max_memory: int | None = None
     """Bytes."""
+    max_held: int = 0
+    """Bytes of jobs and results that the master holds at a time; 0: by this machine's memory."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     def __post_init__(self) -> None:
@@ -37,6 +41,10 @@ class NodeConfig:
             raise ConfigError("--max-jobs must be at least 1")
         if self.max_memory is not None and self.max_memory < 16 * 1024 * 1024:
             raise ConfigError("--max-memory must be at least 16 MB: a worker needs about 30 MB before its first job")
+        if self.max_held < 0:
+            raise ConfigError("--max-held must be at least 1 MB")
+        if not self.max_held:
+            object.__setattr__(self, "max_held", held_by_default(memory_limit()))
         if self.grace < 0:
             raise ConfigError("--grace cannot be negative")
         if not self.name:

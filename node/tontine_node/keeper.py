@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any
 
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.store import members, settle
+from tontine.job import unfit
+from tontine.store import members, repair, settle
 from tontine.store.call import AsyncStore
+from tontine.store.raw import identity
 from tontine.store.retention import Retention
 
 from .member import Heartbeat, Member
@@ -23,6 +27,7 @@ log = logging.getLogger(__name__)
 
 FORGET_DEAD_AFTER = 86400.0
 FORGET_EVERY = 600.0
+UNOWNED_EVERY = 60.0
 
 
 class Keeper:
@@ -51,6 +56,7 @@ class Keeper:
         self._retention = retention
         self._troubles = troubles
         self._forgot_at = clock.now()
+        self._sought_at = float("-inf")
 
     async def run(self) -> None:
         """Keep at it for ever: often while there is something in hand, else the more rarely the more members."""
@@ -62,7 +68,10 @@ class Keeper:
     async def reconcile(self) -> None:
         """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
         held = await self._store.run(settle.find_held(self.node))
-        strays = {seq: attempt for seq, attempt in held.items() if not self._table.licensed(seq, attempt)}
+        for job in held.odd:  # nothing that this node sends can match it
+            mine = {**identity(job), "state": "working", "node": self.node}
+            await self._store.run(repair.set_aside(mine, unfit(job) or "it cannot be settled", self._retention()))
+        strays = {seq: attempt for seq, attempt in held.attempts.items() if not self._table.licensed(seq, attempt)}
         # A release may land late, so until it is known to have landed these must not be claimed: a claim that finds
         # itself there already would start what the release then gives to others.
         self._table.give_back(strays)
@@ -74,11 +83,11 @@ class Keeper:
         if released:
             log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
 
-    async def repair(self, holders: Collection[str] | None = None) -> int:
+    async def repair(self, holders: Collection[Any] | None = None) -> int:
         """Give back the jobs of dead nodes (J7), of those that hold any."""
         if not self._beat.has_lease():
             return 0
-        repaired = await self._store.run(settle.repair(self._supervisor.careful_tasks, self._retention(), holders))
+        repaired = await self._store.run(repair.repair(self._supervisor.careful_tasks, self._retention(), holders))
         for node, count in repaired.items():
             if count:
                 log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})
@@ -95,15 +104,39 @@ class Keeper:
             self._forgot_at = self._clock.now()
             await self._store.run(members.forget_old_dead(FORGET_DEAD_AFTER))
 
+    async def repair_unowned(self, holders: Collection[Any]) -> None:
+        """Give back jobs that are held by what is no node; at once when it shows among the holders."""
+        now = self._clock.now()
+        is_seen = not all(isinstance(holder, str) for holder in holders)
+        if self._beat.has_lease() and (is_seen or now - self._sought_at > UNOWNED_EVERY * self._member.crowd):
+            self._sought_at = now
+            if count := await self._store.run(repair.repair_unowned(self._retention())):
+                log.warning("gave back jobs that no node can hold", extra={"event": "unowned", "jobs": count})
+
     async def round(self) -> None:
-        """Every rule once; a store that is away is asked again in the next round."""
+        """Every rule once, whatever becomes of the others; what failed is tried again in the next round."""
         try:
-            holders = await self._store.run(settle.find_holders())
-            if self.node in holders:
-                await self.reconcile()
-            await self.repair(holders)
-            await self.forget_old_dead()
-            self._troubles.over("upkeep")
+            holders = await self._store.run(repair.find_holders())
         except StoreError as error:
-            self._troubles.note("upkeep", error)
-            log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})
+            self._failed(error)
+            return
+        rules: list[Callable[[], Awaitable[Any]]] = [
+            partial(self.repair, holders),
+            partial(self.repair_unowned, holders),
+            self.forget_old_dead,
+        ]
+        if self.node in holders:
+            rules.insert(0, self.reconcile)
+        failed = False
+        for rule in rules:
+            try:
+                await rule()
+            except StoreError as error:
+                failed = True
+                self._failed(error)
+        if not failed:
+            self._troubles.over("upkeep")
+
+    def _failed(self, error: StoreError) -> None:
+        self._troubles.note("upkeep", error)
+        log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})

@@ -71,7 +71,7 @@ class Node:
         self.troubles = Troubles()
 
         self.board = Board.create(config.processes, config.slots)
-        self.table = Table(self._look_soon)
+        self.table = Table(self._look_soon, config.max_held, self._more_room)
         self.settler = Settler(
             self.id,
             store,
@@ -186,7 +186,8 @@ class Node:
             await asyncio.sleep(self.member.watch_every * random.uniform(0.8, 1.0))  # noqa: S311
             try:
                 buried = await self.member.watch_others()
-                if buried or not self.claimer.is_open:  # otherwise the claim loop has just read it
+                # Otherwise the claim loop has just read it.
+                if buried or not self.claimer.is_open or self.member.is_doubtful:
                     await self.member.refresh()
                 if dead := await self.member.find_dead():
                     # First their jobs: a new roster makes everybody look for what is due.
@@ -218,6 +219,12 @@ class Node:
             except StoreError as error:
                 self.troubles.note("control", error)
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+            except TontineError:
+                raise
+            except Exception as error:
+                # The top of this loop: without it one odd document would end the node.
+                self.troubles.note("control", repr(error))
+                log.exception("looking after jobs failed", extra={"event": "control-failed"})
 
     async def _wait(self, limit: float) -> None:
         """Until something changed, or for a while."""

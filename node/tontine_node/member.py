@@ -54,7 +54,7 @@ class Heartbeat:
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
         self.failed_since_renewal = False
-        self.seen: tuple[float, NodeState] | None = None
+        self.seen: tuple[float, NodeState | None] | None = None
         """When the newest acknowledged beat was sent, and the state that the record had then."""
         self.told: Told | None = None
         """The newest that the store has acknowledged."""
@@ -141,13 +141,15 @@ class Member:
         self.name = name
         self.roster = Roster()
         self.is_wanted = False
+        self.is_doubtful = False
+        """Whether a roster was read that cannot be, as far as this node knows."""
         self.alike = 1
         """How many members have the same modules, this one included."""
         self._store = store
         self._timing = timing
         self._clock = clock
         self._beat = beat
-        self._watched: dict[str, tuple[int, float]] = {}
+        self._watched: dict[str, tuple[Pulse, float]] = {}
 
     @property
     def crowd(self) -> float:
@@ -162,6 +164,7 @@ class Member:
     def see(self, roster: Roster) -> bool:
         """Take notice of a roster; True when it is newer than the one known (G5)."""
         if roster.epoch <= self.roster.epoch:
+            self.is_doubtful = self.is_doubtful or roster != self.roster
             return False
         self.roster = roster
         return True
@@ -176,8 +179,19 @@ class Member:
             await self._replace(new, f"{self.name} {verb}")
 
     async def refresh(self) -> None:
-        """Read the roster."""
+        """Read the roster, and put it right where that is needed."""
         self.see(await self._store.run(members.read_roster()))
+        if self.is_doubtful and self._beat.has_lease():
+            await self._mend()
+
+    async def _mend(self) -> None:
+        """What is there is no roster, or older than the one known: live nodes would stay out of it for ever (M6)."""
+        mended = await self._store.run(members.mend_roster(self.roster))
+        self.is_doubtful = False
+        if mended is not None:
+            self.see(mended)
+            log.warning("put the roster right", extra={"event": "roster-mended", "epoch": mended.epoch})
+            await self.note("roster", epoch=mended.epoch, members=list(mended.members), why="it was set back or broken")
 
     async def watch_others(self) -> list[str]:
         """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
@@ -190,8 +204,8 @@ class Member:
             if node == self.node:
                 continue
             seen, since = self._watched.get(node, (None, 0.0))
-            if seen != pulse.beat or since < self._beat.disturbed_at:
-                self._watched[node] = (pulse.beat, max(answered, self._beat.disturbed_at))
+            if seen is None or not pulse.is_still(seen) or since < self._beat.disturbed_at:
+                self._watched[node] = (pulse, max(answered, self._beat.disturbed_at))
             elif asked - since >= max(pulse.lease, self._timing.lease_for) and await self._bury(node, pulse.beat):
                 buried.append(node)
         self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
@@ -202,7 +216,7 @@ class Member:
             pulses = [beats[node] for node in self.roster.members if node in beats]
             self.alike = sum(pulse.modules == mine.modules for pulse in pulses)
 
-    async def _bury(self, node: str, beat: int) -> bool:
+    async def _bury(self, node: str, beat: Any) -> bool:
         if not self._beat.has_lease() or not await self._store.run(members.bury(node, beat)):
             return False
         log.warning("buried a node", extra={"event": "buried", "node": node})

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tontine.clock import Clock
 from tontine.config import Timing
@@ -15,6 +14,7 @@ from tontine.errors import StoreError
 from tontine.share import Share, crowd
 from tontine.store import number
 from tontine.store.call import AsyncStore
+from tontine.store.raw import Raw, identity
 
 from .troubles import Troubles
 
@@ -24,6 +24,10 @@ FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
 """Seconds between looks of the first member, and of a few that stand in for it. A producer may ring the bell."""
 SOON, SOON_FOR = 0.1, 60.0
 """Where one raw job came from, more come: for a minute the first member looks often."""
+
+
+TRIES = 3
+STUBBORN_FOR, STUBBORN_AT_MOST = 60.0, 500
 
 
 class Numberer:
@@ -45,7 +49,10 @@ class Numberer:
         self._share = share
         self._numbered = numbered
         self._troubles = troubles
-        self._seen: dict[str, float] = {}
+        self._seen: dict[bytes, float] = {}
+        self._tried: dict[bytes, int] = {}
+        self._stubborn: dict[bytes, tuple[Raw, float]] = {}
+        """Jobs that a few tries could not number, and until when they are left alone."""
         self._numbered_at = float("-inf")
 
     async def run(self) -> None:
@@ -75,16 +82,36 @@ class Numberer:
         return self._timing.help_after if self._seen else OTHERS_EVERY * crowd(share.size if share else 0)
 
     async def _round(self, at_once: bool) -> bool:
-        raw = await self._store.run(number.find_raw())
-        mine = raw if at_once else self._old_enough(raw)
+        raw = await self._store.run(number.find_raw(but=self._put_off()))
+        mine = list(raw) if at_once else self._old_enough(raw)
         if mine:
+            self._note_tries(mine)
             self._numbered_at = self._clock.now()
             await self._store.run(number.give_numbers(mine))
             self._numbered()
-        return len(mine) == number.RAW_AT_ONCE
+        return bool(mine) and (raw.is_cut or len(mine) == number.RAW_AT_ONCE)
 
-    def _old_enough(self, raw: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _old_enough(self, raw: Sequence[Raw]) -> list[Raw]:
         """Those that this node has seen lying for longer than H: whoever should number them does not (F2)."""
         now = self._clock.now()
-        self._seen = {(key := repr(job["_id"])): self._seen.get(key, now) for job in raw}
-        return [job for job in raw if now - self._seen[repr(job["_id"])] >= self._timing.help_after]
+        self._seen = {(key := _key(job)): self._seen.get(key, now) for job in raw}
+        return [job for job in raw if now - self._seen[_key(job)] >= self._timing.help_after]
+
+    def _note_tries(self, jobs: Sequence[Raw]) -> None:
+        """A job that is still there after a few tries will be after the next: it must not stand before the others."""
+        tried = {_key(job): job for job in jobs}
+        self._tried = {key: self._tried.get(key, 0) + 1 for key in tried}
+        for key in [key for key, times in self._tried.items() if times > TRIES]:
+            del self._tried[key]
+            if len(self._stubborn) < STUBBORN_AT_MOST:
+                self._stubborn[key] = (tried[key], self._clock.now() + STUBBORN_FOR)
+                log.warning("a job cannot be numbered", extra={"event": "stubborn", "id": str(tried[key].get("_id"))})
+
+    def _put_off(self) -> list[Raw]:
+        now = self._clock.now()
+        self._stubborn = {key: (job, until) for key, (job, until) in self._stubborn.items() if until > now}
+        return [job for job, _ in self._stubborn.values()]
+
+
+def _key(job: Raw) -> bytes:
+    return bytes(identity(job)["_id"].raw)

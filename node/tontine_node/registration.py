@@ -16,6 +16,7 @@ from tontine.clock import Clock
 from tontine.errors import ConfigError, DuplicateKey, StoreUnavailable
 from tontine.store import members
 from tontine.store.call import AsyncStore
+from tontine.store.members import Pulse
 
 from .config import NodeConfig
 
@@ -27,10 +28,10 @@ ALIVE_AFTER = 3
 
 @dataclass(slots=True)
 class _Namesake:
-    """The node that has our name: its beat, since when that stands still, and how often it has moved."""
+    """The node that has our name: its pulse, since when that stands still, and how often it has moved."""
 
     node: str
-    beat: int
+    pulse: Pulse
     since: float
     moves: int = 0
 
@@ -77,7 +78,7 @@ class Registration:
         try:
             other = await self.store.run(members.namesake(self.config.name))
             if other is not None and self._is_over(other):
-                await self.store.run(members.bury(str(other["_id"]), int(other["beat"])))
+                await self.store.run(members.bury(str(other["_id"]), other.get("beat")))
         except StoreUnavailable as error:
             self._namesake = None
             await wait_for_store(error)
@@ -86,19 +87,19 @@ class Registration:
 
     def _is_over(self, other: Mapping[str, Any]) -> bool:
         """Whether the namesake's beat has stood still for a lease. One that beats and beats again is alive."""
-        who, beat, now = str(other["_id"]), int(other["beat"]), self.clock.now()
+        who, pulse, now = str(other["_id"]), Pulse.from_document(other), self.clock.now()
         if self._namesake is None or self._namesake.node != who:
             log.info("waiting: the name is taken", extra={"event": "name-taken", "node": who})
-            self._namesake = _Namesake(who, beat, now)
-        elif self._namesake.beat != beat:
+            self._namesake = _Namesake(who, pulse, now)
+        elif not self._namesake.pulse.is_still(pulse):
             # The last beats of one that was just killed may come to light late, those in flight when it died.
-            self._namesake = _Namesake(who, beat, now, self._namesake.moves + 1)
+            self._namesake = _Namesake(who, pulse, now, self._namesake.moves + 1)
         if self._namesake.moves >= ALIVE_AFTER:
             raise ConfigError(
                 f"a node named {self.config.name!r} is running already (pid {other.get('pid')} on "
                 f"{other.get('host')}): choose another --name, or `tontine stop {self.config.name}` first"
             )
-        return now - self._namesake.since >= max(self.config.timing.lease_for, float(other.get("lease") or 0))
+        return now - self._namesake.since >= max(self.config.timing.lease_for, pulse.lease)
 
 
 async def wait_for_store(error: Exception) -> None:

@@ -95,6 +95,7 @@ class Reporter:
             "retried": self._settler.retried,
             "dropped": self._settler.dropped,
             "held": len(self._table),
+            "bytes": self._table.bytes,
             "crashes": self._supervisor.crashes,
             "last_crash": self._supervisor.last_crash,
             "clock": datetime.fromtimestamp(wall_time(), UTC),

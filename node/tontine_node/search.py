@@ -6,13 +6,16 @@ Each look returns jobs to claim. None of them decides anything: the claim does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.share import crowd
+from tontine.job import unfit
+from tontine.share import Share, crowd
 from tontine.store import claim
 from tontine.store.call import AsyncStore
-from tontine.store.raw import Raw
+from tontine.store.counter import raise_counter
+from tontine.store.raw import Raw, Some
 from tontine.store.retention import FOR_EVER
 
 from .member import Member
@@ -31,6 +34,7 @@ HELP_LOOKS_AT = 64
 HELP_GOOD_FOR = 0.5
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
 BEHIND_LOOKS_AT = 100
+HIDDEN_EVERY, HIDDEN_OTHERS_EVERY = 60.0, 300.0
 
 Jobs = list[Raw]
 
@@ -67,6 +71,10 @@ class Search:
         self._lying_there: Jobs = []
         self._lows: Jobs = []
         self._was_helpful = self._helps_soon = False
+        self.odd: list[tuple[Raw, str]] = []
+        """Jobs that were found and cannot be claimed by anybody, and why."""
+        self._hidden_at = clock.now()
+        self._counted = 0
 
     @property
     def tasks(self) -> list[str]:
@@ -88,6 +96,9 @@ class Search:
             return
         around = await self._store.run(claim.overview())
         self._around_at = now
+        if around.counter < self._counted:  # it was set back: numbers would be given twice
+            around = replace(around, counter=await self._store.run(raise_counter(self._counted)))
+        self._counted = around.counter
         self._member.see(around.roster)
         self.retention = around.retention
         share = self._member.roster.share_of(self.node)
@@ -108,12 +119,13 @@ class Search:
         if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
         suspects = self._supervisor.takes_suspects
-        found = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
+        answer = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
         self._ranked_at = self._clock.now()
         if low:
-            self._low_at = self._ranked_at - (every - SOON if found else 0.0)
-        elif len(found) == room:
+            self._low_at = self._ranked_at - (every - SOON if answer else 0.0)
+        elif _is_all_it_could_be(answer, room):
             self._ranked_at -= every - SOON
+        found = self._fit(answer)
         self._lows = [job for job in found if job["priority"] < 0]
         return found[: len(found) - len(self._lows)]
 
@@ -129,10 +141,11 @@ class Search:
             return []
         self._due_at, self.next_due = now, float("inf")
         look = claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=self._supervisor.takes_suspects)
-        found = await self._store.run(look)
+        answer = await self._store.run(look)
+        found = self._fit(answer)
         waits = [job["wait"] / 1000 for job in found]
         later = [wait for wait in waits if wait > 0]
-        self.due_in(later[0] if later else SOON if len(found) == room else float("inf"))
+        self.due_in(later[0] if later else SOON if _is_all_it_could_be(answer, room) else float("inf"))
         return [job for job, wait in zip(found, waits, strict=True) if wait <= 0]
 
     async def fresh(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - called like the others
@@ -141,7 +154,10 @@ class Search:
         planned = sweep.plan(room, self._clock.now())
         if not planned:
             return []
-        found = await self._store.run(claim.find_fresh(planned, self.tasks))
+        answer = await self._store.run(claim.find_fresh(planned, self.tasks))
+        if answer.is_cut:  # what comes after the last of these was not looked at
+            planned = [seq for seq in planned if seq <= answer[-1]["seq"]]
+        found = self._fit(answer)
         taken = self.takeable(sorted(found, key=lambda job: job["seq"]), room)
         self._helps_soon = self._helps_soon or bool(taken)
         sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
@@ -150,6 +166,23 @@ class Search:
             self._passed_by()
         return taken
 
+    def _fit(self, jobs: Jobs) -> Jobs:
+        """Those that can be claimed; the others are remembered, to be set aside."""
+        fit = []
+        for job in jobs:
+            if (reason := unfit(job)) is None:
+                fit.append(job)
+            else:
+                self.odd.append((job, reason))
+        return fit
+
+    async def hidden(self, share: Share) -> None:
+        """Now and then look for jobs that no other look would come to: the first member, and others in its place."""
+        every = HIDDEN_EVERY if share.rank == 0 else HIDDEN_OTHERS_EVERY * self._crowd
+        if self._clock.now() - self._hidden_at >= every:
+            self._hidden_at = self._clock.now()
+            self.odd += await self._store.run(claim.find_odd(self.tasks, BEHIND_LOOKS_AT))
+
     def takeable(self, jobs: Sequence[Raw], room: int) -> Jobs:
         """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
 
@@ -157,7 +190,7 @@ class Search:
         """
         free = self._supervisor.free_slots()
         taken: Jobs = []
-        for job in jobs[:room]:
+        for job in jobs[: min(room, self._table.affordable(len(job.raw) for job in jobs))]:
             if len(taken) >= free and self._supervisor.tasks[job["task"]].on_lost == "fail":
                 break
             taken.append(job)
@@ -213,7 +246,7 @@ class Search:
     async def _lying(self, limit: int) -> Jobs:
         """What has been lying for longer than H: fresh jobs, else postponed and ranked ones in turn."""
         age, suspects = self._timing.help_after, self._supervisor.takes_suspects
-        found = await self._store.run(claim.find_left(self.tasks, age, limit))
+        found = self._fit(await self._store.run(claim.find_left(self.tasks, age, limit)))
         if found:
             return found
         others = (
@@ -222,7 +255,7 @@ class Search:
         )
         if not self._was_helpful:  # otherwise there may be more of the same kind
             self._helps_with = (self._helps_with + 1) % len(others)
-        return await self._store.run(others[self._helps_with])
+        return self._fit(await self._store.run(others[self._helps_with]))
 
     def _spread(self, jobs: Jobs) -> Jobs:
         """From the far end, because owners begin at the near one; and each helper another part of it first."""
@@ -267,3 +300,8 @@ class Search:
     @property
     def is_alone(self) -> bool:
         return len(self._member.roster.members) < 2
+
+
+def _is_all_it_could_be(answer: Some, room: int) -> bool:
+    """Whether there may be more of the same."""
+    return answer.is_cut or len(answer) == room

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
-from tontine.errors import TooLarge, Unstorable
+from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge
 from tontine.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 JOBS_AT_ONCE = 500
 BYTES_AT_ONCE = 4 * 1024 * 1024
+PUT_OFF_AT_MOST = 60.0
 
 
 class Settler:
@@ -48,6 +50,8 @@ class Settler:
         self._keep_lines = keep_lines
         self._troubles = troubles
         self._waiting: deque[Outcome] = deque()
+        self._tries: dict[int, int] = {}
+        """How often an outcome of which nothing can be stored was put off."""
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
@@ -70,18 +74,26 @@ class Settler:
             try:
                 await self._keep_lines()  # first: whoever sees that a job has ended can read all that it printed
                 await self._settle(batch)
-                self._troubles.over("settling")
+                self._is_well()
                 pause = 0.1
             except Exception as error:  # noqa: BLE001 - whatever it was, these outcomes are not settled yet
                 self._troubles.note("settling", error)
-                self._waiting.extendleft(reversed([one for one in batch if self._is_mine(one)]))
+                mine = [one for one in batch if self._is_mine(one)]
+                if isinstance(error, StoreUnavailable | NotPermitted):
+                    self._waiting.extendleft(reversed(mine))
+                else:  # what is wrong with one of these must not stand before all others
+                    self._waiting.extend(mine)
                 log.warning("settling failed", extra={"event": "settle-failed", "error": f"{error}"})
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
             if not self._waiting:
-                self._troubles.over("settling")  # what failed may also have been taken away from this node
+                self._is_well()  # what failed may also have been taken away from this node
                 self._some.clear()
                 self._none.set()
+
+    def _is_well(self) -> None:
+        if not self._tries:
+            self._troubles.over("settling")
 
     def _next_batch(self) -> list[Outcome]:
         """The next outcomes that can go together: plain successes of one attempt number, or any others."""
@@ -101,14 +113,11 @@ class Settler:
     async def _settle(self, batch: Sequence[Outcome]) -> None:
         try:
             settled = await self._send(batch)
-        except Unstorable as error:
-            # One outcome that cannot be stored must not hold up the others: find it by sending each alone.
-            if len(batch) > 1:
-                for one in batch:
-                    await self._settle([one])
-                return
-            batch = [_unstorable(batch[0], error)]
-            settled = await self._send(batch)
+        except (StoreUnavailable, NotPermitted):
+            raise
+        except StoreError as error:
+            await self._settle_apart(batch, error)
+            return
         if settled.dropped:
             self.dropped += len(settled.dropped)
             log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
@@ -117,8 +126,34 @@ class Settler:
                 self._count(one)
             if one.seq in settled.accepted or one.seq in settled.dropped:
                 self._table.drop(one.seq)
+                self._tries.pop(one.seq, None)
             else:
                 self.add(one)
+
+    async def _settle_apart(self, batch: Sequence[Outcome], error: StoreError) -> None:
+        """The store will not answer otherwise when it is asked again: find the one that it cannot take."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._settle(batch[:middle])
+            await self._settle(batch[middle:])
+        elif (smaller := _smaller(batch[0], error)) is not None:
+            log.warning("an outcome cannot be stored", extra={"event": "unstorable", "seq": batch[0].seq})
+            await self._settle([smaller])
+        else:
+            self._put_off(batch[0], error)
+
+    def _put_off(self, one: Outcome, error: StoreError) -> None:
+        """Nothing of it can be stored: whatever that is, others do not wait for it."""
+        tries = self._tries[one.seq] = self._tries.get(one.seq, 0) + 1
+        self._troubles.note("settling", f"job {one.seq}: {error}")
+        log.warning("an outcome is put off", extra={"event": "put-off", "seq": one.seq, "error": str(error)})
+        asyncio.get_running_loop().call_later(min(2.0**tries, PUT_OFF_AT_MOST), self._add_again, one)
+
+    def _add_again(self, one: Outcome) -> None:
+        if self._is_mine(one):
+            self.add(one)
+        else:
+            self._tries.pop(one.seq, None)
 
     async def _send(self, batch: Sequence[Outcome]) -> Settled:
         if _group(batch[0]) is not None:
@@ -142,7 +177,13 @@ def _group(one: Outcome) -> int | None:
     return one.attempt if one.kind == "done" and one.clean else None
 
 
-def _unstorable(one: Outcome, error: Unstorable) -> Outcome:
+def _smaller(one: Outcome, error: StoreError) -> Outcome | None:
+    """What to store instead: why its outcome is not there; then the same without what else the job has."""
+    if one.bare:
+        return None
+    if one.kind == "refused":
+        return replace(one, bare=True)
     kind = "ResultTooLarge" if isinstance(error, TooLarge) else "UnstorableResult"
-    text = f"the result cannot be stored beside the job's other fields: {error}"
+    what = "the result" if one.kind == "done" else f"its outcome ({one.kind})"
+    text = f"{what} cannot be stored beside the job's other fields: {error}"
     return Outcome("refused", one.seq, one.attempt, one.ran, error=JobError(kind, text))

@@ -205,6 +205,7 @@ class Supervisor:
     def end(self, entry: Entry, outcome: Outcome) -> None:
         """An attempt is over: settle it."""
         entry.status = Status.RESULT
+        self.table.grow(entry, len(outcome.result))
         self.progress.pop(entry.seq, None)
         self._settle(outcome)
 

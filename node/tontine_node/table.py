@@ -33,15 +33,25 @@ class Entry:
     timeout: float | None = None
     max_attempts: int | None = None
     status: Status = Status.PENDING
+    size: int = 0
+    """Bytes that it takes here: its document, and later its result."""
 
 
 class Table:
     """Entries by seq."""
 
-    def __init__(self, filled: Callable[[], None] = lambda: None) -> None:
-        """`filled` is called when the first entry comes in."""
+    def __init__(
+        self,
+        filled: Callable[[], None] = lambda: None,
+        most_bytes: float = float("inf"),
+        eased: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`filled` is called when the first entry comes in, `eased` when it holds no more than it should again."""
         self._entries: dict[int, Entry] = {}
         self._filled = filled
+        self._most_bytes = most_bytes
+        self._eased = eased
+        self.bytes = 0
         self._leaving: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
@@ -59,10 +69,39 @@ class Table:
     def enter(self, entry: Entry) -> None:
         if not self._entries:
             self._filled()
+        self.drop(entry.seq)
         self._entries[entry.seq] = entry
+        entry.size = len(entry.raw)
+        self.bytes += entry.size
 
     def drop(self, seq: int) -> None:
-        self._entries.pop(seq, None)
+        if (entry := self._entries.pop(seq, None)) is not None:
+            was_full = self.is_full
+            self.bytes -= entry.size
+            if was_full and not self.is_full:
+                self._eased()
+
+    def grow(self, entry: Entry, size: int) -> None:
+        """An entry takes so many bytes more: its result has come."""
+        if size and self._entries.get(entry.seq) is entry:
+            entry.size += size
+            self.bytes += size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds as many bytes as it should. A single job may have any size."""
+        return self.bytes >= self._most_bytes
+
+    def affordable(self, sizes: Iterable[int]) -> int:
+        """How many of these, in their order, there is room for in bytes; one always, where nothing else is held."""
+        room = self._most_bytes - self.bytes
+        number = 0
+        for size in sizes:
+            room -= size
+            if room < 0 and (number or self._entries):
+                break
+            number += 1
+        return number
 
     def having(self, status: Status) -> list[Entry]:
         return [entry for entry in self._entries.values() if entry.status is status]
@@ -79,6 +118,3 @@ class Table:
         """Whether (job, attempt) is in the table at this moment, pending included (J6)."""
         entry = self._entries.get(seq)
         return entry is not None and entry.attempt == attempt
-
-    def clear(self) -> None:
-        self._entries.clear()

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from .states import FINAL, JobState
 
 ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
+"""Bytes of each text of an error."""
+LARGEST = 15 * 1024 * 1024
+"""Bytes of a job when it comes in. MongoDB stores 16 MB: the rest is for errors, or for why there is no result."""
 LONGEST_TIMEOUT = 366 * 86400
+LAST_SEQ = 2**53
+"""No number from here on: doubles count exactly up to it, and nobody gets that far by counting."""
+LAST_ATTEMPT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,18 @@ class JobError:
 
     def to_document(self) -> dict[str, str]:
         return {
-            "type": self.type[:TEXT_KEPT],
-            "message": self.message[:TEXT_KEPT],
-            "traceback": self.traceback[-TEXT_KEPT:],
+            "type": _start(self.type),
+            "message": _start(self.message),
+            "traceback": _end(self.traceback),
         }
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= TEXT_KEPT // 4 else text.encode(errors="replace")[:TEXT_KEPT].decode(errors="ignore")
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= TEXT_KEPT // 4 else text.encode(errors="replace")[-TEXT_KEPT:].decode(errors="ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,37 @@ def problem(document: Mapping[str, Any]) -> str | None:
     return _number_problem(document) or _key_problem(document.get("key"))
 
 
+def too_large(size: int) -> str:
+    """Why a job of so many bytes cannot be one."""
+    return (
+        f"it has {size / 1024 / 1024:.1f} MB, and a job may have {LARGEST // 1024 // 1024}, so that its outcome fits "
+        "beside it: store the data elsewhere, and pass where it is"
+    )
+
+
+def unfit(job: Mapping[str, Any]) -> str | None:
+    """Why no node can claim a job that has its number: somebody wrote what no node counts with. None when one can."""
+    for name, last in _COUNTED:
+        value = job.get(name)
+        if not is_whole(value) or not 0 <= value < last:
+            return f"`{name}` must be a whole number from 0 on, and is {_kind(value)}"
+    for name in ("priority", "max_attempts"):
+        value = job.get(name)
+        if value is not None and (not is_whole(value) or (name == "max_attempts" and value < 1)):
+            return f"`{name}` must be a whole number, and is {_kind(value)}"
+    return _timeout_problem(job.get("timeout"))
+
+
+_COUNTED = (("seq", LAST_SEQ), ("attempt", LAST_ATTEMPT), ("fails", LAST_SEQ), ("lost", LAST_SEQ))
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether it is an integer; some drivers write every number as a double."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer() and abs(value) <= LAST_SEQ
+    )
+
+
 def _number_problem(document: Mapping[str, Any]) -> str | None:
     for name, least in (("priority", None), ("max_attempts", 1)):
         value = document.get(name)
@@ -147,7 +192,10 @@ def _number_problem(document: Mapping[str, Any]) -> str | None:
             return f"`{name}` must be a whole number, not {_kind(value)}"
         if value is not None and least is not None and value < least:
             return f"`{name}` must be at least {least}, not {value}"
-    timeout = document.get("timeout")
+    return _timeout_problem(document.get("timeout"))
+
+
+def _timeout_problem(timeout: Any) -> str | None:
     if timeout is None:
         return None
     if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout <= LONGEST_TIMEOUT:

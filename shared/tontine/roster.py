@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .job import is_whole
 from .share import Share
+
+UNSOUND = -1
+"""The epoch of a roster that has none."""
+LAST_EPOCH = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +23,19 @@ class Roster:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Roster:
+        """What a document says, as far as it says anything: whoever wrote it may have written anything."""
         if document is None:
             return cls()
-        return cls(int(document["epoch"]), tuple(document["members"]))
+        epoch, members = document.get("epoch"), document.get("members")
+        known = [member for member in members if isinstance(member, str)] if isinstance(members, list) else []
+        number = int(epoch) if is_whole(epoch) and 0 <= epoch < LAST_EPOCH else UNSOUND
+        return cls(number, tuple(dict.fromkeys(known)))
+
+    def is_in(self, document: Mapping[str, Any] | None) -> bool:
+        """Whether a document says exactly this."""
+        return (
+            document is not None and document.get("epoch") == self.epoch and document.get("members") == [*self.members]
+        )
 
     def __contains__(self, node: object) -> bool:
         return node in self.members
@@ -44,3 +59,10 @@ class Roster:
         gone = set(nodes)
         left = tuple(member for member in self.members if member not in gone)
         return self if left == self.members else Roster(self.epoch + 1, left)
+
+    def in_place_of(self, other: Roster) -> Roster:
+        """The roster that follows this one where a document says something else of the same or an earlier epoch.
+
+        That document was restored, edited or made anew; its members are the news in it.
+        """
+        return Roster(max(self.epoch, other.epoch, 0) + 1, other.members)

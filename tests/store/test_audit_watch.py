@@ -16,7 +16,7 @@ from tontine.audit.invariant import Tally
 from tontine.cli.audit import watch
 from tontine.job import JobError
 from tontine.states import NodeState
-from tontine.store import claim, control, members, number, retention, schema, settle
+from tontine.store import claim, control, members, number, repair, retention, schema, settle
 from tontine.store.call import Store
 from tontine.store.changes import changes
 
@@ -95,7 +95,7 @@ def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
         store.run(settle.settle_each("a-1", [settle.Outcome("failed", 7, 1, 0.1, error=JobError("Broken", "x"))]))
         store.run(retention.keep(retention.Retention(done=3600.0, failed=3600.0)))
         store.run(members.move("a-1", NodeState.DEAD, death="stopped"))
-        store.run(settle.repair([]))
+        store.run(repair.repair([]))
         roster = store.run(members.read_roster())
         store.run(members.replace_roster(roster, roster.without(["a-1"])))
         for seq in (3, 5, 6, 7, 9):

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually, eventually_async
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.roster import Roster
 from tontine.states import Desired
-from tontine.store import bell, claim, control, insert, members, number, schema, settle
+from tontine.store import bell, claim, control, insert, members, number, repair, schema, settle
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
@@ -328,7 +328,7 @@ def change_of_the_roster(store: Store) -> Steps[Any]:
 
 def repair_after_a_death(store: Store) -> Steps[Any]:
     held(store)
-    return settle.repair([])
+    return repair.repair([])
 
 
 @pytest.mark.parametrize("lose_rings", [False, True])

@@ -11,7 +11,7 @@ import pytest
 from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.job import Job
-from tontine.store import insert, look, number
+from tontine.store import counter, insert, look
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
 
@@ -157,7 +157,7 @@ def test_a_batch_that_breaks_off_tells_how_many_are_in(store: Store) -> None:
 
 
 def test_repeating_an_insert_adds_nothing(store: Store) -> None:
-    block = store.run(number.take(3))
+    block = store.run(counter.take(3))
     documents = [{"_id": f"id-{seq}", "seq": seq, **WISH.document(None, block.at)} for seq in block]
 
     def insert_them() -> Steps[Any]:

@@ -10,7 +10,7 @@ from uuid import UUID
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 from bson.datetime_ms import DatetimeMS
 
-from tontine.store import claim, insert, look, number
+from tontine.store import claim, counter, insert, look, number
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 
@@ -49,7 +49,7 @@ def jobs(store: Store) -> list[dict[str, Any]]:
 
 def test_a_block_is_nobody_elses(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
-        blocks = list(pool.map(lambda count: store.run(number.take(count)), [1, 5, 2, 9, 3, 1, 4, 7]))
+        blocks = list(pool.map(lambda count: store.run(counter.take(count)), [1, 5, 2, 9, 3, 1, 4, 7]))
     assert sorted(seq for block in blocks for seq in block) == list(range(1, 33))
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tontine.job import ERRORS_KEPT, JobError
-from tontine.store import claim, control, insert, look, members, settle
+from tontine.store import claim, control, insert, look, members, repair, settle
 from tontine.store.call import Store
 from tontine.store.claim import LIMIT
 from tontine.store.insert import Wish
@@ -162,7 +162,7 @@ def test_each_outcome_is_accepted_once_and_repeating_it_says_so(store: Store) ->
             assert settled == settle.Settled(accepted={seq})
         counts = {name: job(store, seq)[name] for name in ("fails", "lost", "attempt")}
         assert counts == {"fails": int(kind in ("failed", "retry")), "lost": int(kind == "lost"), "attempt": 1}
-    assert store.run(settle.find_held("x")) == {}
+    assert store.run(settle.find_held("x")).attempts == {}
 
 
 def test_outcomes_set_the_documented_fields_and_no_others(store: Store) -> None:
@@ -232,19 +232,19 @@ def test_a_job_asked_to_be_cancelled_is_not_queued_again(store: Store) -> None:
 def test_release_gives_back_only_what_is_held_at_that_attempt(store: Store) -> None:
     one, two, others = hold(store, 3)
     store.database.jobs.update_one({"seq": others}, {"$set": {"node": "y"}})
-    assert store.run(settle.find_held("x")) == {one: 1, two: 1}
+    assert store.run(settle.find_held("x")).attempts == {one: 1, two: 1}
     assert store.run(settle.release("x", {one: 1, two: 2, others: 1, 99: 1})) == 1
     found = job(store, one)
     assert (found["state"], found["node"], found["attempt"], found["lost"], found["fails"]) == ("queued", None, 1, 0, 0)
     assert found["run_at"] <= store.run(look.now())
-    assert store.run(settle.find_held("x")) == {two: 1}
+    assert store.run(settle.find_held("x")).attempts == {two: 1}
     assert store.run(settle.release("x", {one: 1})) == 0
 
 
 def test_a_job_that_loses_its_node_again_and_again_fails_at_the_limit(store: Store) -> None:
     (seq,) = hold(store, node="node-0")
     for times in range(1, LIMIT + 1):
-        assert store.run(settle.repair([])) == {f"node-{times - 1}": 1}
+        assert store.run(repair.repair([])) == {f"node-{times - 1}": 1}
         found = job(store, seq)
         assert (found["lost"], found["state"]) == (times, "queued" if times < LIMIT else "failed")
         if times < LIMIT:
@@ -261,20 +261,20 @@ def test_only_the_jobs_of_the_dead_are_repaired(store: Store) -> None:
     kept = hold(store, 2, "alive")
     given_back = hold(store, 2, "dead")
     orphans = hold(store, 1, "unheard of")
-    assert store.run(settle.repair([])) == {"dead": 2, "unheard of": 1}
+    assert store.run(repair.repair([])) == {"dead": 2, "unheard of": 1}
     assert {job(store, seq)["state"] for seq in kept} == {"working"}
     for seq in given_back + orphans:
         found = job(store, seq)
         assert (found["state"], found["node"], found["lost"], found["attempt"]) == ("queued", None, 1, 1)
     assert store.database.nodes.find_one({"_id": "unheard of"})["state"] == "dead", "it can never be born now"
-    assert store.run(settle.repair([])) == {}
+    assert store.run(repair.repair([])) == {}
 
 
 def test_a_task_that_must_not_run_twice_fails_with_its_node(store: Store) -> None:
     (careful,), (willing,) = hold(store, 1, "gone", "t.careful"), hold(store, 1, "gone", "t.willing")
     (cancelled,) = hold(store, 1, "gone", "t.careful")
     store.run(control.cancel(cancelled))
-    store.run(settle.repair(["t.careful", "$task"]))
+    store.run(repair.repair(["t.careful", "$task"]))
     assert [job(store, seq)["state"] for seq in (careful, willing, cancelled)] == ["failed", "queued", "cancelled"]
     assert "node gone died" in job(store, careful)["error"]["message"]
 

@@ -11,7 +11,7 @@ from pymongo import MongoClient
 
 from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
 from tontine.roster import Roster
-from tontine.store import claim, control, insert, members, settle
+from tontine.store import claim, control, counter, insert, members, repair, settle
 from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
 from tontine.store.insert import Wish
 
@@ -147,6 +147,7 @@ def test_a_submit_whose_answers_are_lost_adds_its_jobs_once(store: Store) -> Non
 
 
 def test_an_insert_that_stays_unknown_says_how_much(store: Store) -> None:
+    store.run(counter.raise_counter())
     submitting = ByHand(store, insert.submit_many(Wish("t.t"), [None] * 3))
     submitting.go_on()
     with pytest.raises(SubmitInterrupted) as caught:
@@ -173,7 +174,7 @@ def test_a_claim_that_never_arrived_is_found_to_be_nobodys(store: Store) -> None
     claiming.go_on()
     assert claiming.result == set()
     store.run(one(delayed))  # it lands after all: only a reconcile can tell, and it does
-    assert store.run(settle.find_held("x")) == {1: 1, 2: 1}
+    assert store.run(settle.find_held("x")).attempts == {1: 1, 2: 1}
     assert store.run(settle.release("x", {1: 1, 2: 1})) == 2
 
 
@@ -206,17 +207,17 @@ def test_a_release_that_lands_after_the_job_was_taken_again_frees_nobody(store: 
 
 def test_a_repair_cut_short_is_finished_by_the_next_one(store: Store) -> None:
     hold(store, 2)
-    repairing = ByHand(store, settle.repair([]))
+    repairing = ByHand(store, repair.repair([]))
     for _ in range(3):  # the holders, their records, the presumption of death: and then the declarer dies
         repairing.go_on()
     repairing.steps.close()
     assert states(store) == ["working"] * 2
-    assert store.run(settle.repair([])) == {"x": 2}
+    assert store.run(repair.repair([])) == {"x": 2}
 
 
 def test_a_node_born_between_the_reads_of_a_repair_keeps_its_jobs(store: Store) -> None:
     hold(store)
-    repairing = ByHand(store, settle.repair([]))
+    repairing = ByHand(store, repair.repair([]))
     repairing.go_on()
     repairing.go_on()  # its record is not there...
     store.run(members.register("x", {"name": "x"}, 20))  # ...yet

@@ -8,7 +8,7 @@ from bson import Int64, ObjectId
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.store.number import take
+from tontine.store.counter import take
 
 pytestmark = pytest.mark.story
 

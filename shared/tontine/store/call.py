@@ -8,7 +8,7 @@ repeat, and translate pymongo's errors, once. A test can drive an operation step
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pymongo
@@ -37,12 +37,13 @@ from ..errors import (
     TooLarge,
     Unstorable,
 )
-from .raw import read, read_all
+from .raw import Some, read, read_all
 
 T = TypeVar("T")
 
 CALL_LIMIT = 10.0
 _ALL_AT_ONCE = 10_000
+_LINE = 400
 
 MAJORITY = WriteConcern(w="majority", j=True)
 COMMITTED = ReadConcern("majority")
@@ -56,14 +57,17 @@ _LENIENT: dict[str, Any] = {
     "datetime_conversion": DatetimeConversion.DATETIME_AUTO,
 }
 DECODED: CodecOptions[Any] = CodecOptions(**_LENIENT)
-RAW: CodecOptions[Any] = CodecOptions(document_class=RawBSONDocument, **_LENIENT)
+# A UUID need not have the length of one, and then nothing of its document could be read.
+PLAIN = DECODED.with_options(uuid_representation=0)
+RAW: CodecOptions[Any] = PLAIN.with_options(document_class=RawBSONDocument)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call: a method of a collection (or `command` of the database), with a deadline of its own.
 
-    `repeats` says that making it again after an unknown outcome does no harm, `unheard` that nobody awaits the answer.
+    `repeats` says that making it again after an unknown outcome does no harm, `unheard` that nobody awaits the answer,
+    `at_once` that one answer is enough, whatever else would come, `plain` that UUIDs stay what they are in BSON.
     """
 
     collection: str
@@ -73,6 +77,8 @@ class Call:
     repeats: bool = False
     raw: bool = False
     unheard: bool = False
+    at_once: bool = False
+    plain: bool = False
     within: float = CALL_LIMIT
 
 
@@ -82,6 +88,12 @@ Steps = Generator[Call, Any, T]
 def find(collection: str, filter: Mapping[str, Any], *, raw: bool = False, **options: Any) -> Call:
     """A read whose answer is a list of documents. All in one: servers send only 101 at first, unless asked for more."""
     return Call(collection, "find", (filter,), {"batch_size": _ALL_AT_ONCE, **options}, repeats=True, raw=raw)
+
+
+def find_some(collection: str, filter: Mapping[str, Any], **options: Any) -> Call:
+    """A read of as many documents as one answer holds: whatever their size, no more than 16 MB and one of them."""
+    options = {"batch_size": _ALL_AT_ONCE, **options}
+    return Call(collection, "find", (filter,), options, repeats=True, raw=True, at_once=True)
 
 
 def find_one(collection: str, filter: Mapping[str, Any], **options: Any) -> Call:
@@ -97,16 +109,16 @@ class _Driver:
 
     def __init__(self, database: Any) -> None:
         self.database = database
-        self._collections: dict[tuple[str, bool, bool], Any] = {}
+        self._collections: dict[tuple[str, bool, bool, bool], Any] = {}
 
     def _method(self, call: Call) -> Callable[..., Any]:
         if not call.collection:
             return getattr(self.database, call.method)  # type: ignore[no-any-return]
-        key = (call.collection, call.raw, call.unheard)
+        key = (call.collection, call.raw, call.unheard, call.plain)
         if key not in self._collections:
             self._collections[key] = self.database.get_collection(
                 call.collection,
-                codec_options=RAW if call.raw else DECODED,
+                codec_options=RAW if call.raw else PLAIN if call.plain else DECODED,
                 read_preference=ReadPreference.PRIMARY,
                 write_concern=_UNHEARD if call.unheard else MAJORITY,
                 read_concern=COMMITTED,
@@ -119,7 +131,20 @@ def _whole(call: Call, answer: Any) -> Any:
     """An answer in bytes as documents that remember them."""
     if not call.raw or answer is None:
         return answer
-    return read_all(answer, DECODED) if call.method == "find" else read(answer.raw, DECODED)
+    if call.at_once:
+        batch, is_cut = answer
+        some = Some(read_all([batch] if batch else (), PLAIN))
+        some.is_cut = is_cut
+        return some
+    return read_all(answer, PLAIN) if call.method == "find" else read(answer.raw, PLAIN)
+
+
+def _reads_again(call: Call, error: Exception) -> bool:
+    """One document that cannot be decoded in full must not hide the others that were asked for."""
+    return isinstance(error, BSONError) and call.method in _READS and not call.plain and not call.raw
+
+
+_READS = ("find", "find_one", "distinct")
 
 
 class Store(_Driver):
@@ -151,8 +176,13 @@ class Store(_Driver):
         try:
             with pymongo.timeout(call.within):
                 answer = self._method(call)(*call.args, **call.options)
+                if call.at_once:
+                    with answer:
+                        return _whole(call, (next(answer, b""), answer.alive))
                 return _whole(call, list(answer) if call.method == "find" else answer)
         except _REFUSALS as error:
+            if _reads_again(call, error):
+                return self._once(replace(call, plain=True))
             raise translated(error) from error
 
 
@@ -185,9 +215,14 @@ class AsyncStore(_Driver):
         try:
             with pymongo.timeout(call.within):
                 answer = self._method(call)(*call.args, **call.options)
+                if call.at_once:
+                    async with answer:
+                        return _whole(call, (await anext(answer, b""), answer.alive))
                 work: Awaitable[Any] = answer.to_list(None) if call.method == "find" else answer
                 return _whole(call, await work)
         except _REFUSALS as error:
+            if _reads_again(call, error):
+                return await self._once(replace(call, plain=True))
             raise translated(error) from error
 
 
@@ -204,7 +239,8 @@ def _again(call: Call) -> dict[str, Any]:
 _REFUSALS = (errors.PyMongoError, BSONError, OverflowError, UnicodeError)
 _FORBIDDEN = {13, 18, 8000, 33}
 _TOO_LARGE = {10334, 17419, 17420, 17280}
-_INVALID = {121}
+_INVALID = {15, 121}
+"""Nested too deep for a server, or refused by a validator."""
 _UNSETTLED = {50, 64, 79, 91, 100, 112, 133, 189, 202, 262, 276, 10107, 11600, 11601, 11602, 13435, 13436}
 
 
@@ -249,11 +285,11 @@ def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
         if one.get("code") in _UNSETTLED:
             return StoreUnavailable(f"MongoDB could not finish it: {one.get('errmsg', '')}")
         if one.get("code") in _TOO_LARGE:
-            return TooLarge(str(one.get("errmsg", "")))
+            return TooLarge(str(one.get("errmsg", ""))[:_LINE])
         refused[int(one["index"])] = tuple(one.get("keyPattern", ()))
     if details.get("writeConcernErrors") or not refused:
         return StoreUnavailable(f"MongoDB could not confirm a write: {_line(error)}")
-    return BulkRefused(str(details["writeErrors"][0].get("errmsg", "")), refused)
+    return BulkRefused(str(details["writeErrors"][0].get("errmsg", ""))[:_LINE], refused)
 
 
 def _line(error: Exception) -> str:
@@ -261,4 +297,4 @@ def _line(error: Exception) -> str:
     text = str(error)
     for noise in (", full error:", ", Timeout:", ", Topology Description:", " (configured timeouts:"):
         text = text.split(noise, maxsplit=1)[0]
-    return " ".join(text.split())[:400]
+    return " ".join(text.split())[:_LINE]

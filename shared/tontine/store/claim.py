@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
+from bson import Timestamp
 from pymongo import ReturnDocument
 
 from ..errors import StoreUnavailable
+from ..job import LAST_SEQ, is_whole
 from ..roster import Roster
 from ..share import Share
 from ..states import JobState
-from .call import Call, Steps, find, find_one
-from .raw import Raw
+from .call import Call, Steps, find, find_one, find_some
+from .counter import counted
+from .raw import Raw, Some
 from .retention import Retention
 from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 
 SUSPECT, LIMIT = 2, 4
 """Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
+
+_NO_NUMBER = "`seq` must be a whole number from 0 on"
+_NO_DATE = "`run_at` must be a date"
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
@@ -45,19 +53,18 @@ def overview() -> Steps[Overview]:
     by_id = {document["_id"]: document for document in documents}
     return Overview(
         Roster.from_document(by_id.get(ROSTER)),
-        int(by_id.get(COUNTER, {}).get("seq", 0)),
+        counted(by_id.get(COUNTER)),
         Retention.from_document(by_id.get(SETTINGS)),
     )
 
 
-def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[list[Raw]]:
-    """Which of these seqs are queued, never postponed, and of a task this node has (F4)."""
-    found: list[Raw] = yield find(
+def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[Some]:
+    """Which of these seqs are queued, never postponed, and of a task this node has (F4), the lowest first."""
+    found: Some = yield find_some(
         JOBS,
         {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "priority": None, "task": {"$in": list(tasks)}},
         projection=_FIELDS,
         hint="seq",
-        raw=True,
     )
     return found
 
@@ -68,14 +75,19 @@ def lowest_fresh(tasks: Sequence[str], start: int) -> Steps[int | None]:
     for some in _parts(tasks):
         job = yield find_one(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": {"$gte": start}},
+            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": _from(start)},
             projection={"_id": 0, "seq": 1},
             sort=[("seq", 1)],
             hint="fresh",
         )
         if job is not None:
-            lowest.append(int(job["seq"]))
+            lowest.append(ceil(job["seq"]))
     return min(lowest, default=None)
+
+
+def _from(start: int) -> dict[str, int]:
+    """Numbers from `start` on, as far as numbers go."""
+    return {"$gte": start, "$lt": LAST_SEQ}
 
 
 def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Steps[list[int]]:
@@ -96,16 +108,43 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
             limit=limit,
             hint="fresh",
         )
-        seqs += [int(job["seq"]) for job in jobs]
+        seqs += [int(job["seq"]) for job in jobs if is_whole(job["seq"])]
     return sorted(seqs)[:limit]
 
 
-def find_due(
-    share: Share, tasks: Sequence[str], ahead: float, limit: int, *, suspects: bool = True
-) -> Steps[list[Raw]]:
+_FRESH: dict[str, Any] = {"state": QUEUED, "run_at": None, "priority": None}
+_DUE: dict[str, Any] = {"state": QUEUED, "run_at": {"$exists": True}}
+
+# BSON sorts by type first, so that what cannot be a number, a text or a date stands before or behind all that can;
+# `true` is the last that comes before dates, and a timestamp the first after them.
+_ODD: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("fresh", {**_FRESH, "$expr": {"$lt": ["$task", ""]}}, "`task` must be a text"),
+    ("fresh", {**_FRESH, "$expr": {"$gte": ["$task", {"$literal": {}}]}}, "`task` must be a text"),
+    ("due", {**_DUE, "$expr": {"$and": [{"$gt": ["$run_at", None]}, {"$lte": ["$run_at", True]}]}}, _NO_DATE),
+    ("due", {**_DUE, "$expr": {"$gte": ["$run_at", Timestamp(0, 0)]}}, _NO_DATE),
+)
+
+
+def find_odd(tasks: Sequence[str], limit: int) -> Steps[list[tuple[Raw, str]]]:
+    """Queued jobs that no other look would ever come to, because of what somebody wrote there, and what that is."""
+    looks = list(_ODD)
+    for some in _parts(tasks):
+        fresh = {**_FRESH, "task": {"$in": some}}
+        looks += [
+            ("fresh", {**fresh, "$expr": {"$gte": ["$seq", LAST_SEQ]}}, _NO_NUMBER),
+            ("fresh", {**fresh, "seq": {"$lt": 0}}, _NO_NUMBER),
+        ]
+    found: list[tuple[Raw, str]] = []
+    for index, where, reason in looks:
+        some_odd: Some = yield find_some(JOBS, where, projection={"_id": 1}, limit=limit, hint=index)
+        found += [(job, reason) for job in some_odd]
+    return found
+
+
+def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int, *, suspects: bool = True) -> Steps[Some]:
     """Postponed jobs of the share that are due within `ahead` seconds; `wait` says in how many ms (F5 a)."""
     soon = {"$add": ["$$NOW", round(ahead * 1000)]}
-    found: list[Raw] = yield find(
+    found: Some = yield find_some(
         JOBS,
         {
             "state": QUEUED,
@@ -119,14 +158,13 @@ def find_due(
         sort=[("run_at", 1)],
         limit=limit,
         hint="due",
-        raw=True,
     )
     return found
 
 
-def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool = True) -> Steps[list[Raw]]:
+def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool = True) -> Steps[Some]:
     """The oldest postponed jobs of any share that have been due for more than `age` seconds (F6)."""
-    found: list[Raw] = yield find(
+    found: Some = yield find_some(
         JOBS,
         {
             "state": QUEUED,
@@ -140,7 +178,6 @@ def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool
         sort=[("run_at", 1)],
         limit=limit,
         hint="due",
-        raw=True,
     )
     return found
 
@@ -149,14 +186,13 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw]]:
     """The lowest fresh jobs of any share, as far as they were inserted more than `age` seconds ago (F6)."""
     found: list[Raw] = []
     for some in _parts(tasks):
-        found += yield find(
+        found += yield find_some(
             JOBS,
             {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": _NUMBERED},
             projection={**_FIELDS, "late": {"$lt": ["$created_at", _ago(age)]}},
             sort=[("seq", 1)],
             limit=limit,
             hint="fresh",
-            raw=True,
         )
     return [job for job in found if job["late"]]
 
@@ -169,18 +205,20 @@ def find_ranked(
     low: bool = False,
     age: float = 0.0,
     suspects: bool = True,
-) -> Steps[list[Raw]]:
+) -> Steps[Some]:
     """Due jobs with a priority, the highest first, with or without the `low` ones below zero; of a share, or of all."""
+    # Without a time of its own a job is due, whatever its `created_at` says; only helpers wait for it to grow old.
+    since = "$created_at" if age else datetime(1970, 1, 1, tzinfo=UTC)
     ranked: dict[str, Any] = {
         "state": QUEUED,
         "priority": {"$exists": True} if low else {"$gt": 0},
-        "$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, _ago(age)]},
+        "$expr": {"$lte": [{"$ifNull": ["$run_at", since]}, _ago(age)]},
         "task": {"$in": list(tasks)},
         "seq": _NUMBERED if share is None else share.query(),
         **_unless(suspects),
     }
-    found: list[Raw] = yield find(
-        JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", raw=True
+    found: Some = yield find_some(
+        JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked"
     )
     return found
 

@@ -8,19 +8,24 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+import bson
 from bson import ObjectId
+from bson.errors import BSONError
 
 from ..batch import Batch
-from ..errors import BulkRefused, ConfigError, StoreUnavailable, SubmitInterrupted, TontineError
-from ..job import Job, problem, utc
+from ..errors import BulkRefused, ConfigError, StoreError, StoreUnavailable, SubmitInterrupted, TontineError, TooLarge
+from ..job import LARGEST, Job, problem, too_large, utc
 from ..states import OPEN, JobState
 from .bell import ring_jobs
-from .call import Call, Steps, find_one
-from .number import Block, take
+from .call import DECODED, Call, Steps, find_one
+from .counter import Block, raise_counter, take
 from .reserve import Reserve
 from .schema import JOBS
 
 CHUNK = 2000
+RENUMBERED_AT_MOST = 5
+ROOM_BESIDE_ARGS = 16 * 1024
+"""Bytes that a job's other fields may take."""
 CENTURY = 100 * 365 * 86400
 _OPEN = sorted(state.value for state in OPEN)
 
@@ -89,8 +94,11 @@ def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None =
         raise SubmitInterrupted(f"it is not known whether the job was inserted: {error}", 0, 1) from error
     if refused:
         return (yield from _holder_of(wish, documents[0]))
-    if not wish.is_fresh:
-        yield from ring_jobs(block.first, block.last, fresh=False)
+    is_renumbered = documents[0]["seq"] != block.first
+    if is_renumbered and reserve is not None:
+        reserve.forget()
+    if not wish.is_fresh or is_renumbered:
+        yield from ring_jobs(documents[0]["seq"], documents[0]["seq"], fresh=False)
     return Job.from_document(documents[0])
 
 
@@ -114,7 +122,8 @@ def submit_many(
             block = yield from take(len(chunk))
             documents = _documents(wish, chunk, block)
             yield from _insert(documents)
-            yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh)
+            seqs = [document["seq"] for document in documents]
+            yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh)
         except TontineError as error:
             if isinstance(error, StoreUnavailable):
                 unknown = len(documents)
@@ -138,6 +147,24 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
     odd = next((args for args in chunk if args is not None and not isinstance(args, Mapping)), {})
     if reason := problem(wish.document(odd, now)):
         raise ConfigError(f"this cannot be a job: {reason}")
+    for args in chunk:
+        if args and not _is_small(args) and (size := len(_encoded(args))) > LARGEST - ROOM_BESIDE_ARGS:
+            raise TooLarge(f"this cannot be a job: {too_large(size)}")
+
+
+def _encoded(args: Mapping[str, Any]) -> bytes:
+    try:
+        return bson.encode(args, codec_options=DECODED)
+    except (BSONError, OverflowError, UnicodeError):
+        return b""  # inserting it will say why it cannot be
+
+
+def _is_small(args: Mapping[str, Any]) -> bool:
+    """Whether it need not be encoded to know that it is not too large."""
+    return len(args) < 1000 and all(
+        isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 1000)
+        for value in args.values()
+    )
 
 
 def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
@@ -154,12 +181,29 @@ def _count_of(documents: list[dict[str, Any]]) -> Call:
 
 
 def _insert(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
-    """Insert, and again after an unknown outcome: an `_id` that is there already is ours (F1)."""
+    """Insert, and again after an unknown outcome: an `_id` that is there already is ours (F1).
+
+    Numbers that others have already show that the counter was set back: it is put right, and these get new ones.
+    """
+    for _ in range(RENUMBERED_AT_MOST):
+        refused = yield from _insert_once(documents)
+        taken = [documents[place] for place, key in refused.items() if key == ("seq",)]
+        if not taken:
+            return refused
+        yield from raise_counter()
+        block = yield from take(len(taken))
+        for seq, document in zip(block, taken, strict=True):
+            document["seq"] = seq
+        documents = taken
+    raise StoreError("numbers are taken as fast as they are given: does something else write the counter?")
+
+
+def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
     try:
         yield Call(JOBS, "insert_many", (documents,), {"ordered": False}, repeats=True, within=30)
     except BulkRefused as refusal:
         refused = {place: key for place, key in refusal.refused.items() if key != ("_id",)}
-        if any(key != ("key",) for key in refused.values()):
+        if any(key not in (("key",), ("seq",)) for key in refused.values()):
             raise
         return refused
     return {}

@@ -16,6 +16,7 @@ from ..job import Job
 from ..roster import Roster
 from ..states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
+from .counter import counted
 from .schema import (
     BELL,
     CLUSTER,
@@ -46,14 +47,14 @@ def read_nodes(*, dead: bool = True) -> Steps[list[dict[str, Any]]]:
     where = {} if dead else {"state": {"$ne": "dead"}}
     found = yield find(NODES, where, projection={"now": "$$NOW", "record": "$$ROOT"})
     nodes = [{**one["record"], "now": one["now"]} for one in found]
-    return sorted(nodes, key=lambda node: (node["state"] == "dead", str(node.get("name", node["_id"]))))
+    return sorted(nodes, key=lambda node: (node.get("state") == "dead", str(node.get("name", node["_id"]))))
 
 
 def read_cluster() -> Steps[tuple[Roster, int]]:
     """The roster, and the last number given."""
     documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})
     by_id = {document["_id"]: document for document in documents}
-    return Roster.from_document(by_id.get(ROSTER)), int(by_id.get(COUNTER, {}).get("seq", 0))
+    return Roster.from_document(by_id.get(ROSTER)), counted(by_id.get(COUNTER))
 
 
 _COUNT_WITHIN = 60.0

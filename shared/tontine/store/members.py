@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
@@ -18,6 +19,8 @@ from .call import Call, Steps, find, find_one
 from .schema import CLUSTER, NODES, ROSTER
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
+_LAST_BEAT = 2**53
+LONGEST_LEASE = 3600.0
 
 
 def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[None]:
@@ -43,14 +46,17 @@ class Beat:
     desired: Desired
     number: int
     at: datetime
-    state: NodeState
+    state: NodeState | None
+    """None when somebody has written something else there."""
 
 
 def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[Beat]:
     """Beat once (N3). `LeaseLost` when the record is dead or gone."""
+    # Whatever somebody has written there, the beat must move: a sum that stays the same would bury a live node.
+    is_sound = {"$and": [{"$isNumber": "$beat"}, {"$gte": ["$beat", 0]}, {"$lt": ["$beat", _LAST_BEAT]}]}
     update = {
         **{name: {"$literal": value} for name, value in values.items()},
-        "beat": {"$add": ["$beat", 1]},
+        "beat": {"$toLong": {"$add": [{"$cond": [is_sound, "$beat", 0]}, 1]}},
         "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
     }
     record = yield Call(
@@ -61,13 +67,21 @@ def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: fl
             "projection": {"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
             "return_document": ReturnDocument.AFTER,
         },
+        raw=True,
         within=within,
     )
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
-    desired = Desired(record.get("desired") or Desired.RUNNING)
     at = record["lease_until"] - timedelta(seconds=lease_for)
-    return Beat(desired, int(record["beat"]), at, NodeState(record["state"]))
+    return Beat(_desired(record.get("desired")), int(record["beat"]), at, _state(record.get("state")))
+
+
+def _desired(value: Any) -> Desired:
+    return Desired(value) if value in list(Desired) else Desired.RUNNING
+
+
+def _state(value: Any) -> NodeState | None:
+    return NodeState(value) if value in list(NodeState) else None
 
 
 def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
@@ -75,13 +89,14 @@ def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
     update: dict[str, Any] = {"state": target.value} | {name: {"$literal": value} for name, value in values.items()}
     if target is NodeState.DEAD:
         update |= {"died_at": "$$NOW", "share": "$$REMOVE", "running": 0}
-    matching = {"_id": node, "state": {"$in": sources(NODE_MOVES, target)}}
+    # What is no state at all was written by somebody else, and is no reason to stay with it.
+    matching = {"_id": node, "state": {"$nin": sorted({*NodeState} - {*sources(NODE_MOVES, target)})}}
     answer = yield Call(NODES, "update_one", (matching, [{"$set": update}]), repeats=True)
     if answer.modified_count:
         return True
     # Made again after an unknown outcome, it finds itself there already.
     record = yield find_one(NODES, {"_id": node}, projection={"state": 1})
-    return record is not None and record["state"] == target
+    return record is not None and record.get("state") == target
 
 
 def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
@@ -97,24 +112,39 @@ def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What others watch of a node."""
+    """What others watch of a node. `beat` is whatever its record has there: that it stands still is what counts."""
 
-    beat: int
+    beat: Any
     lease: float
     modules: tuple[str, ...]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Pulse:
+        modules = document.get("modules")
+        return cls(
+            document.get("beat"),
+            _seconds(document.get("lease")),
+            tuple(sorted(_name(module) for module in modules)) if isinstance(modules, list) else (),
+        )
+
+    def is_still(self, other: Pulse) -> bool:
+        """Whether nothing has moved; compared as text, because NaN is not even itself."""
+        return repr(self.beat) == repr(other.beat)
+
+
+def _seconds(lease: Any) -> float:
+    is_number = isinstance(lease, int | float) and not isinstance(lease, bool)
+    return float(lease) if is_number and 0 < lease <= LONGEST_LEASE else 0.0
+
+
+def _name(module: Any) -> str:
+    return str(module.get("name")) if isinstance(module, Mapping) else ""
 
 
 def beats() -> Steps[dict[str, Pulse]]:
     """The pulse of every node that is not dead (D1)."""
     found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1})
-    return {
-        node["_id"]: Pulse(
-            int(node.get("beat") or 0),
-            float(node.get("lease") or 0),
-            tuple(sorted(str(module.get("name")) for module in node.get("modules") or ())),
-        )
-        for node in found
-    }
+    return {node["_id"]: Pulse.from_document(node) for node in found if isinstance(node["_id"], str)}
 
 
 def presume_dead(node: str) -> Steps[NodeState]:
@@ -126,13 +156,13 @@ def presume_dead(node: str) -> Steps[NodeState]:
     with contextlib.suppress(DuplicateKey):
         yield Call(NODES, "update_one", ({"_id": node}, update), {"upsert": True}, repeats=True)
     found = yield find_one(NODES, {"_id": node}, projection={"state": 1})
-    return NodeState(found["state"]) if found else NodeState.WAITING
+    return (_state(found.get("state")) if found else None) or NodeState.WAITING
 
 
 def find_dead(nodes: list[str]) -> Steps[set[str]]:
     """Which of these members are dead. They registered before they joined, so one without a record lost it."""
     found = yield find(NODES, {"_id": {"$in": nodes}}, projection={"state": 1})
-    states = {node["_id"]: node["state"] for node in found}
+    states = {node["_id"]: node.get("state") for node in found}
     for node in nodes:
         if node not in states:
             states[node] = yield from presume_dead(node)
@@ -145,11 +175,13 @@ def namesake(name: str) -> Steps[dict[str, Any] | None]:
     return found
 
 
-def bury(node: str, beat: int) -> Steps[bool]:
+def bury(node: str, beat: Any) -> Steps[bool]:
     """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten since."""
     update: dict[str, Any] = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired"}
     update |= {"share": "$$REMOVE", "running": 0}
-    answer = yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE, "beat": beat}, [{"$set": update}]))
+    answer = yield Call(
+        NODES, "update_one", ({"_id": node, "state": _ALIVE, "beat": {"$eq": beat}}, [{"$set": update}])
+    )
     return bool(answer.modified_count)
 
 
@@ -162,13 +194,38 @@ def forget_old_dead(age: float) -> Steps[None]:
 
 def read_roster() -> Steps[Roster]:
     """The roster as the majority has it; made, empty, when there is none."""
-    document = yield find_one(CLUSTER, {"_id": ROSTER})
+    return Roster.from_document((yield from _roster_document()))
+
+
+def _roster_document() -> Steps[dict[str, Any] | None]:
+    document: dict[str, Any] | None = yield find_one(CLUSTER, {"_id": ROSTER})
     if document is None:
         first = {"$setOnInsert": {"epoch": 0, "members": []}}
         with contextlib.suppress(DuplicateKey):
             yield Call(CLUSTER, "update_one", ({"_id": ROSTER}, first), {"upsert": True}, repeats=True)
         document = yield find_one(CLUSTER, {"_id": ROSTER})
-    return Roster.from_document(document)
+    return document
+
+
+def mend_roster(known: Roster) -> Steps[Roster | None]:
+    """Where the document cannot be a roster, or was set back behind what this node knows: put one that follows (M6).
+
+    The roster that is there now, or None when nothing was wrong. A read that was only old changes nothing: the epoch
+    that it saw is the condition.
+    """
+    document = yield from _roster_document()
+    said = Roster.from_document(document)
+    if said.is_in(document) and (said.epoch > known.epoch or said == known):
+        return None
+    new, epoch = known.in_place_of(said), (document or {}).get("epoch")
+    is_number = isinstance(epoch, int | float)
+    seen = {"_id": ROSTER, "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}}}
+    values = {"epoch": Int64(new.epoch), "members": list(new.members)}
+    answer = yield Call(CLUSTER, "update_one", (seen, {"$set": values}))
+    if not answer.modified_count:
+        return None
+    yield from ring(CLUSTER)
+    return new
 
 
 def replace_roster(seen: Roster, new: Roster) -> Steps[bool]:

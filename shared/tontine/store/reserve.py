@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from ..clock import Clock, SystemClock
 from .call import Steps
-from .number import Block, take
+from .counter import Block, take
 
 GOOD_FOR = 0.5
 """Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they look back."""
@@ -38,6 +38,11 @@ class Reserve:
         with self._lock:
             self._block, self._used, self._taken_at, self._process = block, 1, asked, os.getpid()
         return Block(block.first, 1, block.at)
+
+    def forget(self) -> None:
+        """These numbers turned out to be others' already."""
+        with self._lock:
+            self._block = None
 
     def _next(self, now: float) -> Block | None:
         block = self._block

@@ -42,7 +42,11 @@ class Retention:
 
 def _sane(seconds: Any) -> float | None:
     # Whatever was written there, it must not keep a job from being settled.
-    return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds <= LONGEST else None
+    return (
+        float(seconds)
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and SHORTEST <= seconds <= LONGEST
+        else None
+    )
 
 
 FOR_EVER = Retention()

@@ -9,8 +9,8 @@ from ..errors import ConfigError, DuplicateKey, TontineError
 from ..schedule import Schedule
 from .bell import ring_jobs
 from .call import Call, Steps, command, find
+from .counter import take
 from .insert import Wish
-from .number import take
 from .schema import JOBS, SCHEDULES
 
 

@@ -1,4 +1,4 @@
-"""(5) Settle: the one write that ends an attempt. Also what gives a job back: release, and repair after a death.
+"""(5) Settle: the one write that ends an attempt. Also what gives a job back: release, and what repair writes.
 
 Every filter names the job, `working`, the node and the attempt, so a late writer changes nothing (S1, S2).
 """
@@ -14,14 +14,14 @@ from typing import Any, Literal
 from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 
-from ..job import ERRORS_KEPT, JobError
-from ..states import FINAL, JobState, NodeState
-from .bell import ring, ring_jobs
+from ..job import ERRORS_KEPT, LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
+from ..states import FINAL, JobState
+from .bell import ring_jobs
 from .call import Call, Steps, find
 from .claim import LIMIT
-from .members import presume_dead
+from .raw import Raw
 from .retention import FOR_EVER, Retention
-from .schema import JOBS, NODES
+from .schema import JOBS
 
 _WORKING, _QUEUED = JobState.WORKING.value, JobState.QUEUED.value
 _FAILED, _CANCELLED = JobState.FAILED.value, JobState.CANCELLED.value
@@ -49,6 +49,8 @@ class Outcome:
     """For `done`: no earlier attempt left an error, so many of these can be settled by one update."""
     final: bool = False
     """For `lost`: the task does not want to be run again after that."""
+    bare: bool = False
+    """For `refused`: its document has no room for that, so everything goes that is not needed to say so."""
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] =
 
 def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
     """Give jobs back unsettled, at no cost to them (J5); how many were still this node's."""
-    update = [_requeue(), {"$set": {"expire_at": _expiry(retention)}}]
+    update = [_requeue(), {"$set": {"expire_at": expiry_now(retention)}}]
     released = 0
     by_attempt: dict[int, list[int]] = {}
     for seq, attempt in attempts.items():
@@ -149,20 +151,33 @@ def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_E
     return released
 
 
-def find_held(node: str) -> Steps[dict[int, int]]:
-    """What the store says this node holds, as seq -> attempt (J6)."""
-    found = yield find(
-        JOBS, {"state": _WORKING, "node": node}, projection={"_id": 0, "seq": 1, "attempt": 1}, hint="held"
-    )
-    return {int(job["seq"]): int(job["attempt"]) for job in found}
+@dataclass(slots=True)
+class Held:
+    """What the store says a node holds: attempts by seq, and documents in which these are no numbers."""
+
+    attempts: dict[int, int] = field(default_factory=dict)
+    odd: list[Raw] = field(default_factory=list)
+
+
+def find_held(node: str) -> Steps[Held]:
+    """What the store says this node holds (J6)."""
+    mine = {"state": _WORKING, "node": node}
+    found: list[Raw] = yield find(JOBS, mine, projection={"seq": 1, "attempt": 1}, hint="held", raw=True)
+    held = Held()
+    for job in found:
+        seq, attempt = job.get("seq"), job.get("attempt")
+        if is_whole(seq) and is_whole(attempt) and 0 <= attempt <= LAST_ATTEMPT and 0 <= seq < LAST_SEQ:
+            held.attempts[int(seq)] = int(attempt)
+        else:
+            held.odd.append(job)
+    return held
 
 
 def find_cancelled(node: str) -> Steps[set[int]]:
     """The jobs this node holds whose cancelling was asked for (J8)."""
-    found = yield find(
-        JOBS, {"state": _WORKING, "node": node, "cancel": True}, projection={"_id": 0, "seq": 1}, hint="held"
-    )
-    return {int(job["seq"]) for job in found}
+    asked = {"state": _WORKING, "node": node, "cancel": True}
+    found: list[Raw] = yield find(JOBS, asked, projection={"seq": 1}, hint="held", raw=True)
+    return {int(job["seq"]) for job in found if is_whole(job.get("seq"))}
 
 
 def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, Any] | None]]) -> Steps[None]:
@@ -174,39 +189,6 @@ def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, 
             values["progress"] = {"$literal": dict(progress)}
         updates.append(UpdateOne(_mine(node, attempt, seq), [{"$set": values}]))
     yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
-
-
-def find_holders() -> Steps[list[str]]:
-    """The nodes that hold any job."""
-    holders: list[str] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
-    return [holder for holder in holders if holder is not None]
-
-
-def repair(
-    fail_tasks: Sequence[str], retention: Retention = FOR_EVER, holders: Collection[str] | None = None
-) -> Steps[dict[str, int]]:
-    """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
-    if holders is None:
-        holders = yield from find_holders()
-    if not holders:
-        return {}
-    # The holders were read first: a node born after that cannot be taken for a missing one.
-    known = yield find(NODES, {"_id": {"$in": list(holders)}}, projection={"state": 1, "careful": 1})
-    states = {node["_id"]: node["state"] for node in known}
-    careful = {node["_id"]: node.get("careful") or [] for node in known}
-    repaired: dict[str, int] = {}
-    for holder in holders:
-        if holder not in states:
-            states[holder] = yield from presume_dead(holder)
-        if states[holder] == NodeState.DEAD:
-            unwilling = {"$in": ["$task", {"$literal": [*fail_tasks, *careful.get(holder, ())]}]}
-            update = _losing(unwilling, {"$literal": f"node {holder} died"})
-            update.append({"$set": {"expire_at": _expiry(retention)}})
-            answer = yield Call(JOBS, "update_many", ({"state": _WORKING, "node": holder}, update), {"hint": "held"})
-            repaired[holder] = answer.modified_count
-    if any(repaired.values()):
-        yield from ring(JOBS)
-    return repaired
 
 
 def _mine(node: str, attempt: int, seq: Any) -> dict[str, Any]:
@@ -248,10 +230,10 @@ def _failing(error: JobError | None) -> dict[str, Any]:
 
 def _ending(one: Outcome, retention: Retention) -> list[dict[str, Any]]:
     """The update for one outcome."""
-    return [*_change(one), {"$set": {"expire_at": _expiry(retention)}}]
+    return [*_change(one), {"$set": {"expire_at": expiry_now(retention)}}]
 
 
-def _expiry(retention: Retention) -> dict[str, Any]:
+def expiry_now(retention: Retention) -> dict[str, Any]:
     """`expire_at` by the state that the stages before have led to."""
     done = {"$cond": [{"$eq": ["$state", JobState.DONE.value]}, retention.expiry(done=True), "$$REMOVE"]}
     return {"$cond": [{"$in": ["$state", [_FAILED, _CANCELLED]]}, retention.expiry(done=False), done]}
@@ -260,15 +242,17 @@ def _expiry(retention: Retention) -> dict[str, Any]:
 def _change(one: Outcome) -> list[dict[str, Any]]:
     if one.kind == "lost":
         reason = one.error.message if one.error else "the worker ended"
-        return _losing(one.final, {"$literal": reason})
+        return losing(one.final, {"$literal": reason})
     if one.kind == "released":
         return [_requeue()]
+    if one.bare:
+        return as_bare(one.error or JobError("UnstorableResult", "its outcome cannot be stored"))
     fields = _failing(one.error)
     if one.ran is not None and one.kind != "retry":
         fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "retry":
         # `node` stays: it lets a repeated settlement see that the first one was accepted.
-        return [_requeue(one.delay, **fields, fails={"$add": ["$fails", 1]}, node="$node")]
+        return [_requeue(one.delay, **fields, fails=_one_more("$fails"), node="$node")]
     fields["finished_at"] = "$$NOW"
     if one.kind == "done":
         # The result stays encoded: what a driver cannot decode, a task may still return.
@@ -278,11 +262,31 @@ def _change(one: Outcome) -> list[dict[str, Any]]:
     if one.kind == "cancelled":
         return [{"$set": fields | {"state": _CANCELLED}}]
     if one.kind == "failed":
-        fields["fails"] = {"$add": ["$fails", 1]}
+        fields["fails"] = _one_more("$fails")
     return [{"$set": fields | {"state": _FAILED}}]
 
 
-def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
+_KEPT_BARE = ("task", "node", "attempt", "fails", "lost", "created_at", "schedule")
+
+
+def as_bare(error: JobError) -> list[dict[str, Any]]:
+    """Failed, and nothing left of it but what it was, as far as that is small."""
+    kept = {
+        name: {"$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, 1000]}, f"${name}", "$$REMOVE"]}
+        for name in _KEPT_BARE
+    }
+    message = f"{error.message[:1000]} (its other fields had to go to make room for this)"
+    short = {"type": error.type[:100], "message": message, "traceback": ""}
+    ended = {"state": _FAILED, "error": {"$literal": short}, "finished_at": "$$NOW"}
+    return [{"$replaceWith": {"_id": "$_id", "seq": "$seq", **kept, **ended}}]
+
+
+def _one_more(count: str) -> dict[str, Any]:
+    """Whatever somebody has written there, it must not keep an attempt from ending."""
+    return {"$add": [{"$cond": [{"$isNumber": count}, count, 0]}, 1]}
+
+
+def losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
     """An attempt that ended with its worker or node: counted, then given back, failed or cancelled."""
     hopeless = {"$or": [hopeless, {"$gte": ["$lost", LIMIT]}]}
     ends = {"$or": [hopeless, _ASKED_TO_CANCEL]}
@@ -290,7 +294,7 @@ def _losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
     message = {"$concat": ["its worker or node ended ", times, " while it ran: ", reason]}
     error = {"type": "Lost", "message": message, "traceback": ""}
     return [
-        {"$set": {"lost": {"$add": ["$lost", 1]}}},
+        {"$set": {"lost": _one_more("$lost")}},
         {
             "$set": {
                 "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},

@@ -11,7 +11,7 @@ from pymongo import ReadPreference, WriteConcern
 from pymongo.read_concern import ReadConcern
 
 from tontine.errors import StoreUnavailable, TontineError
-from tontine.store.call import DECODED, RAW, AsyncStore, Call, Store
+from tontine.store.call import DECODED, PLAIN, RAW, AsyncStore, Call, Store
 
 READS = frozenset({"find", "find_one", "distinct", "count_documents"})
 
@@ -46,11 +46,11 @@ class Direct(Store):
     """MongoDB itself. One member and no crash: nothing is gained by waiting for its journal."""
 
     def _method(self, call: Call) -> Callable[..., Any]:
-        key = (call.collection, call.raw, call.unheard)
+        key = (call.collection, call.raw, call.unheard, call.plain)
         if call.collection and key not in self._collections:
             self._collections[key] = self.database.get_collection(
                 call.collection,
-                codec_options=RAW if call.raw else DECODED,
+                codec_options=RAW if call.raw else PLAIN if call.plain else DECODED,
                 read_preference=ReadPreference.PRIMARY,
                 write_concern=WriteConcern(w=1),
                 read_concern=ReadConcern("local"),

@@ -60,6 +60,13 @@ def _without(
     return change
 
 
+def _repair_everybody(call: Call) -> Call:
+    is_update = call.collection == JOBS and call.method == "update_many"
+    if is_update and set(call.args[0]) == {"state", "node"} and isinstance(call.args[0]["node"], str):
+        return replace(call, args=({"state": call.args[0]["state"]}, *call.args[1:]), options={})
+    return call
+
+
 def _retry_from_zero(call: Call) -> Call:
     if call.collection == JOBS and call.method == "update_one" and set(call.args[0]) == {"seq", "state", "attempt"}:
         return replace(call, args=(call.args[0], [*call.args[1], {"$set": {"attempt": 0}}]))
@@ -99,7 +106,7 @@ FAULTS: dict[str, Fault] = {
     "a claim without its attempt": Fault(_without({"attempt"}, CLAIMABLE, methods=("update_many",))),
     "an announced claim without `queued`": Fault(_without({"state"}, ANNOUNCED)),
     "an announced claim without its attempt": Fault(_without({"attempt", "run_at"}, ANNOUNCED)),
-    "a repair of everybody's jobs": Fault(_without({"node"}, {"state", "node"})),
+    "a repair of everybody's jobs": Fault(_repair_everybody),
     "a number for a job that has one": Fault(_without({"seq"}, {"_id", "seq"})),
     "a heartbeat of the dead": Fault(_without({"state"}, {"_id", "state"}, NODES)),
     "a burial without the beat": Fault(_without({"beat"}, {"_id", "state", "beat"}, NODES)),

@@ -17,7 +17,7 @@ from tontine.store.bell import Hint
 from tontine.store.call import Call, Steps
 from tontine.store.claim import SUSPECT
 from tontine.store.insert import Wish
-from tontine.store.schema import BELL, JOBS
+from tontine.store.schema import BELL, COUNTER, JOBS
 
 from .auditor import Auditor
 from .history import ASK, CANCEL, RETRY, History, Violation, Witness, is_claim, is_roster_change
@@ -55,6 +55,7 @@ class World:
         logging.getLogger("tontine_node").addHandler(self._log)
         for collection in ("jobs", "nodes", "cluster", "events", "logs"):
             database[collection].delete_many({})
+        database.cluster.insert_one({"_id": COUNTER, "seq": 0})  # a node makes it before it does anything else
 
     def close(self) -> None:
         logging.getLogger("tontine_node").removeHandler(self._log)

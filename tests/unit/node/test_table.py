@@ -28,7 +28,8 @@ def test_who_waits_for_something_to_come_in_is_told_of_the_first_only() -> None:
     table.drop(1)
     table.enter(entry(1))
     assert len(told) == 1, "it was not empty"
-    table.clear()
+    table.drop(1)
+    table.drop(2)
     table.enter(entry(3))
     assert len(told) == 2
 
@@ -77,12 +78,31 @@ def test_the_table_can_change_while_it_is_walked(table: Table) -> None:
     assert sorted(one.seq for one in table) == [seq + 100 for seq in range(1, len(Status) + 1)]
 
 
-def test_a_cleared_table_licenses_nothing(table: Table) -> None:
-    table.clear()
-    assert len(table) == 0
-    assert list(table) == []
-    assert table.get(1) is None
-    assert not table.licensed(1, 2)
+def test_a_table_that_holds_too_many_bytes_says_when_it_no_longer_does() -> None:
+    told: list[str] = []
+    table = Table(most_bytes=100, eased=lambda: told.append("eased"))
+    first, second = entry(1), entry(2)
+    first.raw, second.raw = b"x" * 60, b"x" * 30
+    table.enter(first)
+    table.enter(second)
+    assert (table.bytes, table.is_full) == (90, False)
+    table.grow(first, 15)
+    assert (table.bytes, table.is_full) == (105, True)
+    table.drop(2)
+    assert (table.bytes, table.is_full, told) == (75, False, ["eased"])
+    table.enter(entry(1))
+    assert table.bytes == 0, "what takes the place of another takes its bytes, too"
+
+
+def test_bytes_limit_how_many_more_there_is_room_for_but_one_job_of_any_size_always_fits_alone() -> None:
+    table = Table(most_bytes=100)
+    assert table.affordable([200, 10]) == 1
+    assert table.affordable([60, 40, 1]) == 2
+    one = entry(1)
+    one.raw = b"x" * 70
+    table.enter(one)
+    assert table.affordable([20, 10, 1]) == 2
+    assert table.affordable([31]) == 0
 
 
 def test_what_is_being_given_back_cannot_be_claimed_until_that_is_known_to_have_landed(table: Table) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tontine.errors import StoreUnavailable
 from tontine.store.call import Call, Steps
-from tontine.store.number import Block
+from tontine.store.counter import Block
 from tontine.store.reserve import AT_MOST, GOOD_FOR, Reserve
 
 quick = settings(max_examples=60, deadline=None)

@@ -1,0 +1,104 @@
+"""(2) The counter: whoever takes numbers gets a block that nobody else has (F1).
+
+Where it was lost or set back, it goes on behind the highest number that any record has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bson import Int64
+from pymongo import ReturnDocument
+
+from ..errors import DuplicateKey, StoreError, StoreUnavailable
+from ..job import LAST_SEQ, is_whole
+from .call import Call, Steps, find_one
+from .schema import CLUSTER, COUNTER, JOBS, LOGS
+
+_TRIES = 5
+_SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": LAST_SEQ}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Numbers that nobody else has, and the server's time when they were taken."""
+
+    first: int
+    count: int
+    at: datetime
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+    def __iter__(self) -> Iterator[Int64]:
+        return (Int64(seq) for seq in range(self.first, self.first + self.count))
+
+
+def counted(document: Mapping[str, Any] | None) -> int:
+    """The last number given, as the counter's document has it; 0 when it says nothing of the kind."""
+    seq = (document or {}).get("seq")
+    return int(seq) if is_whole(seq) and 0 <= seq < LAST_SEQ else 0
+
+
+def take(count: int) -> Steps[Block]:
+    """A block of new numbers (F1). Taking one twice after an unknown outcome only leaves a hole."""
+    statement = Call(
+        CLUSTER,
+        "find_one_and_update",
+        (
+            {"_id": COUNTER, "seq": _SOUND},
+            [{"$set": {"seq": {"$toLong": {"$add": ["$seq", count]}}, "at": "$$NOW"}}],
+        ),
+        {"return_document": ReturnDocument.AFTER, "projection": {"seq": 1, "at": 1}},
+        repeats=True,
+    )
+    for _ in range(_TRIES):
+        counter = yield statement
+        if counter is not None:
+            return Block(int(counter["seq"]) - count + 1, count, counter["at"])
+        yield from raise_counter()  # there is none yet, or it is no number any more
+    raise StoreError("there is no counter to take numbers from, and none can be made")
+
+
+def raise_counter(known: int = 0) -> Steps[int]:
+    """Put the counter past every number in use, and past what the caller has seen; where it stands now.
+
+    Lines of a job that is no longer kept count, too: they must not become another job's.
+    """
+    highest = known
+    for collection, hint in ((JOBS, "seq"), (LOGS, "attempt")):
+        highest = max(highest, (yield from _highest(collection, hint)))
+    is_sound = {"$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", LAST_SEQ]}]}
+    stands = {"$cond": [is_sound, "$seq", 0]}
+    update = [{"$set": {"seq": {"$toLong": {"$max": [stands, Int64(highest)]}}, "at": "$$NOW"}}]
+    statement = Call(
+        CLUSTER,
+        "find_one_and_update",
+        ({"_id": COUNTER}, update),
+        {"upsert": True, "return_document": ReturnDocument.AFTER, "projection": {"seq": 1}},
+        repeats=True,
+    )
+    try:
+        counter = yield statement
+    except DuplicateKey:  # two first producers at once: the document is there now
+        counter = yield statement
+    return int(counter["seq"])
+
+
+def _highest(collection: str, hint: str) -> Steps[int]:
+    options: dict[str, Any] = {"projection": {"_id": 0, "seq": 1}, "sort": [("seq", -1)]}
+    used = {"seq": {"$gte": 0, "$lt": LAST_SEQ}}
+    found = None
+    for how in ({"hint": hint}, {}):  # without the index it takes longer, and must be known all the same
+        try:
+            found = yield find_one(collection, used, **options, **how)
+            break
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            continue  # no such index; or no right to look there, and then others have to
+    return int(found["seq"]) if found else 0

@@ -1,0 +1,132 @@
+"""Repair: what the dead held goes back to the queue (J7), and what nobody can run or settle fails.
+
+One job that cannot take what is to be written must not keep the others of its node from going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..job import LAST_ATTEMPT, LAST_SEQ, JobError
+from ..states import JobState, NodeState
+from .bell import ring
+from .call import Call, Steps, find, find_some
+from .members import presume_dead
+from .raw import Raw, identity
+from .retention import FOR_EVER, Retention
+from .schema import JOBS, NODES
+from .settle import ERRORS_SO_FAR, as_bare, expiry_now, losing
+
+_WORKING, _FAILED = JobState.WORKING.value, JobState.FAILED.value
+
+
+def find_holders() -> Steps[list[Any]]:
+    """The nodes that hold any job. What is no text there is nobody's id, and its jobs are nobody's."""
+    holders: list[Any] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
+    return holders
+
+
+def repair(
+    fail_tasks: Sequence[str], retention: Retention = FOR_EVER, holders: Collection[Any] | None = None
+) -> Steps[dict[str, int]]:
+    """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
+    if holders is None:
+        holders = yield from find_holders()
+    holders = [holder for holder in holders if isinstance(holder, str)]
+    if not holders:
+        return {}
+    # The holders were read first: a node born after that cannot be taken for a missing one.
+    known = yield find(NODES, {"_id": {"$in": holders}}, projection={"state": 1, "careful": 1})
+    states = {node["_id"]: node.get("state") for node in known}
+    careful = {node["_id"]: node.get("careful") for node in known}
+    repaired: dict[str, int] = {}
+    for holder in holders:
+        if holder not in states:
+            states[holder] = yield from presume_dead(holder)
+        if states[holder] == NodeState.DEAD:
+            own = careful.get(holder)
+            unwilling = {"$in": ["$task", {"$literal": [*fail_tasks, *(own if isinstance(own, list) else ())]}]}
+            lost = losing(unwilling, {"$literal": f"node {holder} died"})
+            repaired[holder] = yield from _lose({"node": holder}, lost, retention)
+    if any(repaired.values()):
+        yield from ring(JOBS)
+    return repaired
+
+
+_NOBODY = {"node": {"$not": {"$type": "string"}}}
+
+
+def repair_unowned(retention: Retention = FOR_EVER) -> Steps[int]:
+    """Give back jobs whose `node` cannot be anybody's id: no node will ever settle them. How many."""
+    lost = losing(False, {"$literal": "its `node` was no node's id"})
+    repaired = yield from _lose(_NOBODY, lost, retention)
+    if repaired:
+        yield from ring(JOBS)
+    return repaired
+
+
+def _lose(whose: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retention: Retention) -> Steps[int]:
+    """Give up on jobs that somebody held; those one by one that cannot go with the others."""
+    held = {"state": _WORKING, **whose}
+    update = [*update, {"$set": {"expire_at": expiry_now(retention)}}]
+    try:
+        answer = yield Call(JOBS, "update_many", (held, update), {"hint": "held"})
+        return int(answer.modified_count)
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError:
+        return (yield from _lose_each(held, update, retention))
+
+
+def _lose_each(held: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retention: Retention) -> Steps[int]:
+    """One of these has no room for what is to be written, or holds what cannot be computed with: it fails."""
+    found: list[Raw] = yield find_some(JOBS, held, projection={"_id": 1}, hint="held", limit=_EACH_AT_ONCE)
+    repaired = 0
+    for job in found:
+        one = {**held, **identity(job)}
+        try:
+            answer = yield Call(JOBS, "update_one", (one, update))
+            repaired += answer.modified_count
+        except (StoreUnavailable, NotPermitted):
+            raise
+        except StoreError as error:
+            repaired += yield from set_aside(one, f"its node ended, and that cannot be noted: {error}", retention)
+    return repaired
+
+
+_EACH_AT_ONCE = 1000
+
+
+def set_aside(matching: Mapping[str, Any], reason: str, retention: Retention = FOR_EVER) -> Steps[int]:
+    """Fail jobs that no node can run or settle, so that nobody finds them first again; how many."""
+    error = JobError("InvalidJob", f"this document cannot be a job: {reason}")
+    for update in (_as_unfit(error), as_bare(error)):
+        try:
+            ended = [*update, {"$set": {"expire_at": expiry_now(retention)}}]
+            answer = yield Call(JOBS, "update_many", (matching, ended), repeats=True)
+            return int(answer.modified_count)
+        except (StoreUnavailable, NotPermitted):
+            raise
+        except StoreError:
+            continue  # it has no room even for that, unless most of it goes
+    return 0
+
+
+def _as_unfit(error: JobError) -> list[dict[str, Any]]:
+    """Failed, with counts that are counts; what was odd is in the error."""
+    sound = {
+        name: {"$cond": [_is_count(f"${name}", last), f"${name}", 0]}
+        for name, last in (("attempt", LAST_ATTEMPT), ("fails", LAST_SEQ), ("lost", LAST_SEQ))
+    }
+    ended = {"state": _FAILED, "errors": ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
+    text_or_none = {"$cond": [{"$eq": [{"$type": "$node"}, "string"]}, "$node", None]}
+    return [
+        {"$set": {**sound, **ended, "node": text_or_none, "finished_at": "$$NOW"}},
+        {"$unset": ["priority", "timeout", "max_attempts", "cancel"]},
+    ]
+
+
+def _is_count(value: str, last: int) -> dict[str, Any]:
+    return {"$and": [{"$isNumber": value}, {"$gte": [value, 0]}, {"$lte": [value, last]}]}
