@@ -28,6 +28,7 @@ from .claimer import Claimer
 from .config import NodeConfig
 from .ear import Ear
 from .fence import GUARD_EVERY, Fence
+from .intake import Intake
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -88,6 +89,15 @@ class Node:
         )
         self.claimer = Claimer(self.id, store, clock, self.beat, self.table, self.supervisor, self.search)
         self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint)
+        self.intake = Intake(
+            store,
+            timing,
+            clock,
+            self._own_share,
+            lambda: self.search.has_inbox,
+            self.claimer.hint,
+            self.troubles,
+        )
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
         self.keeper = Keeper(
             store, timing, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
@@ -135,6 +145,7 @@ class Node:
             "claiming": self.claimer.run,
             "settling": self.settler.run,
             "numbering": self.numberer.run,
+            "intake": self.intake.run,
             "schedules": self.scheduler.run,
             "watching": self._watch_others,
             "upkeep": self.keeper.run,
