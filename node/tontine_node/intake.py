@@ -13,6 +13,7 @@ from bson import ObjectId
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
+from tontine.legible import count
 from tontine.share import Share, crowd
 from tontine.store import inbox
 from tontine.store.call import AsyncStore
@@ -97,8 +98,8 @@ class Intake:
         if taken.unfit:
             self._aside_at = self._clock.now()
             self._aside |= set(list(taken.unfit)[: ASIDE_AT_MOST - len(self._aside)])
-            some = ", ".join(sorted(map(str, taken.unfit))[:3])
-            self._troubles.note("intake", f"{len(self._aside)} documents of the inbox cannot even fail as jobs: {some}")
+            lying, some = count(len(self._aside), "document"), ", ".join(sorted(map(str, taken.unfit))[:3])
+            self._troubles.note("intake", f"{lying} of the inbox cannot even fail as jobs: {some}")
             log.warning("set documents of the inbox aside", extra={"event": "intake-aside", "documents": some})
         return taken.count
 

@@ -35,7 +35,7 @@ REFUSED: list[dict[str, Any]] = [
 @pytest.fixture
 def box(store: Store) -> Store:
     """A store with an inbox."""
-    assert store.run(inbox.make()) == "created"
+    store.run(inbox.make())
     return store
 
 
@@ -135,10 +135,11 @@ def is_strict(box: Store) -> bool:
 
 
 def test_making_it_again_changes_nothing_and_puts_the_rules_back(box: Store) -> None:
-    assert box.run(inbox.make()) == "there"
+    box.run(inbox.make())
+    assert is_strict(box)
     box.database.command("collMod", "inbox", validator={}, validationAction="warn")
     assert not is_strict(box)
-    assert box.run(inbox.make()) == "changed"
+    box.run(inbox.make())
     assert is_strict(box)
 
 
@@ -189,9 +190,7 @@ def one_round() -> Steps[None]:
         yield from inbox.take(documents)
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(STEP, max_size=25), count=st.integers(1, 3))
 def test_two_takers_in_any_order_that_die_anywhere_make_one_job_of_each(
     box: Store, story: list[tuple[int, str]], count: int

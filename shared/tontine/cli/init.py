@@ -52,17 +52,18 @@ def init(
       tontine init --keep-done forever
       tontine init --roles
     """
-    from ..store import schema
-    from ..store.look import read_layout
+    from ..store import inbox, roles, schema
 
     wanted = {"done": _time(keep_done), "failed": _time(keep_failed)}
 
     with opened(store) as opened_store:
-        before = opened_store.run(read_layout())
+        before = _layout(opened_store)
         opened_store.run(schema.init())
-        after = opened_store.run(read_layout())
+        if with_inbox or with_roles:
+            opened_store.run(inbox.make())
+        after = _layout(opened_store)
         kept = _keep(opened_store, wanted)
-        made = _make(opened_store, with_inbox or with_roles, with_roles)
+        made = opened_store.run(roles.make(opened_store.database.name)) if with_roles else {}
     for name, parts in after.items():
         there = before.get(name, set())
         new = sorted(parts - there)
@@ -70,27 +71,26 @@ def init(
             write_json({"collection": name, "created": name not in before, "made": new, "there": sorted(parts & there)})
         else:
             click.echo(_line(name, name not in before, new, len(parts & there)))
-    for kind, name, what in made:
+    for name, what in made.items():
         if as_json:
-            write_json({kind: name, "made": what})
+            write_json({"role": name, "made": what})
         else:
-            click.echo(f"{kind} {name}: {'complete already' if what == 'there' else what}")
+            click.echo(f"role {name}: {'complete already' if what == 'there' else what}")
     if as_json:
         write_json({"keep_done": kept.done, "keep_failed": kept.failed})
     else:
         click.echo(_kept(kept))
 
 
-def _make(store: Store, with_inbox: bool, with_roles: bool) -> list[tuple[str, str, str]]:
-    """Make what was asked for: its kind, its name, and whether it was created, changed, or there."""
-    from ..store import inbox, roles
+def _layout(store: Store) -> dict[str, set[str]]:
+    """The collections that are there, each with its parts."""
+    from ..store import inbox
+    from ..store.look import read_layout
 
-    made: list[tuple[str, str, str]] = []
-    if with_inbox:
-        made.append(("collection", inbox.INBOX, store.run(inbox.make())))
-    if with_roles:
-        made += [("role", name, what) for name, what in store.run(roles.make(store.database.name)).items()]
-    return made
+    layout = store.run(read_layout())
+    if (options := store.run(inbox.read_options())) is not None:
+        layout[inbox.INBOX] = {"the validator"} if inbox.is_strict(options) else set()
+    return layout
 
 
 def _line(name: str, is_new: bool, made: list[str], there: int) -> str:

@@ -49,23 +49,19 @@ VALIDATOR: dict[str, Any] = {
 _RULES = [("validator", VALIDATOR), ("validationLevel", "strict"), ("validationAction", "error")]
 
 
-def make() -> Steps[str]:
-    """Make the inbox, or its rules what they should be, and let nodes look there: `created`, `changed` or `there`."""
+def make() -> Steps[None]:
+    """Make the inbox, or its rules what they should be, and let nodes look there."""
     options = yield from read_options()
-    made = "there"
     if options is None:
-        made = "created"
         try:
             yield Call("", "command", (SON([("create", INBOX), *_RULES]),))
         except StoreError as error:
             if "already exists" not in str(error):
                 raise
     elif not is_strict(options):
-        made = "changed"
         yield command(SON([("collMod", INBOX), *_RULES]))
     yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": {"inbox": True}}), {"upsert": True}, repeats=True)
     yield from ring(CLUSTER)
-    return made
 
 
 def is_open(settings: Mapping[str, Any] | None) -> bool:
