@@ -223,6 +223,7 @@ def rights(uri: str) -> tuple[str, str]:
 def test_the_doctor_says_what_a_user_can_be_lacks_and_has_too_much(scene: Scene) -> None:
     everything = ", ".join(WORDS)
     assert rights(scene.uri("node")) == ("ok", "this user can be: node, producer")
+    assert not scene.database.cluster.find_one({"_id": {"$regex": "^doctor"}}), "it removes what it writes"
     verdict, sentence = rights(scene.uri("intake"))
     assert (verdict, sentence.partition(";")[0]) == ("ok", "this user can be: intake")
     assert "insert on jobs/nodes/" in sentence

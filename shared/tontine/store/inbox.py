@@ -58,7 +58,8 @@ def make() -> Steps[None]:
         except StoreError as error:
             if "already exists" not in str(error):
                 raise
-    elif not is_strict(options):
+            options = {}  # perhaps by an insert, which gives it no rules
+    if options is not None and not is_strict(options):
         yield command(SON([("collMod", INBOX), *_RULES]))
     yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": {"inbox": True}}), {"upsert": True}, repeats=True)
     yield from ring(CLUSTER)
