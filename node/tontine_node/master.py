@@ -28,6 +28,7 @@ from .claimer import Claimer
 from .config import NodeConfig
 from .ear import Ear
 from .fence import GUARD_EVERY, Fence
+from .intake import Intake
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -96,6 +97,15 @@ class Node:
             self.id, store, clock, self.beat, self.table, self.supervisor, self.search, self.troubles
         )
         self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
+        self.intake = Intake(
+            store,
+            timing,
+            clock,
+            self._own_share,
+            lambda: self.search.has_inbox,
+            self.claimer.hint,
+            self.troubles,
+        )
         self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint, self.troubles)
         self.keeper = Keeper(
             store,
@@ -151,6 +161,7 @@ class Node:
             "claiming": self.claimer.run,
             "settling": self.settler.run,
             "numbering": self.numberer.run,
+            "intake": self.intake.run,
             "schedules": self.scheduler.run,
             "watching": self._watch_others,
             "upkeep": self.keeper.run,

@@ -56,6 +56,7 @@ class Search:
         self.node = node
         self.sweep: Sweep | None = None
         self.retention = FOR_EVER
+        self.has_inbox = False
         self.next_due = float("inf")
         """When the next postponed job of the share that we know of is due."""
         self._store = store
@@ -89,7 +90,7 @@ class Search:
         self.next_due = min(self.next_due, self._clock.now() + delay)
 
     async def around(self, hurry: bool) -> None:
-        """Read roster, counter and retention, when it is time to or the sweep has come to its end."""
+        """Read roster, counter and settings, when it is time to or the sweep has come to its end."""
         now = self._clock.now()
         exhausted = self.sweep is None or self.sweep.is_exhausted
         if not self._is_time(self._around_at, AROUND_EVERY, AROUND_POLL) and not (hurry and exhausted):
@@ -101,6 +102,7 @@ class Search:
         self._counted = around.counter
         self._member.see(around.roster)
         self.retention = around.retention
+        self.has_inbox = around.inbox
         share = self._member.roster.share_of(self.node)
         if share is None:
             self.sweep = None

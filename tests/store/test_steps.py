@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import bson
 import pytest
 from pymongo import MongoClient
 
-from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted
+from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted, TontineError
 from tontine.roster import Roster
 from tontine.store import claim, control, counter, insert, members, repair, settle
 from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
@@ -38,12 +39,18 @@ class ByHand:
         return self.store.run(one(self.call))
 
     def go_on(self) -> None:
-        """Make the call and hand over the answer."""
-        self._resume(self.steps.send, self.make())
+        """Make the call and hand over the answer, or the refusal."""
+        try:
+            answer = self.make()
+        except TontineError as refusal:
+            self._resume(self.steps.throw, refusal)
+        else:
+            self._resume(self.steps.send, answer)
 
     def lose_the_answer(self) -> None:
         """Make the call, but let the operation hear that MongoDB did not answer."""
-        self.make()
+        with contextlib.suppress(TontineError):
+            self.make()
         self._resume(self.steps.throw, StoreUnavailable("the answer was lost"))
 
     def lose_the_call(self) -> None:

@@ -207,6 +207,8 @@ def test_init_says_what_was_there_and_what_it_made(run: Run) -> None:
     assert run("init").out.splitlines()[0].startswith("jobs: created, with index due")
     assert run("init").out.splitlines()[0] == "jobs: complete already"
     assert [line for line in run("init", "--json").lines if line.get("created")] == []
+    assert "inbox: created, with the validator" in run("init", "--inbox").out.splitlines()
+    assert "inbox: complete already" in run("init").out.splitlines()
 
 
 def test_an_empty_cluster_has_no_nodes_and_is_healthy(run: Run) -> None:

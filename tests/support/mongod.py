@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
@@ -23,16 +24,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def mongod(directory: Path, *options: str) -> Iterator[int]:
-    """A mongod of our own on a free port; gone at the end."""
+def mongod(directory: Path, *options: str, **tls: Any) -> Iterator[int]:
+    """A mongod of our own on a free port; gone at the end. `tls` is what a client needs to reach it."""
     port = free_port()
     (directory / f"mongod-{port}").mkdir(parents=True)
-    with restarted(directory, port, *options):
+    with restarted(directory, port, *options, **tls):
         yield port
 
 
 @contextmanager
-def restarted(directory: Path, port: int, *options: str) -> Iterator[int]:
+def restarted(directory: Path, port: int, *options: str, **tls: Any) -> Iterator[int]:
     """A mongod on the data that one on that port has left."""
     data = directory / f"mongod-{port}"
     command = [str(find_mongod()), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1"]
@@ -40,16 +41,16 @@ def restarted(directory: Path, port: int, *options: str) -> Iterator[int]:
     with (directory / f"mongod-{port}.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
-        eventually(lambda: answers(port), 60, "mongod answers")
+        eventually(lambda: answers(port, **tls), 60, "mongod answers")
         yield port
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
 
-def answers(port: int) -> bool:
+def answers(port: int, **tls: Any) -> bool:
     with MongoClient[dict[str, object]](
-        "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=500
+        "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=500, **tls
     ) as client:
         try:
             client.admin.command("ping")
@@ -59,14 +60,14 @@ def answers(port: int) -> bool:
 
 
 @contextmanager
-def with_users(directory: Path) -> Iterator[tuple[str, str]]:
+def with_users(directory: Path, *options: str, **tls: Any) -> Iterator[tuple[str, str]]:
     """A replica set with access control: the URI of its root user, and its host:port."""
     key = directory / "keyfile"
     key.write_text("dGVzdHRlc3R0ZXN0dGVzdA==\n")
     key.chmod(0o400)
-    with mongod(directory, "--replSet", "rs", "--keyFile", str(key)) as port:
+    with mongod(directory, "--replSet", "rs", "--keyFile", str(key), *options, **tls) as port:
         host = f"127.0.0.1:{port}"
-        with MongoClient[dict[str, object]](host, directConnection=True) as client:
+        with MongoClient[dict[str, object]](host, directConnection=True, **tls) as client:
             config = {"_id": "rs", "members": [{"_id": 0, "host": host}]}
             client.admin.command("replSetInitiate", config)
             eventually(lambda: client.admin.command("hello")["isWritablePrimary"], 30, "a primary")

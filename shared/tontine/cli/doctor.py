@@ -52,6 +52,7 @@ def _checks(database: str) -> list[Check]:
         Check("version", checkup.version, server.judge_version),
         Check("compatibility", checkup.compatibility, server.judge_compatibility, "admin"),
         Check("rights", lambda: checkup.rights(database), server.judge_rights),
+        Check("inbox", checkup.inbox, server.judge_inbox),
         Check("change streams", checkup.open_stream, server.judge_streams),
         Check("majority write", checkup.round_trip, server.judge_round_trip),
         Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),

@@ -22,43 +22,75 @@ if TYPE_CHECKING:
     "--keep-done", metavar="TIME", help="Remove jobs so long after they are done, like 7d; `forever` keeps them."
 )
 @click.option("--keep-failed", metavar="TIME", help="The same for failed and cancelled jobs.")
+@click.option(
+    "--inbox", "with_inbox", is_flag=True, help="Also make the inbox, for producers that are not trusted with `jobs`."
+)
+@click.option("--roles", "with_roles", is_flag=True, help="Also make the inbox, and a role for each kind of user.")
 @json_option
 @store_options
-def init(keep_done: str | None, keep_failed: str | None, as_json: bool, store: StoreConfig) -> None:
+def init(
+    keep_done: str | None,
+    keep_failed: str | None,
+    with_inbox: bool,
+    with_roles: bool,
+    as_json: bool,
+    store: StoreConfig,
+) -> None:
     """Create the collections, validators and indexes that are missing, and say how long finished jobs are kept.
 
     Safe to repeat, also while nodes run. Nodes do it themselves when they start; run it by hand when their database
     user may not. Finished jobs are kept for ever unless told otherwise here; nodes follow within seconds.
+
+    The inbox is a collection into which a producer can be allowed to insert and nothing else: nodes make jobs of what
+    they find there. --roles makes the roles tontineNode, tontineProducer, tontineIntake, tontineObserver and
+    tontineOperator in this database, to be granted to users; it needs a user who may create roles, like a dbOwner.
 
     \b
     Examples:
       tontine init
       tontine init --keep-done 7d --keep-failed 30d
       tontine init --keep-done forever
+      tontine init --roles
     """
-    from ..store import schema
-    from ..store.look import read_layout
+    from ..store import inbox, roles, schema
 
     wanted = {"done": _time(keep_done), "failed": _time(keep_failed)}
 
     with opened(store) as opened_store:
-        before = opened_store.run(read_layout())
+        before = _layout(opened_store)
         opened_store.run(schema.init())
-        after = opened_store.run(read_layout())
+        if with_inbox or with_roles:
+            opened_store.run(inbox.make())
+        after = _layout(opened_store)
         kept = _keep(opened_store, wanted)
+        made = opened_store.run(roles.make(opened_store.database.name)) if with_roles else {}
     for name, parts in after.items():
         there = before.get(name, set())
-        made = sorted(parts - there)
+        new = sorted(parts - there)
         if as_json:
-            write_json(
-                {"collection": name, "created": name not in before, "made": made, "there": sorted(parts & there)}
-            )
+            write_json({"collection": name, "created": name not in before, "made": new, "there": sorted(parts & there)})
         else:
-            click.echo(_line(name, name not in before, made, len(parts & there)))
+            click.echo(_line(name, name not in before, new, len(parts & there)))
+    for name, what in made.items():
+        if as_json:
+            write_json({"role": name, "made": what})
+        else:
+            click.echo(f"role {name}: {'complete already' if what == 'there' else what}")
     if as_json:
         write_json({"keep_done": kept.done, "keep_failed": kept.failed})
     else:
         click.echo(_kept(kept))
+
+
+def _layout(store: Store) -> dict[str, set[str]]:
+    """The collections that are there, each with its parts."""
+    from ..store import inbox
+    from ..store.look import read_layout
+
+    layout = store.run(read_layout())
+    if (options := store.run(inbox.read_options())) is not None:
+        layout[inbox.INBOX] = {"the validator"} if inbox.is_strict(options) else set()
+    return layout
 
 
 def _line(name: str, is_new: bool, made: list[str], there: int) -> str:

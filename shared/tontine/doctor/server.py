@@ -15,8 +15,9 @@ WINDOW_AT_LEAST = 3600.0
 ROUND_TRIP_AT_MOST = 0.5
 CLOCKS_APART_AT_MOST = 2.0
 
-_NEEDED = frozenset({"find", "insert", "update", "remove"})
-_CREATING = frozenset({"createCollection", "createIndex"})
+INBOX_COUNTED = 10_000
+
+_CREATING = {"createCollection", "createIndex"}
 _HEALTHY = {"PRIMARY", "SECONDARY", "ARBITER"}
 
 
@@ -78,23 +79,79 @@ def numbers(version: str) -> tuple[int, int]:
     return major, minor
 
 
-def judge_rights(actions: frozenset[str] | None) -> Judgement:
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Which of the roles a user can be, what it lacks to be a node and to make what nodes need, what is too much."""
+
+    roles: tuple[str, ...]
+    lacks: Mapping[str, Sequence[str]]
+    cannot_make: Mapping[str, Sequence[str]]
+    excesses: tuple[str, ...]
+
+
+def judge_rights(rights: Rights | None) -> Judgement:
     """What the user may do with the database; None when the server asks nobody who they are."""
-    if actions is None:
+    if rights is None:
         return ok("no access control: whoever reaches this server may do everything")
-    if missing := _NEEDED - actions:
+    if not rights.roles:
         return fail(
-            f"this user may not {', '.join(sorted(missing))}: no node can run as it",
-            "give the nodes' user the role readWrite; run this check as that user",
+            f"this user can be nothing here; as a node it would lack {_actions(rights.lacks)}",
+            "`tontine init --roles` makes roles that can be granted to it",
         )
-    if missing := _CREATING - actions:
+    told = f"this user can be: {', '.join(rights.roles)}"
+    if rights.excesses:
         return warn(
-            f"this user may not {', '.join(sorted(missing))}",
+            f"{told}; but it may also {', '.join(rights.excesses)}",
+            "run nodes and producers as users with a role of `tontine init --roles` each",
+        )
+    if rights.lacks:
+        return ok(f"{told}; as a node it would lack {_actions(rights.lacks)}")
+    if any(_CREATING.intersection(actions) for actions in rights.cannot_make.values()):
+        return warn(
+            f"{told}; it lacks {_actions(rights.cannot_make)}",
             "run `tontine init` once as a user who may, also to upgrade",
         )
-    if "changeStream" not in actions:
-        return warn("this user may not open change streams: its observers poll", "the role readWrite has that right")
-    return ok("this user may read, write, create and watch")
+    return ok(f"{told}; it lacks {_actions(rights.cannot_make)}" if rights.cannot_make else told)
+
+
+def _actions(lacking: Mapping[str, Sequence[str]]) -> str:
+    """Each action with its collections."""
+    where: dict[str, list[str]] = {}
+    for collection, actions in lacking.items():
+        for action in actions:
+            where.setdefault(action, []).append(collection or "the database")
+    return ", ".join(f"{action} on {'/'.join(places)}" for action, places in sorted(where.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """Whether there is one, nodes look into it and its rules are in force; what lies there, and what nobody takes."""
+
+    is_there: bool = False
+    is_open: bool = False
+    is_strict: bool = False
+    waiting: int = 0
+    foreign: int = 0
+
+
+def judge_inbox(inbox: Inbox | None) -> Judgement:
+    if inbox is None:
+        return ok("there is no inbox: every producer writes to `jobs`")
+    if not inbox.is_there or not inbox.is_open:
+        what = "no node looks into the inbox" if inbox.is_there else "the inbox is gone"
+        return fail(f"{what}: jobs left there do not run", "`tontine init --inbox`")
+    if not inbox.is_strict:
+        return warn("the inbox has other rules than it should: it takes what is no job", "`tontine init --inbox`")
+    if inbox.foreign:
+        return warn(
+            f"{count(inbox.foreign, 'document')} in the inbox with an `_id` that is no ObjectId: no node takes them",
+            "look at them and remove them: somebody went round the validator",
+        )
+    if inbox.waiting >= INBOX_COUNTED:
+        return warn(
+            f"{INBOX_COUNTED} jobs or more lie in the inbox", "look at the nodes' troubles, and at who fills it"
+        )
+    return ok(f"the inbox is in order, {count(inbox.waiting, 'job')} in it")
 
 
 def judge_streams(opened: bool) -> Judgement:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from bson import Timestamp
 from bson.son import SON
 
-from ..doctor.server import Oplog
+from ..doctor.server import INBOX_COUNTED, Inbox, Oplog, Rights
 from ..errors import NotPermitted
 from .call import Call, Steps, command, find_one
+from .inbox import INBOX, is_open, is_strict, read_options
 from .look import now
-from .schema import CLUSTER
+from .roles import NODE, ROLES, covers, lacking
+from .schema import CLUSTER, SETTINGS
 
 
 def hello() -> Steps[dict[str, Any]]:
@@ -45,45 +47,52 @@ def default_write_concern() -> Steps[dict[str, Any]]:
     return dict(answer.get("defaultWriteConcern") or {"w": 1})
 
 
-def rights(database: str) -> Steps[frozenset[str] | None]:
-    """The actions that this user may do with every collection of the database; None without access control."""
-    answer = yield command(SON([("connectionStatus", 1), ("showPrivileges", True)]))
-    info = answer["authInfo"]
-    if not info["authenticatedUsers"]:
-        return (yield from _rights_of_nobody())
-    return frozenset(
-        action
-        for privilege in info.get("authenticatedUserPrivileges", ())
-        if _covers(privilege["resource"], database)
-        for action in privilege["actions"]
+def rights(database: str) -> Steps[Rights | None]:
+    """What this user may be, and what it lacks or has too much; None without access control."""
+    privileges = yield from _privileges()
+    if privileges is None:
+        return None
+    lacks = {role.word: lacking(role.needs, privileges, database) for role in ROLES}
+    return Rights(
+        tuple(word for word, missing in lacks.items() if not missing),
+        lacks[NODE.word],
+        lacking(NODE.making, privileges, database),
+        tuple(_excesses(privileges, database)),
     )
 
 
 def may_change(database: str, collection: str) -> Steps[bool]:
     """Whether this user may update a collection; True without access control."""
+    privileges = yield from _privileges()
+    return privileges is None or not lacking({collection: ("update",)}, privileges, database)
+
+
+def _privileges() -> Steps[list[dict[str, Any]] | None]:
+    """This user's; None without access control."""
     answer = yield command(SON([("connectionStatus", 1), ("showPrivileges", True)]))
     info = answer["authInfo"]
-    if not info["authenticatedUsers"]:
-        return (yield from _rights_of_nobody()) is None
-    return any(
-        "update" in privilege["actions"]
-        for privilege in info.get("authenticatedUserPrivileges", ())
-        if _covers(privilege["resource"], database, collection)
-    )
-
-
-def _rights_of_nobody() -> Steps[frozenset[str] | None]:
+    if info["authenticatedUsers"]:
+        return list(info.get("authenticatedUserPrivileges", ()))
     try:
         yield find_one(CLUSTER, {}, projection={"_id": 1})
     except NotPermitted:
-        return frozenset()
+        return []
     return None
 
 
-def _covers(resource: Mapping[str, Any], database: str, collection: str = "") -> bool:
-    if resource.get("anyResource"):
-        return True
-    return resource.get("db") in ("", database) and resource.get("collection") in ("", collection)
+def _excesses(privileges: Sequence[Mapping[str, Any]], database: str) -> Iterator[str]:
+    """What nobody needs for a queue, if this user has it."""
+    here = {action for one in privileges if covers(one["resource"], database) for action in one["actions"]}
+    everywhere = {action for one in privileges if covers(one["resource"], "") for action in one["actions"]}
+    server = {action for one in privileges if one["resource"].get("cluster") for action in one["actions"]}
+    if here & {"createUser", "createRole", "grantRole", "changePassword"}:
+        yield "change users and roles"
+    if "dropDatabase" in here:
+        yield f"drop {database} whole"
+    if everywhere & {"insert", "update", "remove"}:
+        yield "write to every database"
+    if server & {"shutdown", "replSetConfigure", "setParameter"}:
+        yield "manage the server"
 
 
 def open_stream() -> Steps[bool]:
@@ -101,6 +110,7 @@ def open_stream() -> Steps[bool]:
 def round_trip() -> Steps[float]:
     """Seconds that a majority write takes; what it wrote is removed."""
     probe = {"_id": f"doctor-{uuid4().hex}"}
+    yield Call(CLUSTER, "delete_one", (probe,), repeats=True)  # who may not remove it must not insert it
     began = time.monotonic()
     try:
         yield Call(CLUSTER, "insert_one", (dict(probe),))
@@ -125,3 +135,19 @@ def oplog() -> Steps[Oplog]:
         ends.append(entry["ts"].time if entry and isinstance(entry["ts"], Timestamp) else 0)
     stats = yield command({"collStats": "oplog.rs"})
     return Oplog(float(ends[1] - ends[0]), int(stats.get("size", 0)), int(stats.get("maxSize", 0)))
+
+
+def inbox() -> Steps[Inbox | None]:
+    """The state of the inbox; None in a deployment that has none."""
+    settings = yield find_one(CLUSTER, {"_id": SETTINGS})
+    options = yield from read_options()
+    if options is None:
+        return Inbox() if is_open(settings) else None
+    plain = {"$type": "objectId"}
+    waiting = yield _count_in_inbox({"_id": plain})
+    foreign = yield _count_in_inbox({"_id": {"$not": plain}})
+    return Inbox(True, is_open(settings), is_strict(options), int(waiting), int(foreign))
+
+
+def _count_in_inbox(which: Mapping[str, Any]) -> Call:
+    return Call(INBOX, "count_documents", (which,), {"limit": INBOX_COUNTED}, repeats=True)

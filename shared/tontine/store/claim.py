@@ -18,6 +18,7 @@ from ..share import Share
 from ..states import JobState
 from .call import Call, Steps, find, find_one, find_some
 from .counter import counted
+from .inbox import is_open
 from .raw import Raw, Some
 from .retention import Retention
 from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
@@ -40,11 +41,12 @@ _FIELDS = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What all nodes share: the roster, the last number given, and how long finished jobs are kept."""
+    """What all nodes share: roster, last number given, how long finished jobs are kept, whether there is an inbox."""
 
     roster: Roster
     counter: int
     retention: Retention
+    inbox: bool
 
 
 def overview() -> Steps[Overview]:
@@ -55,6 +57,7 @@ def overview() -> Steps[Overview]:
         Roster.from_document(by_id.get(ROSTER)),
         counted(by_id.get(COUNTER)),
         Retention.from_document(by_id.get(SETTINGS)),
+        is_open(by_id.get(SETTINGS)),
     )
 
 

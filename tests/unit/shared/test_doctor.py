@@ -11,7 +11,7 @@ import pytest
 from tontine.doctor import backlog, nodes, server
 from tontine.doctor.backlog import Kept, Raw, Recent, Unclaimable
 from tontine.doctor.nodes import Look
-from tontine.doctor.server import Oplog
+from tontine.doctor.server import Inbox, Oplog, Rights
 from tontine.doctor.verdict import Verdict
 from tontine.roster import Roster
 from tontine.sighting import Sighting
@@ -19,7 +19,6 @@ from tontine.states import Desired
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OK, WARN, FAIL, UNKNOWN = Verdict.OK, Verdict.WARN, Verdict.FAIL, Verdict.UNKNOWN
-ALL_RIGHTS = frozenset({"find", "insert", "update", "remove", "createCollection", "createIndex", "changeStream"})
 
 
 def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, Any]:
@@ -42,10 +41,19 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (server.judge_compatibility, "5.0", FAIL),
         (server.judge_compatibility, "7.0", OK),
         (server.judge_rights, None, OK),
-        (server.judge_rights, frozenset(), FAIL),
-        (server.judge_rights, ALL_RIGHTS, OK),
-        (server.judge_rights, ALL_RIGHTS - {"createIndex"}, WARN),
-        (server.judge_rights, ALL_RIGHTS - {"changeStream"}, WARN),
+        (server.judge_rights, Rights((), {"jobs": ["find"]}, {}, ()), FAIL),
+        (server.judge_rights, Rights(("node", "producer"), {}, {}, ()), OK),
+        (server.judge_rights, Rights(("observer",), {"jobs": ["insert", "update"]}, {}, ()), OK),
+        (server.judge_rights, Rights(("node",), {}, {"jobs": ["collMod"]}, ()), OK),
+        (server.judge_rights, Rights(("node",), {}, {"jobs": ["collMod", "createIndex"]}, ()), WARN),
+        (server.judge_rights, Rights(("node",), {}, {}, ("drop tontine whole",)), WARN),
+        (server.judge_inbox, None, OK),
+        (server.judge_inbox, Inbox(), FAIL),
+        (server.judge_inbox, Inbox(True, False, True), FAIL),
+        (server.judge_inbox, Inbox(True, True, False), WARN),
+        (server.judge_inbox, Inbox(True, True, True, 5), OK),
+        (server.judge_inbox, Inbox(True, True, True, 5, 1), WARN),
+        (server.judge_inbox, Inbox(True, True, True, server.INBOX_COUNTED), WARN),
         (server.judge_streams, False, WARN),
         (server.judge_round_trip, 0.003, OK),
         (server.judge_round_trip, 0.9, WARN),
@@ -67,6 +75,12 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
 )
 def test_a_reading_is_judged(judge: Any, reading: Any, verdict: Verdict) -> None:
     assert judge(reading).verdict is verdict
+
+
+def test_what_a_user_lacks_is_told_by_action() -> None:
+    lacks = {"jobs": ["insert", "update"], "nodes": ["update"], "": ["find"]}
+    told = server.judge_rights(Rights(("intake",), lacks, {}, ())).sentence
+    assert told.endswith("as a node it would lack find on the database, insert on jobs, update on jobs/nodes")
 
 
 def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:

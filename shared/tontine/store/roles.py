@@ -1,0 +1,154 @@
+"""Who may do what, as data: five roles of the queue's database, each with what it needs and nothing else.
+
+MongoDB gives rights on collections, not on documents: docs/security.md says what that means for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson.son import SON
+
+from ..errors import NotPermitted, StoreError
+from .call import Steps, command
+from .inbox import INBOX
+from .schema import BELL, CLUSTER, EVENTS, INDEXES, JOBS, LOGS, NODES, SAMPLES, SCHEDULES
+
+EVERY = ""
+"""Stands for every collection of the database, and for the database itself."""
+
+Rights = Mapping[str, Iterable[str]]
+"""Actions by collection."""
+
+_MAKING = ("createCollection", "collMod", "listIndexes")
+_INDEXING = (*_MAKING, "createIndex", "dropIndex")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one kind of user needs; `making` is only for making and mending collections, indexes and validators."""
+
+    name: str
+    word: str
+    needs: Rights
+    making: Rights = field(default_factory=dict)
+
+    def privileges(self, database: str) -> list[dict[str, Any]]:
+        """As `createRole` takes them."""
+        actions: dict[str, set[str]] = {}
+        for rights in (self.needs, self.making):
+            for collection, some in rights.items():
+                actions.setdefault(collection, set()).update(some)
+        return [
+            {"resource": {"db": database, "collection": collection}, "actions": sorted(actions[collection])}
+            for collection in sorted(actions)
+        ]
+
+
+_LOOKING = {EVERY: ("find", "changeStream", "listCollections", "listIndexes")}
+
+NODE = Role(
+    "tontineNode",
+    "node",
+    {
+        JOBS: ("find", "insert", "update"),
+        NODES: ("find", "insert", "update", "remove"),
+        CLUSTER: ("find", "insert", "update"),
+        EVENTS: ("insert", "update"),
+        LOGS: ("insert", "update"),
+        SCHEDULES: ("find", "update"),
+        SAMPLES: ("insert",),
+        BELL: ("find", "insert"),
+        INBOX: ("find", "remove"),
+    },
+    {
+        EVERY: ("listCollections",),
+        **{name: _INDEXING if indexes else _MAKING for name, indexes in INDEXES.items()},
+        SAMPLES: ("createCollection", "collMod"),
+        BELL: ("createCollection", "convertToCapped", "dropCollection"),
+    },
+)
+PRODUCER = Role(
+    "tontineProducer",
+    "producer",
+    {JOBS: ("find", "insert"), CLUSTER: ("find", "insert", "update"), NODES: ("find",), BELL: ("insert",)},
+)
+INTAKE = Role("tontineIntake", "intake", {INBOX: ("insert",)})
+OBSERVER = Role("tontineObserver", "observer", _LOOKING)
+OPERATOR = Role(
+    "tontineOperator",
+    "operator",
+    {
+        **_LOOKING,
+        JOBS: ("update",),
+        NODES: ("update",),
+        SCHEDULES: ("insert", "update", "remove"),
+        BELL: ("insert",),
+    },
+)
+ROLES = (NODE, PRODUCER, INTAKE, OBSERVER, OPERATOR)
+
+
+def make(database: str) -> Steps[dict[str, str]]:
+    """Create the roles, or make them what they should be; of each whether it was `created`, `changed` or `there`."""
+    try:
+        there = yield from _read(database)
+        made: dict[str, str] = {}
+        for role in ROLES:
+            made[role.name] = yield from _make(role, database, there.get(role.name))
+    except NotPermitted as refusal:
+        raise NotPermitted(
+            f"this user may not create roles in {database}: it needs the role userAdmin there, which dbOwner has, too; "
+            "on Atlas roles are made by hand, as docs/security.md says"
+        ) from refusal
+    return made
+
+
+def _make(role: Role, database: str, there: list[Any] | None) -> Steps[str]:
+    privileges = role.privileges(database)
+    if there == _plain(privileges):
+        return "there"
+    definition = [("privileges", privileges), ("roles", [])]
+    if there is None:
+        try:
+            yield command(SON([("createRole", role.name), *definition]))
+        except StoreError as error:
+            if "already exists" not in str(error):  # somebody else makes them, too
+                raise
+        else:
+            return "created"
+    yield command(SON([("updateRole", role.name), *definition]))
+    return "changed"
+
+
+def _read(database: str) -> Steps[dict[str, list[Any]]]:
+    wanted = [{"role": role.name, "db": database} for role in ROLES]
+    answer = yield command(SON([("rolesInfo", wanted), ("showPrivileges", True)]))
+    return {role["role"]: _plain(role["privileges"]) for role in answer["roles"]}
+
+
+def _plain(privileges: Iterable[Mapping[str, Any]]) -> list[Any]:
+    return sorted((sorted(one["resource"].items()), sorted(one["actions"])) for one in privileges)
+
+
+def lacking(wanted: Rights, privileges: Iterable[Mapping[str, Any]], database: str) -> dict[str, list[str]]:
+    """Which of the wanted actions a user does not have, by collection."""
+    had = list(privileges)
+    missing = {
+        collection: [action for action in actions if not _may(had, database, collection, action)]
+        for collection, actions in wanted.items()
+    }
+    return {collection: actions for collection, actions in missing.items() if actions}
+
+
+def _may(privileges: Iterable[Mapping[str, Any]], database: str, collection: str, action: str) -> bool:
+    return any(action in one["actions"] and covers(one["resource"], database, collection) for one in privileges)
+
+
+def covers(resource: Mapping[str, Any], database: str, collection: str = EVERY) -> bool:
+    """Whether rights on a resource are rights on that collection, or on every one."""
+    if resource.get("anyResource"):
+        return True
+    return resource.get("db") in ("", database) and resource.get("collection") in ("", collection)

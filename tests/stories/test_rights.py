@@ -1,0 +1,254 @@
+"""The table in docs/security.md, cell by cell, against a MongoDB with access control: what is allowed works, the rest
+is refused. One server and one node, which runs as a user of its own role, for all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from tests.support.cluster import LIVE, ROOT, Cluster
+from tests.support.eventually import eventually
+from tests.support.mongod import with_users
+from tontine import Client
+from tontine.cli import tontine
+from tontine.errors import NotPermitted
+from tontine.states import JobState
+from tontine.store import claim, members, roles, schema
+from tontine.store.call import Store
+
+pytestmark = pytest.mark.story
+
+PAGE = (ROOT / "docs/security.md").read_text()
+WORDS = [role.word for role in roles.ROLES]
+
+
+@dataclass(slots=True)
+class Scene:
+    """A server with a user of each role, and a node."""
+
+    host: str
+    root: str
+    database: Any
+    cluster: Cluster
+
+    def uri(self, word: str) -> str:
+        return f"mongodb://{word}:pw@{self.host}/tontine?replicaSet=rs"
+
+
+@dataclass(slots=True)
+class User:
+    """Somebody who tries something; `trusted` is the database as root has it."""
+
+    uri: str
+    database: Any
+    trusted: Any
+
+    @property
+    def store(self) -> Store:
+        return Store(self.database)
+
+
+def run(uri: str, *arguments: str) -> str:
+    """A command; what it says, or the refusal that it would show."""
+    ended = CliRunner().invoke(tontine, [*arguments, "--uri", uri])
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    directory = tmp_path_factory.mktemp("rights")
+    with with_users(directory) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+        database = client["tontine"]
+        scene = Scene(host, root, database, Cluster("", Store(database), directory))
+        made = run(root, "init", "--roles")
+        assert all(f"role {role.name}: created" in made for role in roles.ROLES)
+        for role in roles.ROLES:
+            database.command("createUser", role.word, pwd="pw", roles=[role.name])
+        for name in (schema.BELL, schema.SAMPLES, schema.LOGS, schema.JOBS):  # its node makes them again
+            database.drop_collection(name)
+        scene.cluster.uri = scene.uri("node")
+        scene.cluster.launch("ada", "--lease", "4s")
+        scene.cluster.wait_for_state("ada", *LIVE)
+        yield scene
+        scene.cluster.close()
+
+
+def be_a_node(user: User) -> None:
+    name = f"other-{uuid4().hex}"
+    record = {"name": name, "lease": 2.0, "slots": 1, "modules": [], "metrics": {}}
+    user.store.run(members.register(name, record, 2.0))
+    user.store.run(claim.claim(name, [10**9], 0))
+    user.trusted.nodes.delete_one({"_id": name})
+
+
+def submit(user: User) -> None:
+    with Client(user.database) as client:
+        assert client.wait(client.submit("story.double", {"x": 4}, key=uuid4().hex), timeout=60).result == 8
+        client.submit_many("story.double", [{"x": 4}, {"x": 5}])
+    assert "submitted job" in run(user.uri, "submit", "story.double", '{"x": 4}')
+
+
+def fill_inbox(user: User) -> None:
+    left = user.database.inbox.insert_one({"task": "story.double", "args": {"x": 4}}).inserted_id
+    done = {"_id": f"inbox-{left}", "state": "done", "result": 8}
+    eventually(lambda: user.trusted.jobs.find_one(done), 60, "a node took it and ran it")
+
+
+def look(user: User) -> None:
+    run(user.uri, "jobs")
+    run(user.uri, "nodes")
+
+
+def follow(user: User) -> None:
+    user.database.watch().close()
+
+
+def steer(user: User) -> None:
+    assert "ada is paused" in run(user.uri, "pause", "ada", "--wait")
+    run(user.uri, "resume", "ada", "--wait")
+
+
+def amend(user: User) -> None:
+    with Client(user.trusted) as trusted, Client(user.database) as client:
+        job = trusted.submit("story.double", {"x": 4}, delay="1h")
+        assert client.cancel(job.seq or 0).state is JobState.CANCELLED
+        assert client.retry(job.seq or 0).state is not JobState.CANCELLED
+
+
+def schedule(user: User) -> None:
+    run(user.uri, "schedule", "add", "nightly", "story.double", '{"x": 4}', "--cron", "0 3 * * *")
+    run(user.uri, "schedule", "rm", "nightly")
+
+
+def go_round_a_validator(user: User) -> None:
+    with contextlib.suppress(OperationFailure):
+        user.database.jobs.insert_one({"seq": "x"}, bypass_document_validation=True)
+        return
+    user.database.inbox.insert_one({"seq": "x"}, bypass_document_validation=True)
+
+
+DEEDS: dict[str, Callable[[User], Any]] = {
+    "be a node": be_a_node,
+    "submit jobs and wait for them": submit,
+    "leave jobs in the inbox": fill_inbox,
+    "read the inbox": lambda user: user.database.inbox.find_one(),
+    "take jobs out of the inbox": lambda user: user.database.inbox.delete_one({"_id": 0}),
+    "read jobs and nodes": look,
+    "read what tasks print": lambda user: user.database.logs.find_one(),
+    "follow all changes": follow,
+    "pause, resume and stop nodes": steer,
+    "cancel and retry jobs": amend,
+    "add and remove schedules": schedule,
+    "write the counter and the roster": lambda user: user.database.cluster.update_one({"_id": 0}, {"$set": {"x": 1}}),
+    "make collections, indexes and validators": lambda user: user.store.run(schema.init()),
+    "remove jobs": lambda user: user.database.jobs.delete_one({"_id": 0}),
+    "go round a validator": go_round_a_validator,
+    "create users and roles": lambda user: user.database.command("createUser", "eve", pwd="pw", roles=["read"]),
+    "drop the database": lambda user: user.database.client.drop_database(user.database.name),
+}
+
+
+def table() -> dict[str, dict[str, bool]]:
+    """The page's rows: what is done, and whether each role may."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:2] == "| "]
+    header = rows.index(["", *WORDS])
+    cells = [row for row in rows[header + 1 :] if len(row) == len(WORDS) + 1 and row[0] != "---"]
+    return {row[0]: {word: cell == "yes" for word, cell in zip(WORDS, row[1:], strict=True)} for row in cells}
+
+
+def test_every_row_of_the_page_is_tried() -> None:
+    assert list(table()) == list(DEEDS)
+
+
+def is_refused(act: Callable[[User], Any], user: User) -> bool:
+    try:
+        act(user)
+    except (NotPermitted, OperationFailure) as refusal:
+        return re.search("not authorized|may not", str(refusal)) is not None
+    return False
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_role_may_do_what_its_column_says_and_nothing_else(scene: Scene, word: str) -> None:
+    with MongoClient[dict[str, Any]](scene.uri(word), tz_aware=True) as client:
+        user = User(scene.uri(word), client["tontine"], scene.database)
+        for deed, act in DEEDS.items():
+            if table()[deed][word]:
+                act(user)
+            else:
+                assert is_refused(act, user), deed
+
+
+def test_a_node_makes_what_is_missing_with_the_rights_of_its_role(scene: Scene) -> None:
+    there = {one["name"]: one for one in scene.database.list_collections()}
+    assert set(schema.COLLECTIONS) <= there.keys()
+    assert there[schema.BELL]["options"]["capped"]
+    assert there[schema.SAMPLES]["type"] == "timeseries"
+    eventually(scene.database.samples.find_one, 60, "it keeps samples")
+    assert not (scene.cluster.record("ada") or {}).get("troubles")
+
+
+def test_the_actions_that_the_page_lists_are_those_of_the_roles() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", PAGE.partition("<!-- rights -->")[2], re.MULTILINE)
+    assert listed == rows_of_rights(), "\n" + "\n".join(f"| `{a}` | {b} | {c} |" for a, b, c in rows_of_rights())
+
+
+def rows_of_rights() -> list[tuple[str, str, str]]:
+    return [
+        (role.name, one["resource"]["collection"] or "every collection", ", ".join(one["actions"]))
+        for role in roles.ROLES
+        for one in role.privileges("tontine")
+    ]
+
+
+def rights(uri: str) -> tuple[str, str]:
+    ended = CliRunner().invoke(tontine, ["doctor", "--quick", "--json", "--uri", uri])
+    told = {line["check"]: line for line in map(json.loads, ended.stdout.splitlines())}
+    return told["rights"]["verdict"], told["rights"]["sentence"]
+
+
+def test_the_doctor_says_what_a_user_can_be_lacks_and_has_too_much(scene: Scene) -> None:
+    everything = ", ".join(WORDS)
+    assert rights(scene.uri("node")) == ("ok", "this user can be: node, producer")
+    assert not scene.database.cluster.find_one({"_id": {"$regex": "^doctor"}}), "it removes what it writes"
+    verdict, sentence = rights(scene.uri("intake"))
+    assert (verdict, sentence.partition(";")[0]) == ("ok", "this user can be: intake")
+    assert "insert on jobs/nodes/" in sentence
+    verdict, sentence = rights(scene.root)
+    assert (verdict, sentence.partition(";")[0]) == ("warn", f"this user can be: {everything}")
+    assert "write to every database, manage the server" in sentence
+    for name, role in (("owner", "dbOwner"), ("writer", "readWrite"), ("nobody", {"role": "read", "db": "other"})):
+        scene.database.command("createUser", name, pwd="pw", roles=[role])
+    verdict, sentence = rights(scene.uri("owner"))
+    assert (verdict, sentence.partition("; ")[2]) == (
+        "warn",
+        "but it may also change users and roles, drop tontine whole",
+    )
+    verdict, sentence = rights(scene.uri("writer"))
+    assert (verdict, sentence.partition(";")[0]) == ("ok", f"this user can be: {everything}")
+    assert "collMod on" in sentence
+    assert rights(scene.uri("nobody"))[0] == "fail"
+    with pytest.raises(NotPermitted, match=r"may not create roles in tontine.*userAdmin"):
+        run(scene.uri("writer"), "init", "--roles")
+
+
+def test_roles_that_somebody_changed_are_put_right(scene: Scene) -> None:
+    scene.database.command("updateRole", "tontineIntake", privileges=[])
+    with MongoClient[dict[str, Any]](scene.uri("intake")) as client, pytest.raises(OperationFailure):
+        client["tontine"].inbox.insert_one({"task": "story.double", "args": {"x": 1}})
+    again = run(scene.root, "init", "--roles", "--json")
+    made = {line["role"]: line["made"] for line in map(json.loads, again.splitlines()) if "role" in line}
+    assert made == {role.name: "changed" if role is roles.INTAKE else "there" for role in roles.ROLES}
