@@ -25,6 +25,7 @@ from tontine_node.pace import Pace
 from tontine_node.search import Search
 from tontine_node.supervisor import Supervisor
 from tontine_node.table import Entry, Table
+from tontine_node.troubles import Troubles
 
 TURN = 0.05
 """Seconds that a turn of all nodes takes, as it were: what 500 jobs take at 10,000 a second."""
@@ -84,7 +85,7 @@ class SimulatedNode:
         self._node, self._store, self._table = name, store, Table()
         member = Member(name, name, store, timing, clock, beat)
         search = Search(name, store, timing, clock, member, self._table, supervisor, lambda: True)
-        self._claimer = Claimer(name, store, clock, beat, self._table, supervisor, search)
+        self._claimer = Claimer(name, store, clock, beat, self._table, supervisor, search, Troubles())
         self._claimer.is_open = True
 
     async def turn(self) -> int:

@@ -21,6 +21,7 @@ from .search import Search
 from .supervisor import Supervisor
 from .sweep import Sweep
 from .table import Entry, Status, Table
+from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Claimer:
         table: Table,
         supervisor: Supervisor,
         search: Search,
+        troubles: Troubles,
     ) -> None:
         self.node = node
         self.tick = 0
@@ -54,6 +56,7 @@ class Claimer:
         self._table = table
         self._supervisor = supervisor
         self._search = search
+        self._troubles = troubles
         self._hurry = False
         self._has_doubts = False
         self._announced: list[int] = []
@@ -69,7 +72,10 @@ class Claimer:
                 if self._has_doubts and self._beat.has_lease():
                     await self._resolve_pending()
                 found_work = await self._round() if self._may_claim() else False
+                if not self._has_doubts:
+                    self._troubles.over("claiming")
             except StoreError as error:
+                self._troubles.note("claiming", error)
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
                 found_work = False
                 await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
@@ -176,8 +182,8 @@ class Claimer:
             for _ in range(2):  # it is announced before it is inserted, and by the second time it is there
                 if job is None and self._may_claim():
                     job = await self._store.run(claim.claim_announced(self.node, seq, self._search.tasks))
-        except StoreError:
-            self._has_doubts = True
+        except StoreError as error:
+            self._doubt(error)
             return False
         found = [seq] if job is not None else []
         sweep.looked_up([seq], found, found, self._clock.now())
@@ -212,11 +218,16 @@ class Claimer:
             self._table.enter(entry)
         try:
             ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
-        except StoreError:
-            self._has_doubts = True  # they stay pending until a read tells
+        except StoreError as error:
+            self._doubt(error)
             return 0
         self._keep(entries.values(), ours, first=first)
         return len(ours)
+
+    def _doubt(self, error: StoreError) -> None:
+        """A claim whose outcome is unknown: its jobs stay pending until a read tells."""
+        self._has_doubts = True
+        self._troubles.note("claiming", error)
 
     def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
         held = []

@@ -17,6 +17,7 @@ from tontine.store.retention import Retention
 from .member import Heartbeat, Member
 from .supervisor import Supervisor
 from .table import Table
+from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Keeper:
         table: Table,
         supervisor: Supervisor,
         retention: Callable[[], Retention],
+        troubles: Troubles,
     ) -> None:
         self.node = member.node
         self._store = store
@@ -47,6 +49,7 @@ class Keeper:
         self._table = table
         self._supervisor = supervisor
         self._retention = retention
+        self._troubles = troubles
         self._forgot_at = clock.now()
 
     async def run(self) -> None:
@@ -100,5 +103,7 @@ class Keeper:
                 await self.reconcile()
             await self.repair(holders)
             await self.forget_old_dead()
+            self._troubles.over("upkeep")
         except StoreError as error:
+            self._troubles.note("upkeep", error)
             log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})

@@ -73,7 +73,13 @@ class Node:
         self.board = Board.create(config.processes, config.slots)
         self.table = Table(self._look_soon)
         self.settler = Settler(
-            self.id, store, self.table, lambda: self.search.retention, self._back_in_queue, self._keep_lines
+            self.id,
+            store,
+            self.table,
+            lambda: self.search.retention,
+            self._back_in_queue,
+            self._keep_lines,
+            self.troubles,
         )
         self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
         self.warden = Warden(self.supervisor, clock)
@@ -86,11 +92,21 @@ class Node:
         self.search = Search(
             self.id, store, timing, clock, self.member, self.table, self.supervisor, lambda: self.bell.is_open
         )
-        self.claimer = Claimer(self.id, store, clock, self.beat, self.table, self.supervisor, self.search)
-        self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint)
-        self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint)
+        self.claimer = Claimer(
+            self.id, store, clock, self.beat, self.table, self.supervisor, self.search, self.troubles
+        )
+        self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
+        self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint, self.troubles)
         self.keeper = Keeper(
-            store, timing, clock, self.beat, self.member, self.table, self.supervisor, lambda: self.search.retention
+            store,
+            timing,
+            clock,
+            self.beat,
+            self.member,
+            self.table,
+            self.supervisor,
+            lambda: self.search.retention,
+            self.troubles,
         )
 
     def ask_to_stop(self) -> None:
@@ -178,7 +194,9 @@ class Node:
                     await self.member.remove(dead)
                     self.claimer.due_in(0.0)
                 await self._keep_place()
+                self.troubles.over("watching")
             except StoreError as error:
+                self.troubles.note("watching", error)
                 log.warning("watching failed", extra={"event": "watch-failed", "error": str(error)})
 
     async def _control(self) -> bool:
@@ -196,7 +214,9 @@ class Node:
                 await self._follow_desired()
                 await self._mend_state()
                 await self._look_after_jobs()
+                self.troubles.over("control")
             except StoreError as error:
+                self.troubles.note("control", error)
                 log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
 
     async def _wait(self, limit: float) -> None:

@@ -16,6 +16,8 @@ from tontine.share import Share, crowd
 from tontine.store import number
 from tontine.store.call import AsyncStore
 
+from .troubles import Troubles
+
 log = logging.getLogger(__name__)
 
 FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
@@ -34,6 +36,7 @@ class Numberer:
         clock: Clock,
         share: Callable[[], Share | None],
         numbered: Callable[[], None],
+        troubles: Troubles,
     ) -> None:
         self.wake = asyncio.Event()
         self._store = store
@@ -41,6 +44,7 @@ class Numberer:
         self._clock = clock
         self._share = share
         self._numbered = numbered
+        self._troubles = troubles
         self._seen: dict[str, float] = {}
         self._numbered_at = float("-inf")
 
@@ -52,7 +56,9 @@ class Numberer:
             is_first = share is not None and share.rank == 0
             try:
                 more = share is not None and await self._round(is_first)
+                self._troubles.over("numbering")
             except StoreError as error:
+                self._troubles.note("numbering", error)
                 log.warning("numbering failed", extra={"event": "number-failed", "error": str(error)})
                 more = False
             if not more:

@@ -14,6 +14,8 @@ from tontine.share import Share, crowd
 from tontine.store import schedules
 from tontine.store.call import AsyncStore
 
+from .troubles import Troubles
+
 log = logging.getLogger(__name__)
 
 LOOK_EVERY, OTHERS_EVERY = 4.0, 10.0
@@ -24,12 +26,18 @@ class Scheduler:
     """One node's part in firing schedules; a due time is fired once, whoever tries."""
 
     def __init__(
-        self, store: AsyncStore, timing: Timing, share: Callable[[], Share | None], fired: Callable[[], None]
+        self,
+        store: AsyncStore,
+        timing: Timing,
+        share: Callable[[], Share | None],
+        fired: Callable[[], None],
+        troubles: Troubles,
     ) -> None:
         self._store = store
         self._timing = timing
         self._share = share
         self._fired = fired
+        self._troubles = troubles
 
     async def run(self) -> None:
         """Fire for ever."""
@@ -39,11 +47,13 @@ class Scheduler:
             if share is not None and share.rank > 0:
                 every, patience = OTHERS_EVERY * crowd(share.size), self._timing.help_after
             wait = every * random.uniform(0.8, 1.0)  # noqa: S311
-            if share is not None:
-                try:
+            try:
+                if share is not None:
                     wait = min(wait, await self._round(every, patience))
-                except TontineError as error:
-                    log.warning("a schedule did not fire", extra={"event": "schedule-failed", "error": str(error)})
+                self._troubles.over("schedules")
+            except TontineError as error:
+                self._troubles.note("schedules", error)
+                log.warning("a schedule did not fire", extra={"event": "schedule-failed", "error": str(error)})
             await asyncio.sleep(max(0.02, wait))
 
     async def _round(self, every: float, patience: float) -> float:

@@ -15,6 +15,7 @@ from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
 from .table import Table
+from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Settler:
         retention: Callable[[], Retention],
         back_in_queue: Callable[[float], None],
         keep_lines: Callable[[], Awaitable[None]],
+        troubles: Troubles,
     ) -> None:
         self.node = node
         self.done = 0
@@ -44,6 +46,7 @@ class Settler:
         self._retention = retention
         self._back_in_queue = back_in_queue
         self._keep_lines = keep_lines
+        self._troubles = troubles
         self._waiting: deque[Outcome] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -67,13 +70,16 @@ class Settler:
             try:
                 await self._keep_lines()  # first: whoever sees that a job has ended can read all that it printed
                 await self._settle(batch)
+                self._troubles.over("settling")
                 pause = 0.1
             except Exception as error:  # noqa: BLE001 - whatever it was, these outcomes are not settled yet
+                self._troubles.note("settling", error)
                 self._waiting.extendleft(reversed([one for one in batch if self._is_mine(one)]))
                 log.warning("settling failed", extra={"event": "settle-failed", "error": f"{error}"})
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
             if not self._waiting:
+                self._troubles.over("settling")  # what failed may also have been taken away from this node
                 self._some.clear()
                 self._none.set()
 

@@ -22,6 +22,7 @@ from tontine_node.numberer import SOON_FOR
 from tontine_node.search import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON, Search
 from tontine_node.supervisor import Supervisor
 from tontine_node.table import Table
+from tontine_node.troubles import Troubles
 
 TWO, THREE = ("me", "you"), ("you", "me", "they")
 
@@ -60,7 +61,7 @@ class Helper:
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
         self.search = Search(name, self.store, timing, self.clock, self.member, table, supervisor, lambda: True)
-        self.claimer = Claimer(name, self.store, self.clock, beat, table, supervisor, self.search)
+        self.claimer = Claimer(name, self.store, self.clock, beat, table, supervisor, self.search, Troubles())
         self.claimer.is_open = True
 
     async def left(self) -> list[int]:

@@ -1,0 +1,41 @@
+"""A node in which something fails says so, and every view of it shows what, why and for whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tontine import Client
+
+pytestmark = pytest.mark.story
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Any:
+    cluster.options = ["--lease", "3s"]
+    with Client(cluster.database) as client:
+        yield client
+
+
+def troubles(cluster: Cluster, name: str) -> dict[str, Any]:
+    record = cluster.record(name) or {}
+    return {one["what"]: one for one in record.get("troubles", ())}
+
+
+def test_a_node_that_cannot_claim_says_so_until_it_can(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+    # Somebody's own unique index: a node can hold one job, and every claim of a second one is refused.
+    cluster.database.jobs.create_index("node", unique=True, name="mine", partialFilterExpression={"state": "working"})
+    cluster.start("a", options=("--slots", "2"))
+    jobs = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 2)
+
+    trouble = eventually(lambda: troubles(cluster, "a").get("claiming"), 30, "a trouble with claiming")
+    assert "duplicate key" in trouble["why"]
+
+    cluster.database.jobs.drop_index("mine")
+    eventually(lambda: not troubles(cluster, "a"), 30, "no trouble any more")
+    (tmp_path / "gate").touch()
+    client.wait(jobs, timeout=60)
