@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 
@@ -19,6 +21,13 @@ def client(cluster: Cluster) -> Any:
     cluster.options = ["--lease", "3s"]
     with Client(cluster.database) as client:
         yield client
+
+
+def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tontine", *arguments, "--uri", cluster.uri, "--database", cluster.database.name]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert "Traceback" not in ended.stderr
+    return ended
 
 
 def troubles(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -34,8 +43,18 @@ def test_a_node_that_cannot_claim_says_so_until_it_can(client: Client, cluster: 
 
     trouble = eventually(lambda: troubles(cluster, "a").get("claiming"), 30, "a trouble with claiming")
     assert "duplicate key" in trouble["why"]
+    waits = next(job for job in cluster.jobs() if job["state"] == "queued")["seq"]
+    told = "has not been able to claim jobs"
+    nodes = run(cluster, "nodes").stdout
+    assert "in trouble: see below" in nodes
+    assert f"! a {told}" in nodes
+    assert f"Its owner, node a, {told}" in run(cluster, "why", str(waits)).stdout
+    doctor = run(cluster, "doctor")
+    assert doctor.returncode == 1
+    assert any("inside" in line and f"a {told}" in line for line in doctor.stdout.splitlines())
 
     cluster.database.jobs.drop_index("mine")
-    eventually(lambda: not troubles(cluster, "a"), 30, "no trouble any more")
+    client.submit("story.double", {"x": 1})  # a claim that gets through ends it
+    eventually(lambda: not troubles(cluster, "a"), 90, "no trouble any more")
     (tmp_path / "gate").touch()
     client.wait(jobs, timeout=60)

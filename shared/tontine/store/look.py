@@ -46,7 +46,7 @@ def read_nodes(*, dead: bool = True) -> Steps[list[dict[str, Any]]]:
     where = {} if dead else {"state": {"$ne": "dead"}}
     found = yield find(NODES, where, projection={"now": "$$NOW", "record": "$$ROOT"})
     nodes = [{**one["record"], "now": one["now"]} for one in found]
-    return sorted(nodes, key=lambda node: (node["state"] == "dead", str(node.get("name", node["_id"]))))
+    return sorted(nodes, key=lambda node: (node.get("state") == "dead", str(node.get("name", node["_id"]))))
 
 
 def read_cluster() -> Steps[tuple[Roster, int]]:
