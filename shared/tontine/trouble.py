@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from .legible import count, duration, legible
@@ -13,6 +13,8 @@ from .legible import count, duration, legible
 TROUBLES_READ = 20
 """A node has a dozen loops: a record with more is nobody's honest word."""
 
+LASTING = 15.0
+"""Seconds after which a trouble is no longer a passing one, such as an election brings along."""
 _WHAT_KEPT, _WHY_KEPT = 40, 300
 
 _DEEDS = {
@@ -90,7 +92,8 @@ def read_troubles(value: Any, ahead: float = 0.0, clean: Callable[[Any, int], st
 def _earlier(moment: Any, seconds: float) -> datetime | None:
     if not isinstance(moment, datetime):
         return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     try:
-        return moment - timedelta(seconds=seconds if math.isfinite(seconds) else 0.0)
+        return aware - timedelta(seconds=seconds if math.isfinite(seconds) else 0.0)
     except OverflowError:
-        return moment
+        return aware

@@ -59,13 +59,9 @@ def _write_troubles(nodes: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _inside(node: Mapping[str, Any]) -> list[str]:
-    """What is wrong inside a node that beats: of any other nobody knows."""
+    """What fails inside a node that beats: of any other nobody knows."""
     seen = Sighting.from_document(node)
-    if not seen.is_beating:
-        return []
-    return [trouble.told(node["now"]) for trouble in seen.troubles] + (
-        [seen.lacks_workers] if seen.lacks_workers else []
-    )
+    return [trouble.told(node["now"]) for trouble in seen.troubles] if seen.is_beating else []
 
 
 def _is_long_dead(node: Mapping[str, Any]) -> bool:
@@ -121,4 +117,4 @@ def _remark(node: Mapping[str, Any]) -> str:
         return "finishing, then pausing"
     if isinstance(until := node.get("lease_until"), datetime) and until < node["now"]:
         return "its lease ran out"
-    return "in trouble: see below" if _inside(node) else ""
+    return "in trouble: see below" if _inside(node) else Sighting.from_document(node).lacks_workers

@@ -10,13 +10,11 @@ from ..legible import count, duration
 from ..roster import Roster
 from ..sighting import Sighting
 from ..states import Desired, NodeState
-from ..trouble import Trouble
+from ..trouble import LASTING, Trouble
 from .backlog import Raw
 from .verdict import Judgement, fail, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
-LASTING = 15.0
-"""Seconds after which a trouble inside a node is no longer a passing one."""
 _TOLD = 5
 
 
