@@ -64,7 +64,7 @@ class Trouble:
         lasted = self.lasted(now)
         long = "" if lasted is None else f" for {duration(lasted)}"
         tries = f" ({self.times:,} tries)" if self.times > 1 else ""
-        return f"has not been able to {self.deed}{long}{tries}" + (f": {self.why}" if self.why else "")
+        return f"has not been able to {self.deed}{long}{tries}" + (f": {self.why.rstrip('.')}" if self.why else "")
 
 
 def lack_of_workers(there: int | None, wanted: int | None) -> str:
