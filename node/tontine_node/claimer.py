@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from tontine.clock import Clock
-from tontine.errors import NotPermitted, StoreError, StoreUnavailable
+from tontine.errors import StoreError, StoreUnavailable, Unstorable
 from tontine.job import JobError, unfit
 from tontine.store import bell, claim, repair
 from tontine.store.call import AsyncStore
@@ -31,6 +31,8 @@ REST, REST_POLL = 1.0, 0.25
 LOOK_AGAIN_AFTER = (0.01, 0.1)
 ASK_EVERY = 1.0
 FAR_AHEAD = 10_000_000
+REFUSED_FOR = 60.0
+"""A job whose claim was refused is found again within so many seconds: until then, silence proves nothing."""
 
 
 class Claimer:
@@ -63,6 +65,7 @@ class Claimer:
         self._has_doubts = False
         self._announced: list[int] = []
         self._asked_at = float("-inf")
+        self._refused_at = float("-inf")
 
     async def run(self) -> None:
         """Claim for as long as there is room; otherwise sleep until something happens or it is time to look."""
@@ -74,7 +77,7 @@ class Claimer:
                 if self._has_doubts and self._beat.has_lease():
                     await self._resolve_pending()
                 found_work = await self._round() if self._may_claim() else False
-                if not self._has_doubts:
+                if not self._has_doubts and self._clock.now() - self._refused_at > REFUSED_FOR:
                     self._troubles.over("claiming")
             except StoreError as error:
                 self._troubles.note("claiming", error)
@@ -206,6 +209,7 @@ class Claimer:
         except StoreError as error:
             self._doubt(error)
             return False
+        self._refused_at = float("-inf")
         found = [seq] if job is not None else []
         sweep.looked_up([seq], found, found, self._clock.now())
         if job is None:
@@ -243,12 +247,13 @@ class Claimer:
             self._table.enter(entry)
         try:
             ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
-        except (StoreUnavailable, NotPermitted) as error:
-            self._doubt(error)
-            return 0
-        except StoreError as error:
+        except Unstorable as error:
             self._doubt(error)
             return await self._claim_apart(jobs, attempt, error)
+        except StoreError as error:
+            self._doubt(error)
+            return 0
+        self._refused_at = float("-inf")
         self._keep(entries.values(), ours, first=first)
         return len(ours)
 
@@ -268,6 +273,8 @@ class Claimer:
         """A claim whose outcome is unknown: its jobs stay pending until a read tells."""
         self._has_doubts = True
         self._troubles.note("claiming", error)
+        if not isinstance(error, StoreUnavailable):
+            self._refused_at = self._clock.now()
 
     def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
         held = []

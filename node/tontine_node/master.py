@@ -50,6 +50,8 @@ STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
 LAST_WRITES = 10.0
+MENDED_AFTER = 60.0
+"""Not every loop knows when it has succeeded: one that has run for so long since it failed has."""
 
 
 class Node:
@@ -184,13 +186,17 @@ class Node:
 
     async def _forever(self, what: str, loop: Callable[[], Awaitable[None]]) -> None:
         """The top of each loop: whatever goes wrong in one, the node lives on and says so."""
+        mended: asyncio.TimerHandle | None = None
         while True:
             try:
                 return await loop()
             except Exception as error:
+                if mended is not None:
+                    mended.cancel()
                 self.troubles.note(what, repr(error))
                 log.exception("a loop failed and starts again", extra={"event": "loop-failed", "loop": what})
                 await asyncio.sleep(1)
+                mended = self._loop.call_later(MENDED_AFTER, self.troubles.over, what)
 
     async def _watch_others(self) -> None:
         while True:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tontine.legible import count, duration
 from tontine.states import Desired, JobState, NodeState
+from tontine.trouble import LASTING, Trouble
 
 from .facts import NodeFact
 from .picture import Alert, Flow, JobRow, Pane, ShareRow, Target, Weight
-from .view import View
+from .view import View, date, troubles_of
 
 COUNTED_AT_MOST = 1000
 UNNUMBERED_FOR = 5.0
@@ -27,6 +28,7 @@ _ORDER = (
     "dead-with-claim",
     "lease-over",
     "standing-still",
+    "trouble",
     "unknown-task",
     "unnumbered",
     "foreign-claim",
@@ -83,10 +85,22 @@ def _node_alerts(view: View, fact: NodeFact) -> Iterator[Alert]:
         yield Alert("lease-over", fact.name, text, target=target)
     elif fact.id in view.still:
         yield Alert("standing-still", fact.name, f"{fact.name} beats, but its claim loop stands still", target=target)
+    for trouble in troubles_of(fact, view.at):
+        if (weight := _weight(trouble, view.at)) is not None:
+            text = f"{fact.name} {trouble.told(date(view.at))}"
+            yield Alert("trouble", f"{fact.name}: {trouble.what}", text, weight, target)
     if fact.skew is not None and abs(fact.skew) > _SKEW_OF_LEASE * fact.lease:
         side = "ahead of" if fact.skew > 0 else "behind"
         text = f"{fact.name}'s clock is {duration(abs(fact.skew))} {side} the server's"
         yield Alert("clock-skew", fact.name, text, Weight.WARNING, target)
+
+
+def _weight(trouble: Trouble, now: float) -> Weight | None:
+    """A passing trouble is worth a notice, and one that a node can do without is not even that."""
+    lasted = trouble.lasted(date(now))
+    if lasted is not None and lasted < LASTING:
+        return Weight.NOTICE if trouble.is_grave else None
+    return Weight.BAD if trouble.is_grave else Weight.NOTICE
 
 
 def _claim_alerts(view: View) -> Iterator[Alert]:

@@ -9,6 +9,7 @@ from typing import Any
 from tontine.share import Share
 from tontine.sighting import DEFAULT_LEASE, SILENT_AFTER
 from tontine.states import JobState, NodeState
+from tontine.trouble import Trouble, read_troubles
 
 from .cleaning import Cleaner, mapping, moment, number, whole
 from .picture import JobRow, ModuleRow
@@ -56,10 +57,17 @@ class NodeFact:
     died_at: float | None
     death: str
     modules: tuple[ModuleRow, ...]
+    troubles: tuple[Trouble, ...]
+    workers: int | None
+    workers_wanted: int | None
+    bytes: int | None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], clean: Cleaner) -> NodeFact:
         metrics = mapping(document.get("metrics"))
+        lease, lease_until = number(document.get("lease")) or DEFAULT_LEASE, moment(document.get("lease_until"))
+        clock = moment(metrics.get("clock"))
+        ahead = 0.0 if clock is None or lease_until is None else clock - (lease_until - lease)
         return cls(
             id=clean.name(document.get("_id")),
             name=clean.name(document.get("name", document.get("_id"))),
@@ -74,9 +82,9 @@ class NodeFact:
             memory=whole(metrics["memory"]) if "memory" in metrics else None,
             beat=whole(document.get("beat")),
             tick=whole(document.get("tick")),
-            lease=number(document.get("lease")) or DEFAULT_LEASE,
-            lease_until=moment(document.get("lease_until")),
-            clock=moment(metrics.get("clock")),
+            lease=lease,
+            lease_until=lease_until,
+            clock=clock,
             host=clean.name(document.get("host", "-")),
             pid=whole(document.get("pid")),
             version=clean.name(document.get("version", "-")),
@@ -84,6 +92,10 @@ class NodeFact:
             died_at=moment(document.get("died_at")),
             death=clean.text(document.get("death") or ""),
             modules=_modules(document.get("modules"), clean),
+            troubles=read_troubles(document.get("troubles"), ahead, clean.text),
+            workers=whole(metrics["workers"]) if "workers" in metrics else None,
+            workers_wanted=whole(metrics["workers_wanted"]) if "workers_wanted" in metrics else None,
+            bytes=whole(metrics["bytes"]) if "bytes" in metrics else None,
         )
 
     @property
@@ -231,20 +243,41 @@ def with_change(document: Mapping[str, Any], change: Mapping[str, Any], removed:
     """A whole document after a change, by the dotted paths that a change stream names; the old one is left alone."""
     new = dict(document)
     for path in removed:
-        if (parent := _parent(new, path)) is not None:
-            parent.pop(path.rpartition(".")[2], None)
+        parent, name = _parent(new, path)
+        if isinstance(parent, list):
+            del parent[_place(name, parent) :]  # an array that was cut short
+        else:
+            parent.pop(name, None)
     for path, value in change.items():
-        if (parent := _parent(new, path)) is not None:
-            parent[path.rpartition(".")[2]] = value
+        parent, name = _parent(new, path)
+        if isinstance(parent, list):
+            place = _place(name, parent)
+            parent[place : place + 1] = [value]
+        else:
+            parent[name] = value
     return new
 
 
-def _parent(document: dict[str, Any], path: str) -> dict[str, Any] | None:
-    """The mapping that a dotted path leads to, copied on the way; None when it leads into an array."""
-    for step in path.split(".")[:-1]:
-        inner = document.get(step)
-        if isinstance(inner, list):
-            return None
-        document[step] = dict(inner) if isinstance(inner, Mapping) else {}
-        document = document[step]
-    return document
+def _parent(document: dict[str, Any], path: str) -> tuple[dict[str, Any] | list[Any], str]:
+    """The mapping or array that a dotted path leads to, copied on the way, and the name or place in it."""
+    *steps, name = path.split(".")
+    parent: dict[str, Any] | list[Any] = document
+    for step in steps:
+        inner: Any
+        if isinstance(parent, list):
+            place = _place(step, parent)
+            inner = _copy(parent[place] if place < len(parent) else None)
+            parent[place : place + 1] = [inner]
+        else:
+            inner = parent[step] = _copy(parent.get(step))
+        parent = inner
+    return parent, name
+
+
+def _copy(value: Any) -> dict[str, Any] | list[Any]:
+    return list(value) if isinstance(value, list) else dict(value) if isinstance(value, Mapping) else {}
+
+
+def _place(name: str, array: list[Any]) -> int:
+    """A place in an array, or its end when there is no such place."""
+    return min(int(name), len(array)) if name.isascii() and name.isdecimal() and len(name) < 9 else len(array)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tontine.share import Share
 from tontine.states import FINAL, NodeState
+from tontine.trouble import Trouble
 
 _ENDED = frozenset(state.value for state in FINAL)
 
@@ -178,6 +179,12 @@ class NodeRow:
     modules: tuple[ModuleRow, ...] = ()
     is_silent: bool = False
     """Alive by its record, but its beat is late."""
+    troubles: tuple[Trouble, ...] = ()
+    """What fails inside it; nothing is known of one that is dead or silent."""
+    workers: int | None = None
+    workers_wanted: int | None = None
+    bytes: int | None = None
+    """Of the jobs and results that its master holds."""
 
 
 CELLS: dict[str, str] = {

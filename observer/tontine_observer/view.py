@@ -10,6 +10,7 @@ from typing import Any
 
 from tontine.legible import duration
 from tontine.states import Desired, JobState, NodeState
+from tontine.trouble import Trouble
 
 from .facts import NodeFact
 from .lives import Epoch, Lives, Moment
@@ -159,7 +160,16 @@ def _row(fact: NodeFact, view: View, lives: Lives, rank: int | None, held: Any) 
         death=fact.death,
         modules=fact.modules,
         is_silent=fact.is_silent(view.at),
+        troubles=troubles_of(fact, view.at),
+        workers=fact.workers,
+        workers_wanted=fact.workers_wanted,
+        bytes=fact.bytes,
     )
+
+
+def troubles_of(fact: NodeFact, now: float) -> tuple[Trouble, ...]:
+    """What fails inside a node: of one that does not beat, nobody knows whether it still does."""
+    return () if fact.is_dead or fact.is_silent(now) else fact.troubles
 
 
 def _note(fact: NodeFact, now: float) -> str:
@@ -170,6 +180,8 @@ def _note(fact: NodeFact, now: float) -> str:
         return "stopping"
     if fact.desired == Desired.PAUSED and fact.state != NodeState.PAUSED:
         return "finishing, then pausing"
+    if troubles := troubles_of(fact, now):
+        return f"in trouble: {', '.join(one.what for one in troubles)}"
     return ""
 
 

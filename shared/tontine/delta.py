@@ -21,6 +21,7 @@ class DeltaKind(StrEnum):
     INSERTED = "inserted"  # `fields` is all of it
     REPLACED = "replaced"  # `fields` is all of it
     CHANGED = "changed"  # `fields` were set, `removed` were removed; paths are dotted
+    # A removed path that ends in a place of an array: it was cut short there.
     GONE = "gone"
     DROPPED = "dropped"  # the whole collection, or its database
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from .share import Share
 from .states import Desired, NodeState
+from .trouble import Trouble, lack_of_workers, read_troubles
 
 SILENT_AFTER = 0.35
 """Of a lease: two heartbeats and the time limit of one call. An older beat stands still."""
@@ -35,6 +37,12 @@ class Sighting:
     """Seconds since the last heartbeat; None when the record does not tell."""
     crashes: int = 0
     last_crash: str = ""
+    troubles: tuple[Trouble, ...] = ()
+    workers: int | None = None
+    """Worker processes that are there now; None when the record does not tell."""
+    workers_wanted: int | None = None
+    bytes: int | None = None
+    """Of the jobs and results that its master holds."""
     version: str = ""
     death: str = ""
     died_at: datetime | None = None
@@ -45,7 +53,9 @@ class Sighting:
         metrics = document.get("metrics")
         numbers = metrics if isinstance(metrics, Mapping) else {}
         died_at = document.get("died_at")
-        lease = float(_number(document.get("lease")) or DEFAULT_LEASE)
+        lease = _number(document.get("lease"))
+        lease = lease if lease > 0 else DEFAULT_LEASE
+        beat_age = _beat_age(document, lease)
         return cls(
             id=str(document["_id"]),
             name=str(document.get("name") or document["_id"]),
@@ -58,9 +68,13 @@ class Sighting:
             lease=lease,
             beat=int(_number(document.get("beat"))),
             tick=int(_number(document.get("tick"))),
-            beat_age=_beat_age(document, lease),
+            beat_age=beat_age,
             crashes=int(_number(numbers.get("crashes"))),
             last_crash=str(numbers.get("last_crash") or ""),
+            troubles=read_troubles(document.get("troubles"), _clock_ahead(document, numbers, beat_age)),
+            workers=_count(numbers.get("workers")),
+            workers_wanted=_count(numbers.get("workers_wanted")),
+            bytes=_count(numbers.get("bytes")),
             version=str(document.get("version") or ""),
             death=str(document.get("death") or ""),
             died_at=died_at if isinstance(died_at, datetime) else None,
@@ -92,6 +106,15 @@ class Sighting:
     def free_slots(self) -> int:
         return max(0, self.slots - self.running)
 
+    @property
+    def lacks_workers(self) -> str:
+        """That it has fewer workers than it wants, as the predicate of a sentence; not while it starts."""
+        return "" if self.state is NodeState.INITIALIZING else lack_of_workers(self.workers, self.workers_wanted)
+
+    def troubles_with(self, *what: str) -> list[Trouble]:
+        """Those of its troubles that keep it from these."""
+        return [trouble for trouble in self.troubles if trouble.what in what]
+
     def buried_in(self, lease: float | None = None) -> float:
         """About how many seconds from now others, whose lease this is, declare it dead if it stays silent."""
         lease = lease or self.lease
@@ -99,17 +122,21 @@ class Sighting:
 
 
 def _number(value: Any) -> float:
-    return value if isinstance(value, int | float) else 0
+    return value if isinstance(value, int | float) and math.isfinite(value) else 0
+
+
+def _count(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
 
 
 def _member(kind: Any, value: Any, otherwise: Any) -> Any:
-    return kind(value) if value in set(kind) else otherwise
+    return kind(value) if isinstance(value, str) and value in set(kind) else otherwise
 
 
 def _share(value: Any) -> Share | None:
     try:
         return Share.from_document(value)
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         return None
 
 
@@ -118,7 +145,8 @@ def _tasks(modules: Any) -> list[str]:
         str(task)
         for module in (modules if isinstance(modules, list) else ())
         if isinstance(module, Mapping)
-        for task in module.get("tasks") or ()
+        if isinstance(tasks := module.get("tasks"), list)
+        for task in tasks
     ]
 
 
@@ -128,3 +156,11 @@ def _beat_age(document: Mapping[str, Any], lease: float) -> float | None:
     if not isinstance(until, datetime) or not isinstance(now, datetime):
         return None
     return max(0.0, lease - (until - now).total_seconds())
+
+
+def _clock_ahead(document: Mapping[str, Any], metrics: Mapping[str, Any], beat_age: float | None) -> float:
+    """How far the node's clock was ahead of the server's at its last heartbeat, which tells both."""
+    clock, now = metrics.get("clock"), document.get("now")
+    if beat_age is None or not isinstance(clock, datetime) or not isinstance(now, datetime):
+        return 0.0
+    return (clock - now).total_seconds() + beat_age

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tontine.share import Share
+from tontine.trouble import Trouble
 from tontine_observer.filters import Filter
 from tontine_observer.picture import (
     Alert,
@@ -208,9 +209,26 @@ def empty() -> Picture:
     )
 
 
+def in_trouble() -> Picture:
+    """Its first node cannot claim, lacks a worker, and says why at length."""
+    base = picture()
+    why = "MongoDB answered: planner returned error: bad hint (code 2), and on it goes for longer than a line has room"
+    troubles = (
+        Trouble("claiming", why, NOW - timedelta(seconds=42), 128),
+        Trouble("settling", HOSTILE, NOW - timedelta(seconds=3)),
+    )
+    facts: dict[str, Any] = {"troubles": troubles, "note": "in trouble: claiming, settling"}
+    first = replace(base.nodes[0], workers=3, workers_wanted=4, bytes=12 * 2**20, **facts)
+    text = f"{first.name} {troubles[0].told(NOW)}"
+    alert = Alert("trouble", f"{first.name}: claiming", text, Weight.BAD, Target(Pane.NODES, first.id))
+    return replace(base, nodes=(first, *base.nodes[1:]), alerts=(alert,))
+
+
 def hostile() -> Picture:
     base = picture(3)
+    troubles = (Trouble(HOSTILE, HOSTILE),)
     nodes = tuple(replace(one, name=HOSTILE, host=HOSTILE, note=HOSTILE) for one in base.nodes)
+    nodes = (nodes[0], replace(nodes[1], troubles=troubles), nodes[2])
     shares = tuple(replace(one, name=HOSTILE, note=HOSTILE) for one in base.shares)
     alerts = (Alert("odd", HOSTILE, HOSTILE, Weight.BAD),)
     return replace(base, nodes=nodes, shares=shares, alerts=alerts, status=replace(base.status, database=HOSTILE[:40]))

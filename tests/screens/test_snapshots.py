@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.dump import compare, dump, press, shown, text
-from tests.screens.still import StillBoard, changes, empty, hostile, job, picture
+from tests.screens.still import StillBoard, changes, empty, hostile, in_trouble, job, picture
 from tontine_observer.layout import PANES
 from tontine_observer.look.themes import CONTRAST, DARK, LIGHT, MONO, TERMINAL, Theme
 from tontine_observer.picture import Link, Mode
@@ -58,6 +58,14 @@ async def test_every_state_of_the_link_at_80x24(mode: str) -> None:
 async def test_trouble_is_said_at_the_other_sizes_too(size: tuple[int, int], mode: str) -> None:
     async with shown(size, board(link=LINKS[mode])) as (app, _):
         compare(name(size, mode), dump(app, has_styles=False))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_node_in_trouble(size: tuple[int, int]) -> None:
+    async with shown(size, StillBoard(in_trouble())) as (app, pilot):
+        compare(name(size, "trouble"), dump(app, has_styles=size == (80, 24)))
+        await press(app, pilot, "enter")
+        compare(name(size, "trouble-page"), dump(app, has_styles=False))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pymongo import MongoClient
 from tests.support.cluster import Cluster
 from tests.support.mongod import with_users
 from tontine import Client
+from tontine.audit import nodes
 from tontine.audit.invariant import INVARIANTS, UNSEEN, Tally
 from tontine.cli import tontine
 from tontine.cli.audit import examine
@@ -250,6 +252,37 @@ def test_jobs_in_the_hands_of_dead_and_missing_nodes_are_caught(store: Store) ->
     ]
     tamper(store, "dead-1", died_at=datetime.now(UTC))
     assert len(violated(store)["L1"]) == 1
+
+
+def test_jobs_that_a_live_node_does_not_have_are_caught(store: Store) -> None:
+    plant(store, *[BUSY] * 3, {**BUSY, "node": "b-1"})
+    add_node(store, "a-1", metrics={"held": 3})
+    add_node(store, "b-1", metrics={"held": "many"})  # it does not tell
+    assert violated(store) == {}
+    tamper(store, "a-1", metrics={"held": 1})
+    fact = "working at attempt 1 on a-1, which has 1 job in hand and should have 3 or more"
+    assert violated(store) == {"L1": [fact] * 3}
+
+
+def test_a_job_that_ends_meanwhile_or_is_claimed_again_is_none_that_its_node_lost(store: Store) -> None:
+    plant(store, BUSY, BUSY)
+    add_node(store, "a-1", metrics={"held": 1})
+    looks = 0
+
+    def settle_one_and_release_the_other(steps: Any) -> Any:
+        nonlocal looks
+        found = Store.run(store, steps)
+        if isinstance(found, nodes.Look) and (looks := looks + 1) == 2:
+            assert len(nodes.suspicions(replace(found, claims={1: ("a-1", 1), 2: ("a-1", 1)}))) == 2
+            store.run(settle.settle_done("a-1", 1, {1: encode({"r": 1, "ms": 1})}))
+            store.run(settle.release("a-1", {2: 1}))
+            store.run(claim.claim("a-1", [2], 1))
+        return found
+
+    store_that_moves = Store(store.database)
+    store_that_moves.run = settle_one_and_release_the_other  # type: ignore[method-assign]
+    assert violated(store_that_moves) == {}
+    assert looks > 2
 
 
 def test_jobs_that_wait_for_an_idle_node_are_caught(store: Store) -> None:

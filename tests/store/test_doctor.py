@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,24 @@ def test_a_standalone_server_fails_the_check_and_nothing_else_breaks(tmp_path: P
         code, found = examine(f"mongodb://127.0.0.1:{port}/?directConnection=true", "tontine", "--quick")
         assert code == 1
         assert found["topology"].startswith("fail: a standalone server")
+
+
+def test_what_a_record_says_is_wrong_inside_its_node_is_told(store: Store, mongo_uri: str) -> None:
+    since = datetime.now(UTC) - timedelta(seconds=100)
+    add_node(store, "ada")
+    add_node(store, "bea")
+    store.run(members.move("ada", NodeState.WAITING))
+    store.run(members.move("bea", NodeState.WAITING))
+    troubles = [{"what": "settling", "why": "\x1b[2Jno", "since": since, "times": 9}, {"what": {"a": 1}}, 7]
+    metrics = {"workers": 1, "workers_wanted": 2, "bytes": float("nan")}
+    store.run(members.heartbeat("ada", {"troubles": troubles}, 20.0, 5.0))
+    store.run(members.heartbeat("bea", {"troubles": "all of them", "metrics": metrics}, 20.0, 5.0))
+    told = r"ada has not been able to store outcomes for 1\d\d s \(9 tries\): \\e\[2Jno"
+
+    code, found = examine(mongo_uri, store.database.name, "--quick")
+    assert code == 1
+    assert re.match(f"fail: {told}", found["inside"])
+    nodes = CliRunner().invoke(tontine, ["nodes", "--uri", mongo_uri, "--database", store.database.name]).stdout
+    assert re.search(f"^! {told}$", nodes, re.MULTILINE)
+    assert "in trouble: see below" in nodes
+    assert "has only 1 of its 2 workers" in nodes

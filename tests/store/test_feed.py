@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,26 @@ async def test_the_board_follows_nodes_roster_and_jobs(mongo_uri: str, store: St
         store.run(members.bury("ada", 0))
         await until(lambda: feed.board.picture().nodes[0].state == "dead")
         assert any(change.kind is ChangeKind.NODE for change in feed.board.changes())
+
+
+async def test_troubles_that_come_change_and_go_are_followed_one_by_one(mongo_uri: str, store: Store) -> None:
+    register(store, "ada")
+    now = datetime.now(UTC)
+
+    def tell(**troubles: int) -> None:
+        # The server tells a stream only what differs, down to one field of one element of the array.
+        why = "a reason that is long enough for a difference to be the shorter way to tell it"
+        listed = [{"what": what, "why": why, "since": now, "times": times} for what, times in troubles.items()]
+        store.run(members.heartbeat("ada", {"troubles": listed}, 20.0, 5.0))
+
+    def told(feed: Feed) -> dict[str, int]:
+        return {one.what: one.times for node in feed.board.picture().nodes for one in node.troubles}
+
+    async with feeding(mongo_uri, store.database.name) as feed:
+        await until(lambda: feed.board.picture().nodes)
+        for troubles in ({"claiming": 1}, {"claiming": 2}, {"claiming": 2, "settling": 1}, {"settling": 2}, {}):
+            tell(**troubles)
+            await until(lambda: told(feed) == troubles, f"{troubles}")  # noqa: B023
 
 
 async def test_payloads_results_and_tracebacks_stay_in_the_store(mongo_uri: str, store: Store) -> None:

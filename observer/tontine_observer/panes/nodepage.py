@@ -22,7 +22,8 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
     last = rate(node.rate[-1]) if node.rate else "-"
     facts = [
         ("share", _share(node)),
-        ("slots", f"{node.running} of {node.slots} busy, {node.held} jobs held"),
+        ("slots", f"{node.running} of {node.slots} busy, {node.held} jobs held{_size(node)}"),
+        *_workers(node),
         ("settled", f"{amount(node.done)} done, {amount(node.failed)} failed"),
         ("heartbeat", f"{age(node.beat_age)} ago, lease {age(node.lease)}, claim loop at round {node.tick:,}"),
         ("clock", "not known" if node.skew is None else f"{node.skew:+.2f} s from the server's"),
@@ -32,7 +33,27 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
     ]
     body = [_fact(name, text) for name, text in facts]
     body.append([("  " + left("rate 60 s", 12), "muted"), (plot, "spark"), (f" {last}/s", "text")])
-    return [*head, [("", "text")], *body, *_jobs(node, scene), *_modules(node, width)]
+    return [*head, *_troubles(node, scene, width), [("", "text")], *body, *_jobs(node, scene), *_modules(node, width)]
+
+
+def _troubles(node: NodeRow, scene: Scene, width: int) -> list[Line]:
+    found: list[Line] = [[("", "text")], [(" Fails", "title")]] if node.troubles else []
+    for trouble in node.troubles:
+        long = age(trouble.lasted(scene.picture.at))
+        tries = f", {amount(trouble.times)} times" if trouble.times > 1 else ""
+        found.append([(f"  {left(trouble.what, 12)}", "bad"), (f"for {long}{tries}: cannot {trouble.deed}", "text")])
+        found += [[(" " * 14 + text, "muted")] for text in wrap(trouble.why, width - 16)]
+    return found
+
+
+def _workers(node: NodeRow) -> list[tuple[str, str]]:
+    if node.workers is None or node.workers_wanted is None:
+        return []
+    return [("workers", f"{node.workers} of {node.workers_wanted} there")]
+
+
+def _size(node: NodeRow) -> str:
+    return "" if node.bytes is None else f", {node.bytes / 2**20:,.1f} MiB in hand"
 
 
 def _fact(name: str, text: str) -> Line:

@@ -79,6 +79,8 @@ def _state(node: NodeRow, scene: Scene) -> Span | Line:
         return text + gone, role
     if node.is_silent:
         return [(text, role), (" silent", "bad.strong")]
+    if node.troubles:
+        return [(text, role), (f" {scene.glyphs.alert}", "bad.strong")]
     if node.note:
         return [(text, role), (f" {node.note}", "warn")]
     if node.job_for is not None and node.job_for > LONG_FOR:

@@ -18,7 +18,7 @@ INVARIANTS = {
     "S7": "no two jobs share a seq, and none has one that was never given",
     "S8": "no node is declared dead while its lease is valid",
     "S9": "no job fails because of a neighbour that ended its node",
-    "L1": "no job is left unnumbered, in a dead node's hands, or waiting for an idle node",
+    "L1": "no job is left unnumbered, with a node that is dead or does not have it, or waiting for an idle one",
     "L2": "an outage of the datastore kills no node",
     "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
     "key": "at most one unfinished job per key",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,12 @@ from .invariant import Finding
 
 KEPT = 100
 """Suspects to look at again, of each kind; the oldest come first, so nothing stuck hides behind them for long."""
+
+CLAIMS_KEPT = 5000
+"""Claims of live nodes to look at again: the jobs with the lowest numbers."""
+
+Claims = Mapping[Any, tuple[str | None, Any]]
+"""Jobs that were held: seq -> node and attempt."""
 
 _COUNTS = ("attempt", "fails", "lost")
 
@@ -120,6 +126,8 @@ class Suspects:
         self._tasks = tasks
         self._due_before = due_before
         self._held: list[Any] = []
+        self.claims: dict[Any, tuple[str | None, Any]] = {}
+        """What live nodes held."""
         self._oldest: list[tuple[float, int, Any]] = []
         self.open = 0
 
@@ -127,7 +135,9 @@ class Suspects:
         """Take notice of one job."""
         job = Standing.from_document(document)
         self.open += job.is_held or job.is_queued
-        if job.is_held and job.node not in self._live and len(self._held) < KEPT:
+        if job.is_held and job.node in self._live and len(self.claims) < CLAIMS_KEPT:
+            self.claims[job.seq] = job.node, job.attempt
+        elif job.is_held and job.node not in self._live and len(self._held) < KEPT:
             self._held.append(job.seq)
         if job.is_queued and job.task in self._tasks and job.due is not None and job.due < self._due_before:
             heapq.heappush(self._oldest, (-job.due.timestamp(), -self.open, job.seq))
@@ -136,4 +146,9 @@ class Suspects:
 
     @property
     def seqs(self) -> list[Any]:
-        return [*self._held, *(seq for _, _, seq in self._oldest)]
+        return [*self._held, *self.claims, *(seq for _, _, seq in self._oldest)]
+
+    def keep_standing(self, jobs: Iterable[Standing]) -> None:
+        """Forget the claims of live nodes that have ended since."""
+        now = {job.seq: (job.node, job.attempt) for job in jobs if job.is_held}
+        self.claims = {seq: claim for seq, claim in self.claims.items() if now.get(seq) == claim}

@@ -3,17 +3,19 @@ a suspicion, until it has been the same in every look for longer than nodes need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..legible import duration
+from ..legible import count, duration
 from ..roster import Roster
+from ..share import crowd
 from ..sighting import DEFAULT_LEASE, Sighting
 from ..states import Desired, NodeState
 from .invariant import Finding
-from .jobs import Standing
+from .jobs import Claims, Standing
 
 A_FEW = 3
 """Leases, after which a dead node's jobs and place must be given on."""
@@ -31,7 +33,8 @@ class Present:
 
     seen: Sighting
     started_at: datetime | None
-    held: int
+    held: int | None
+    """How many jobs it had in hand at its last heartbeat; None when it does not tell."""
     settled: int
 
     @classmethod
@@ -40,13 +43,13 @@ class Present:
         numbers = {
             name: int(value)
             for name, value in (metrics.items() if isinstance(metrics, Mapping) else ())
-            if isinstance(value, int | float)
+            if isinstance(value, int | float) and math.isfinite(value)
         }
         started_at = document.get("started_at")
         return cls(
             Sighting.from_document(document),
             started_at if isinstance(started_at, datetime) else None,
-            numbers.get("held", 0),
+            numbers.get("held"),
             sum(numbers.get(name, 0) for name in ("done", "failed", "retried", "dropped")),
         )
 
@@ -61,6 +64,8 @@ class Look:
     jobs: tuple[Standing, ...] = ()
     raw: frozenset[str] = frozenset()
     keys: Mapping[str, tuple[Any, ...]] | None = None
+    claims: Claims = field(default_factory=dict)
+    """What live nodes have held since every job was looked at."""
 
     @property
     def states(self) -> dict[str, Sighting]:
@@ -86,8 +91,9 @@ class Look:
 
     @property
     def patience(self) -> float:
-        """Seconds that something may stay wrong: nodes see to it with every second heartbeat at the latest."""
-        return max(5.0, self.lease / 2)
+        """Seconds that something may stay wrong: nodes see to it with every second heartbeat at the latest, but look
+        through what they hold every five seconds, and more rarely the more members there are."""
+        return max(6.0 * crowd(len(self.roster.members)), self.lease / 2)
 
     @property
     def due_before(self) -> datetime:
@@ -128,7 +134,7 @@ def judge_return(first: Look, last: Look) -> Iterator[Finding]:
 
 def suspicions(look: Look) -> Suspicions:
     """What looks wrong now, under keys that stay the same as long as it stays wrong in the same way."""
-    rules = (_shares, _membership, _dead_members, _held, _queued, _raw, _keys)
+    rules = (_shares, _membership, _dead_members, _held, _adrift, _queued, _raw, _keys)
     return {key: finding for rule in rules for key, finding in rule(look)}
 
 
@@ -185,6 +191,25 @@ def _held(look: Look) -> Suspected:
         if job.is_held and (seen is None or seen.is_dead) and look.is_overdue(seen.died_at if seen else None):
             fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, seen)}"
             yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
+
+
+def _adrift(look: Look) -> Suspected:
+    """Jobs that a live node has held since every job was looked at, and more of them than it has in hand.
+
+    It has what it claims before the claim is written, and until its end is: every heartbeat in between counts them all,
+    and a node that beats does so before patience ends.
+    """
+    standing: dict[str | None, list[Standing]] = {}
+    for job in look.jobs:
+        if job.is_held and look.claims.get(job.seq) == (job.node, job.attempt):
+            standing.setdefault(job.node, []).append(job)
+    for node in look.keepers:
+        jobs, held = standing.get(node.seen.id, ()), node.held
+        if held is not None and held < len(jobs):
+            fact = f"on {node.seen.id}, which has {count(held, 'job')} in hand and should have {len(jobs)} or more"
+            for job in jobs:
+                key = ("adrift", job.seq, job.attempt, node.seen.id)
+                yield key, Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.seen.id)
 
 
 def _queued(look: Look) -> Suspected:

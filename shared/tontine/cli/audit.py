@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +220,12 @@ def _judge_together(
     """Look until no suspicion is left, or those that are have stood for long enough."""
     from ..store import ledger
 
-    look = store.run(ledger.look(suspects.seqs, keys))
+    def look_again() -> Look:
+        found = store.run(ledger.look(suspects.seqs, keys))
+        suspects.keep_standing(found.jobs)
+        return replace(found, claims=suspects.claims)
+
+    look = look_again()
     tally.looked_at(len(look.raw), "L1")
     until = time.monotonic() + (look.patience if patience is None else patience)
     looks = [suspicions(look)]
@@ -227,7 +233,7 @@ def _judge_together(
         if len(looks) > 1 and time.monotonic() >= until:
             break
         time.sleep(max(0.0, min(LOOK_EVERY, until - time.monotonic())))
-        look = store.run(ledger.look(suspects.seqs, keys))
+        look = look_again()
         looks = [left, suspicions(look)]
     tally.add(left.values())
     tally.add(judge_return(first, look))

@@ -76,6 +76,7 @@ _NODE_CHECKS: dict[str, Callable[[nodes.Looks], Judgement]] = {
     "numbering": nodes.judge_numbering,
     "held jobs": nodes.judge_held,
     "workers": nodes.judge_crashes,
+    "inside": nodes.judge_inside,
     "agreement": nodes.judge_agreement,
 }
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
+from rich.text import Text
 
 from ..config import StoreConfig
 from ..legible import count, duration, legible
+from ..sighting import Sighting
 from ..states import Desired, NodeState
 from .options import json_option, opened, store_options
-from .output import node_state, note, write_json, write_table
+from .output import console, node_state, note, write_json, write_table
 
 DEAD_SHOWN_FOR = timedelta(minutes=1)
 _COLUMNS = ("NAME", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK", "HOST", "PID", "VERSION", "NOTE")
@@ -28,7 +30,7 @@ def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
 
     SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided by 3 leaves 1.
     BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop. Nodes that died more than a
-    minute ago are left out.
+    minute ago are left out. What is wrong inside a node that beats stands below; `--json` has all of its record.
     """
     from ..store import look
 
@@ -44,8 +46,22 @@ def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
         note("no node: `tontine node MODULE` starts one")
         return
     write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut=("NOTE", "NAME"))
+    _write_troubles(shown)
     hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
+
+
+def _write_troubles(nodes: Sequence[Mapping[str, Any]]) -> None:
+    out = console()
+    for node in nodes:
+        for fact in _inside(node):
+            out.print(Text(f"! {legible(node.get('name', node['_id']), 100)} {legible(fact)}", style="yellow"))
+
+
+def _inside(node: Mapping[str, Any]) -> list[str]:
+    """What fails inside a node that beats: of any other nobody knows."""
+    seen = Sighting.from_document(node)
+    return [trouble.told(node["now"]) for trouble in seen.troubles] if seen.is_beating else []
 
 
 def _is_long_dead(node: Mapping[str, Any]) -> bool:
@@ -101,4 +117,4 @@ def _remark(node: Mapping[str, Any]) -> str:
         return "finishing, then pausing"
     if isinstance(until := node.get("lease_until"), datetime) and until < node["now"]:
         return "its lease ran out"
-    return ""
+    return "in trouble: see below" if _inside(node) else Sighting.from_document(node).lacks_workers

@@ -10,10 +10,12 @@ from ..legible import count, duration
 from ..roster import Roster
 from ..sighting import Sighting
 from ..states import Desired, NodeState
+from ..trouble import LASTING, Trouble
 from .backlog import Raw
 from .verdict import Judgement, fail, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
+_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,67 @@ def judge_crashes(looks: Looks) -> Judgement:
         return ok("no worker of a live node has crashed")
     told = ", ".join(f"{node.name}: {node.crashes} (the last {node.last_crash})" for node in crashed)
     return warn(f"crashed workers: {told}", "`tontine jobs --state failed` and the nodes' logs tell which jobs")
+
+
+def judge_inside(looks: Looks) -> Judgement:
+    """What the records of nodes that beat say is wrong inside them, and workers that are not there."""
+    found = [one for node in looks[-1].beating for one in (*_troubles(node, looks), *_missing_workers(node, looks))]
+    if not found:
+        return ok("no loop fails, no worker is missing" if looks[-1].beating else "no node to look inside")
+    found.sort(key=lambda one: one.is_grave, reverse=True)  # the others keep their order
+    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    told = "; ".join(one.fact for one in found[:_TOLD]) + more
+    return (fail if found[0].is_grave else warn)(told, found[0].advice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """One thing that is wrong inside a node."""
+
+    is_grave: bool
+    fact: str
+    advice: str
+
+
+def _troubles(node: Sighting, looks: Looks) -> Iterable[_Inside]:
+    for trouble in node.troubles:
+        is_grave = trouble.is_grave and _lasts(trouble, node, looks)
+        yield _Inside(is_grave, f"{node.name} {trouble.told(looks[-1].now)}", _cure(node, trouble))
+
+
+def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:
+    """Whether it is old, or was there in both looks without an end in between."""
+    lasted, before = trouble.lasted(looks[-1].now), _beaten_since(node, looks)
+    if before is None or lasted is None:
+        return (lasted or 0.0) > LASTING
+    between = (looks[-1].now - looks[0].now).total_seconds()
+    return lasted > LASTING or (lasted > between and bool(before.troubles_with(trouble.what)))
+
+
+def _beaten_since(node: Sighting, looks: Looks) -> Sighting | None:
+    """The node in the first of two looks, if its record is a newer one by now."""
+    return next(
+        (one for look in looks[:-1] for one in look.beating if one.id == node.id and one.beat < node.beat), None
+    )
+
+
+def _cure(node: Sighting, trouble: Trouble) -> str:
+    if trouble.what == "workers":
+        return f"the log of {node.name} says why they do not start: modules, memory, open files"
+    if not trouble.is_grave:
+        return f"its jobs are done all the same; the log of {node.name} has more"
+    return f"put right what it names (other checks may tell how), or look into the log of {node.name}"
+
+
+def _missing_workers(node: Sighting, looks: Looks) -> Iterable[_Inside]:
+    """Workers are replaced all day: only what is missing in both looks counts."""
+    before = _beaten_since(node, looks)
+    if before is not None and before.lacks_workers and node.lacks_workers:
+        yield _Inside(
+            not before.workers and not node.workers,
+            f"{node.name} {node.lacks_workers}",
+            f"the log of {node.name} says why they do not start; restart it if this lasts",
+        )
 
 
 def judge_agreement(looks: Looks) -> Judgement:

@@ -65,6 +65,7 @@ _PIPELINE: list[dict[str, Any]] = [
             "document": "$fullDocument",
             "set": f"${_FIELDS}",
             "removed": "$updateDescription.removedFields",
+            "cut": "$updateDescription.truncatedArrays",
         }
     },
 ]
@@ -192,6 +193,8 @@ class Stream:
         if fields is None:
             fields = _without_large(change.get("set") or {})
             removed = tuple(change.get("removed") or ())
+            if cut := change.get("cut"):
+                removed += tuple(f"{one['field']}.{one['newSize']}" for one in cut)
         return Delta(
             change["collection"],
             _KINDS.get(kind, DeltaKind.CHANGED),

@@ -11,6 +11,7 @@ from ..sighting import Sighting
 from ..states import Desired
 from .evidence import Evidence, Finding
 from .history import tell_history
+from .inside import cannot_end, look_into
 from .obstacle import START
 from .words import about, at, names
 
@@ -23,6 +24,8 @@ def explain_held(e: Evidence, job: Job) -> Iterator[Finding]:
     elif holder.is_silent:
         yield _holder_silent(e, holder)
     else:
+        if wrong := cannot_end(holder, e.now, has_started=started_at(job) is not None):
+            yield Finding("holder-troubled", f"Its node, {holder.name}, {wrong}.", look_into(holder))
         yield from _running(e, job, holder)
     if job.cancel:
         yield Finding(

@@ -11,12 +11,14 @@ from ..sighting import Sighting
 from ..states import Desired, JobState
 from .evidence import Evidence, Finding
 from .history import tell_history
+from .inside import cannot_claim, look_into
 from .obstacle import find_obstacle
 from .words import about, at, is_later, names, these
 
 _WAITS_UNNOTICED = 3.0
 _CLAIMED_WITHIN = 15.0
 _SECOND_LOOK_AT_MOST = 6.0
+_TOLD = 3
 
 
 def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
@@ -44,7 +46,7 @@ def second_look(e: Evidence) -> float:
         or owner not in e.able
     ):
         return 0.0
-    if not owner.free_slots or _waited(e) < _WAITS_UNNOTICED:
+    if not owner.free_slots or _waited(e) < _WAITS_UNNOTICED or cannot_claim(owner, e.now):
         return 0.0
     wait = owner.heartbeat_every * 1.3
     return wait if wait <= _SECOND_LOOK_AT_MOST else 0.0
@@ -81,6 +83,7 @@ def _about_owner(e: Evidence) -> Iterator[Finding]:
     else:
         yield from _owner_works(e, owner)
         return
+    yield from _nobody_takes_it(e)
     yield from _helpers(e)
 
 
@@ -103,9 +106,11 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
         )
         yield from _helpers(e)
         return
+    if wrong := cannot_claim(owner, e.now):
+        yield Finding("owner-troubled", f"Its owner, node {owner.name}, {wrong}.", look_into(owner))
     if e.ahead:
         yield _behind(e, owner)
-    if owner.slots and not owner.free_slots:
+    if is_busy := owner.slots > 0 and not owner.free_slots:
         yield Finding(
             "slots-busy",
             f"All {owner.slots} slots of its owner, node {owner.name}, are busy."
@@ -113,9 +118,19 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
             else f"The only slot of its owner, node {owner.name}, is busy.",
             "more nodes, or more --processes or --slots, if this lasts",
         )
+    if wrong or is_busy:
         yield from _helpers(e)
     elif not e.ahead:
         yield _next(e, owner)
+
+
+def _nobody_takes_it(e: Evidence) -> Iterator[Finding]:
+    """Its owner will not take it, and whoever else could cannot claim."""
+    wrong = {node.name: cannot_claim(node, e.now) for node in e.helpers}
+    if wrong and all(wrong.values()):
+        told = "; ".join(f"node {name} {why}" for name, why in list(wrong.items())[:_TOLD])
+        more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
+        yield Finding("helpers-troubled", f"Nobody else can take it now: {told}{more}.", look_into(e.helpers[0]))
 
 
 def _next(e: Evidence, owner: Sighting) -> Finding:
@@ -145,6 +160,6 @@ def _behind(e: Evidence, owner: Sighting) -> Finding:
 
 
 def _helpers(e: Evidence) -> Iterator[Finding]:
-    free = [node for node in e.helpers if node.free_slots]
+    free = [node for node in e.helpers if node.free_slots and not cannot_claim(node, e.now)]
     if free and e.owner and e.task in e.owner.tasks:
         yield Finding("help", f"{these(free, 'has', 'have')} free slots and may take it at any moment.")

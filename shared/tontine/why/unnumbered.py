@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..job import Job
+from ..sighting import Sighting
 from .evidence import Evidence, Finding
+from .inside import cannot_number, look_into
 from .obstacle import START, no_task, nobody
 from .words import at, names
 
@@ -27,6 +29,8 @@ def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
     if not e.working:
         yield Finding("unnumbered", "It has no number yet, and no node is there to give it one.", "")
         yield nobody(e) or Finding("no-node", "No node is a member of the roster.", START)
+    elif all(cannot_number(node, e.now) for node in e.working):
+        yield _nobody_numbers(e, e.working[0], waited)
     elif waited > _NUMBERED_WITHIN:
         yield Finding(
             "unnumbered-long",
@@ -38,6 +42,12 @@ def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
         yield Finding("unnumbered", "It has no number yet: nodes number new jobs within a second.")
     if not e.refusal and e.live and (missing := no_task(e)):
         yield missing
+
+
+def _nobody_numbers(e: Evidence, node: Sighting, waited: float) -> Finding:
+    since = f", although it was inserted {at(e.inserted_at, e.now)}" if waited > _NUMBERED_WITHIN else ""
+    wrong = f"node {node.name} {cannot_number(node, e.now)}"
+    return Finding("numbering-troubled", f"It has no number yet{since}: {wrong}.", look_into(node))
 
 
 def _label(job: Job) -> str:

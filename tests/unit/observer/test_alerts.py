@@ -177,3 +177,36 @@ def test_rates_and_times_are_of_the_last_seconds() -> None:
     (row,) = board_of(world).picture().nodes
     assert row.done == 14
     assert sum(row.rate) * 2 > 4
+
+
+def in_trouble(world: World, *whats: str) -> list[dict[str, Any]]:
+    return [{"what": what, "why": "refused", "since": moment(world.now + 1), "times": 3} for what in whats]
+
+
+def test_a_trouble_inside_a_node_is_a_notice_and_an_alert_when_it_lasts() -> None:
+    world = world_of("ada", "bea")
+    world.change_node("ada", troubles=in_trouble(world, "claiming", "samples"))
+    young = board_of(world, 5).picture()
+    assert [(alert.kind, alert.subject, alert.weight) for alert in young.alerts] == [
+        ("trouble", "ada: claiming", Weight.NOTICE)
+    ]
+    assert young.is_healthy
+    old = board_of(world, 40).picture()
+    assert [(alert.subject, alert.weight) for alert in old.alerts] == [
+        ("ada: claiming", Weight.BAD),
+        ("ada: samples", Weight.NOTICE),
+    ]
+    assert old.alerts[0].text == "ada has not been able to claim jobs for 40 s (3 tries): refused"
+    assert (old.alerts[0].target.pane, old.alerts[0].target.key) == (Pane.NODES, "ada")
+    assert [node.note for node in old.nodes] == ["in trouble: claiming, samples", ""]
+    world.change_node("ada", troubles=[])
+    assert kinds(world, 40) == []
+
+
+def test_a_trouble_of_a_node_that_is_dead_or_silent_is_no_news() -> None:
+    world = world_of("ada")
+    world.change_node("ada", troubles=in_trouble(world, "settling"), lease=20.0, lease_until=moment(world.now + 21))
+    assert "trouble" in kinds(world, 5)
+    assert "trouble" not in kinds(world, 15)
+    world.change_node("ada", state="dead", died_at=moment(world.now))
+    assert "trouble" not in kinds(world, 5)

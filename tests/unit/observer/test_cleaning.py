@@ -19,7 +19,20 @@ anything = st.recursive(
     max_leaves=6,
 )
 FIELDS = ["_id", "seq", "task", "state", "node", "attempt", "progress", "error", "run_at", "started_at", "metrics"]
-FIELDS += ["share", "modules", "lease", "lease_until", "name", "host", "key", "priority", "progress.note"]
+FIELDS += [
+    "share",
+    "modules",
+    "lease",
+    "lease_until",
+    "name",
+    "host",
+    "key",
+    "priority",
+    "progress.note",
+    "troubles",
+    "troubles.0",
+    "troubles.1.why",
+]
 
 
 @given(st.text())
@@ -37,8 +50,8 @@ def test_documents_of_any_shape_become_facts(document: dict[str, object]) -> Non
     assert row == changed_row(row, {}, (), clean)
     assert not FOREIGN.search(f"{row.id}{row.task}{row.state}{row.node}{row.error}{row.progress_note}{row.key}")
     fact = NodeFact.from_document(document, clean)
-    assert not FOREIGN.search(f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}")
-    with_change(document, document, ["metrics.done", "share"])
+    assert not FOREIGN.search(f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}{fact.troubles}")
+    with_change(document, document, ["metrics.done", "share", "troubles.1"])
 
 
 def test_texts_are_capped_however_long() -> None:
@@ -69,3 +82,28 @@ def test_secrets_are_hidden_by_their_key_and_by_own_patterns() -> None:
     }
     with pytest.raises(ConfigError):
         Cleaner.of(["("])
+
+
+@given(
+    st.dictionaries(st.sampled_from(["what", "why", "since", "times"]), anything | st.just("claiming"), max_size=4),
+    st.dictionaries(st.sampled_from(["workers", "workers_wanted", "bytes", "clock", "held"]), anything),
+)
+def test_troubles_of_any_shape_become_facts(trouble: dict[str, object], metrics: dict[str, object]) -> None:
+    fact = NodeFact.from_document({"_id": "a", "troubles": [trouble, trouble], "metrics": metrics}, Cleaner())
+    assert not FOREIGN.search(f"{fact.troubles}")
+
+
+def test_what_a_trouble_says_is_without_its_secrets() -> None:
+    record = {"_id": "a", "troubles": [{"what": "claiming", "why": "no answer from mongodb://ada:s3cret@db"}]}
+    assert "s3cret" not in f"{NodeFact.from_document(record, Cleaner())}"
+
+
+def test_a_change_inside_an_array_is_followed() -> None:
+    document = {"troubles": [{"what": "claiming", "times": 1}], "beat": 1}
+    more = with_change(document, {"troubles.0.times": 2, "troubles.1": {"what": "settling"}}, ())
+    assert more["troubles"] == [{"what": "claiming", "times": 2}, {"what": "settling"}]
+    assert document["troubles"] == [{"what": "claiming", "times": 1}]
+    fewer = with_change(more, {"troubles.0.what": "settling"}, ["troubles.1"])
+    assert fewer["troubles"] == [{"what": "settling", "times": 2}]
+    assert with_change(fewer, {"troubles": []}, ())["troubles"] == []
+    assert with_change(fewer, {"troubles.9999999999.x": 1, "troubles.x": 2}, ["beat.1"])["troubles"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ from tontine.doctor.server import Inbox, Oplog, Rights
 from tontine.doctor.verdict import Verdict
 from tontine.roster import Roster
 from tontine.sighting import Sighting
-from tontine.states import Desired
+from tontine.states import Desired, NodeState
+from tontine.trouble import Trouble
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OK, WARN, FAIL, UNKNOWN = Verdict.OK, Verdict.WARN, Verdict.FAIL, Verdict.UNKNOWN
@@ -93,6 +94,10 @@ def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
     assert "shop.nop (more than 10, is shop.noop meant?)" in told.sentence
 
 
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
 def seen(name: str, **facts: Any) -> Sighting:
     return Sighting(f"{name}-1", name, **{"beat_age": 0.5, "slots": 1, **facts})
 
@@ -146,3 +151,49 @@ def test_paused_crashed_and_differing_nodes_are_warnings() -> None:
 def test_missing_samples_are_a_warning_and_no_more() -> None:
     assert backlog.judge_samples(True).verdict is Verdict.OK
     assert backlog.judge_samples(False).verdict is Verdict.WARN
+
+
+CANNOT_CLAIM = Trouble("claiming", "E11000 duplicate key", ago(40), 12)
+
+
+def test_a_trouble_that_lasts_fails_and_a_young_one_warns() -> None:
+    old = nodes.judge_inside([look(seen("a", troubles=(CANNOT_CLAIM,)))])
+    assert old.verdict is FAIL
+    assert old.sentence == "a has not been able to claim jobs for 40 s (12 tries): E11000 duplicate key"
+    assert "the log of a" in old.advice
+    young = replace(CANNOT_CLAIM, since=ago(3))
+    first, second = seen("a", beat=1, troubles=(young,)), seen("a", beat=2, troubles=(replace(young, times=14),))
+    assert nodes.judge_inside([look(first)]).verdict is WARN
+    assert nodes.judge_inside([look(first, now=ago(2.8)), look(second)]).verdict is FAIL
+    assert nodes.judge_inside([look(first), look(first)]).verdict is WARN  # the same record tells nothing new
+    again = replace(second, troubles=(replace(young, since=ago(1)),))
+    assert nodes.judge_inside([look(first, now=ago(2.8)), look(again)]).verdict is WARN
+    assert nodes.judge_inside([look(first), look(seen("a", beat=2))]).verdict is OK
+
+
+def test_only_nodes_that_beat_are_looked_into() -> None:
+    silent = seen("a", beat_age=60.0, troubles=(CANNOT_CLAIM,))
+    assert nodes.judge_inside([look(silent)]).verdict is OK
+    assert nodes.judge_inside([look(replace(silent, state=NodeState.DEAD))]).verdict is OK
+
+
+def test_what_a_node_can_do_without_is_a_warning_after_what_it_cannot() -> None:
+    samples = Trouble("samples", "refused", ago(500), 9)
+    assert nodes.judge_inside([look(seen("a", troubles=(samples,)))]).verdict is WARN
+    both = nodes.judge_inside([look(seen("a", troubles=(samples,)), seen("b", troubles=(CANNOT_CLAIM,)))])
+    assert both.verdict is FAIL
+    assert both.sentence.startswith("b has not been able to claim jobs")
+    many = nodes.judge_inside([look(*(seen(f"n{place}", troubles=(CANNOT_CLAIM,)) for place in range(9)))])
+    assert many.sentence.endswith("; and 4 more")
+
+
+def test_missing_workers_count_when_they_are_missing_in_both_looks() -> None:
+    def workers(there: int, beat: int) -> Look:
+        return look(seen("a", workers=there, workers_wanted=4, beat=beat))
+
+    assert nodes.judge_inside([workers(0, 1)]).verdict is OK
+    none = nodes.judge_inside([workers(0, 1), workers(0, 2)])
+    assert (none.verdict, none.sentence) == (FAIL, "a has none of its 4 workers")
+    some = nodes.judge_inside([workers(0, 1), workers(3, 2)])
+    assert (some.verdict, some.sentence) == (WARN, "a has only 3 of its 4 workers")
+    assert nodes.judge_inside([workers(0, 1), workers(4, 2)]).verdict is OK

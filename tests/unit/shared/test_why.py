@@ -13,6 +13,7 @@ from tontine.roster import Roster
 from tontine.share import Share
 from tontine.sighting import Sighting
 from tontine.states import Desired, JobState, NodeState
+from tontine.trouble import Trouble
 from tontine.why import Evidence, Finding, Trace, explain, second_look
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -303,3 +304,55 @@ def test_a_sighting_takes_any_record() -> None:
     seen = Sighting.from_document({"_id": "x", "state": "working", **now})
     assert (seen.beat_age, seen.is_silent, seen.share) == (6.0, True, Share(1, 0, 2))
     assert seen.buried_in() == pytest.approx(5.0)
+
+
+def trouble(what: str) -> Trouble:
+    return Trouble(what, "not authorized", ago(40), 12)
+
+
+@pytest.mark.parametrize("what", ["claiming", "settling", "workers"])
+def test_an_owner_that_cannot_claim_says_why_and_who_else_can(what: str) -> None:
+    owner = replace(B, troubles=(trouble(what),))
+    found = evidence(job(created_at=ago(60)), A, owner)
+    assert codes(found) == ["owner-troubled", "help"]
+    finding = explain(found)[0]
+    assert finding.sentence.startswith("Its owner, node b, has not been able to ")
+    assert finding.sentence.endswith(" for 40 s (12 tries): not authorized.")
+    assert "the log of node b" in finding.advice
+    assert second_look(found) == 0.0
+    assert codes(evidence(job(), replace(A, troubles=(trouble(what),)), owner)) == ["owner-troubled"]
+    assert codes(evidence(job(), A, owner, ahead=3)) == ["owner-troubled", "behind", "help"]
+
+
+def test_an_owner_without_a_worker_says_so() -> None:
+    found = evidence(job(), A, replace(B, workers=0, workers_wanted=4))
+    assert "node b, has none of its 4 workers" in only(found, "owner-troubled").sentence
+    assert codes(evidence(job(), A, replace(B, workers=1, workers_wanted=4))) == ["next"]
+
+
+def test_helpers_that_cannot_claim_are_no_help() -> None:
+    able = replace(A, troubles=(trouble("claiming"),))
+    found = evidence(job(), able, replace(B, tasks=frozenset()))
+    assert codes(found) == ["owner-lacks-task", "helpers-troubled"]
+    assert "node a has not been able to claim jobs" in only(found, "helpers-troubled").sentence
+
+
+def test_other_troubles_of_an_owner_do_not_matter_to_a_job() -> None:
+    assert codes(evidence(job(), A, replace(B, troubles=(trouble("schedules"), trouble("samples"))))) == ["next"]
+
+
+def test_a_job_whose_node_cannot_store_outcomes_says_so_first() -> None:
+    found = evidence(working(), replace(A, troubles=(trouble("settling"), trouble("workers"))))
+    assert codes(found) == ["holder-troubled", "running"]
+    told = "Its node, a, has not been able to store outcomes for 40 s (12 tries): not authorized."
+    assert explain(found)[0].sentence == told
+    claimed = evidence(working(started_at=None), replace(A, troubles=(trouble("workers"),)))
+    assert codes(claimed) == ["holder-troubled", "claimed"]
+    assert codes(evidence(working(), replace(A, troubles=(trouble("claiming"),)))) == ["running"]
+
+
+def test_a_job_without_a_number_tells_why_nobody_gives_it_one() -> None:
+    a, b = (replace(one, troubles=(trouble("numbering"),)) for one in (A, B))
+    found = evidence(job(seq=None), a, b, inserted_at=ago(60))
+    assert "node a has not been able to number jobs for 40 s" in only(found, "numbering-troubled").sentence
+    assert codes(evidence(job(seq=None), a, B, inserted_at=ago(60))) == ["unnumbered-long"]
