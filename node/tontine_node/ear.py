@@ -43,6 +43,7 @@ class Ear:
                 return
             except StoreError as error:
                 log.info("nothing to listen to", extra={"event": "deaf", "error": str(error)})
+                self._store.refused(error)
                 pause = min(max(0.5, pause * 2), 10.0)
             finally:
                 self.is_open = False

@@ -28,6 +28,7 @@ from .claimer import Claimer
 from .config import NodeConfig
 from .ear import Ear
 from .fence import GUARD_EVERY, Fence
+from .healer import Healer
 from .intake import Intake
 from .keeper import Keeper
 from .member import Heartbeat, Member
@@ -86,11 +87,15 @@ class Node:
         )
         self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
         self.warden = Warden(self.supervisor, clock)
-        self.reporter = Reporter(self.id, store, clock, self.table, self.supervisor, self.settler)
+        self.reporter = Reporter(
+            self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
+        )
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.fence = Fence(clock, self.beat, self.board, self.table, self.supervisor)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
+        self.healer = Healer(store, clock, self.member, self.troubles)
+        store.refused = self.healer.suspect
         self.bell = Ear(store, self._busy_for, self._take_hint)
         self.search = Search(
             self.id, store, timing, clock, self.member, self.table, self.supervisor, lambda: self.bell.is_open
@@ -169,6 +174,7 @@ class Node:
             "upkeep": self.keeper.run,
             "fence": self.fence.run,
             "samples": self.sampler.run,
+            "healing": self.healer.run,
         }
         if self.config.streams:
             loops["listening"] = self.bell.run
@@ -357,6 +363,8 @@ class Node:
         if await self._store.run(members.move(self.id, target, **values)):
             before, self.state = self.state, target
             self._moved_at = self._clock.now()
+            if {before, target} == {NodeState.WAITING, NodeState.WORKING}:
+                return  # a busy node's daily round would fill `events`; samples tell the same
             why = values.get("death")
             facts = {"node": self.id, "name": self.config.name, "from": before.value, "to": target.value, "why": why}
             await self.member.note("node", **facts)

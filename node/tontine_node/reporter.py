@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,9 @@ import psutil
 from tontine.clock import Clock, wall_time
 from tontine.errors import StoreError
 from tontine.store import logs, settle
-from tontine.store.call import AsyncStore
+from tontine.store.call import DECODED, AsyncStore
+from tontine.store.raw import read
+from tontine.store.retention import Retention
 
 from .settler import Settler
 from .supervisor import Supervisor
@@ -30,7 +33,14 @@ class Reporter:
     """No outcome depends on what it writes; only the lines of an attempt are written before its outcome."""
 
     def __init__(
-        self, node: str, store: AsyncStore, clock: Clock, table: Table, supervisor: Supervisor, settler: Settler
+        self,
+        node: str,
+        store: AsyncStore,
+        clock: Clock,
+        table: Table,
+        supervisor: Supervisor,
+        settler: Settler,
+        retention: Callable[[], Retention],
     ) -> None:
         self.node = node
         self._store = store
@@ -38,6 +48,7 @@ class Reporter:
         self._table = table
         self._supervisor = supervisor
         self._settler = settler
+        self._retention = retention
         self._processes: dict[int, psutil.Process] = {}
         self._shown: dict[int, tuple[float, str] | None] = {}
         self._shown_at = 0.0
@@ -72,7 +83,7 @@ class Reporter:
         async with self._keeping:
             try:
                 for _ in range(0, len(self._supervisor.lines), LINES_AT_ONCE):
-                    await self._store.run(logs.append(self._next_lines()))
+                    await self._store.run(logs.append(self._next_lines(), self._retention()))
             except StoreError as error:
                 log.warning("lines were not stored", extra={"event": "lines-lost", "error": str(error)})
 
@@ -81,7 +92,10 @@ class Reporter:
         parts: list[logs.Part] = []
         while lines and len(parts) < LINES_AT_ONCE:
             seq, attempt, some = lines.popleft()
-            parts.append((seq, attempt, [(datetime.fromtimestamp(at, UTC), text) for at, text in some]))
+            entry = self._table.get(seq)
+            if entry is not None and entry.attempt == attempt:  # else it is not ours any more
+                timed = [(datetime.fromtimestamp(at, UTC), text) for at, text in some]
+                parts.append(logs.Part(read(entry.raw, DECODED)["_id"], seq, attempt, timed))
         return parts
 
     def metrics(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
     if document is None:
         return None
     found = yield from evidence.gather(seq)
-    lines = yield from logs.read_lines(seq)
+    lines = yield from logs.read_lines(seq, document["_id"])
     row = job_row(document["_id"], document, clean)
     return JobPage(
         at=found.now,

@@ -63,7 +63,7 @@ def test_a_forged_number_does_not_use_numbers_up(store: Store) -> None:
 
 
 def test_a_number_whose_lines_are_still_kept_is_not_given_to_another_job(store: Store) -> None:
-    store.run(logs.append([(77, 1, [(datetime.now(UTC), "hello")])]))
+    store.run(logs.append([logs.Part("some job", 77, 1, [(datetime.now(UTC), "hello")])]))
     assert store.run(counter.raise_counter()) == 77
 
 

@@ -59,7 +59,7 @@ def test_a_missing_and_a_different_index_fail(store: Store, mongo_uri: str) -> N
 def test_a_database_without_anything_fails_but_answers(mongo_uri: str, database: str) -> None:
     code, found = examine(mongo_uri, database, "--quick")
     assert code == 1
-    assert "jobs is missing" in found["indexes"]
+    assert "jobs.seq is missing" in found["indexes"]
 
 
 def test_a_changed_validator_is_told(store: Store, mongo_uri: str) -> None:

@@ -33,7 +33,9 @@ def record(store: Store, node: str) -> dict[str, Any]:
 
 
 def put(store: Store, node: str, state: NodeState) -> None:
-    store.database.nodes.update_one({"_id": node}, {"$set": {"state": state.value, "name": node}}, upsert=True)
+    store.database.nodes.update_one(
+        {"_id": node}, {"$set": {"state": state.value, "name": node, "beat": 0}}, upsert=True
+    )
 
 
 def test_a_new_record_is_initializing_in_server_time(store: Store) -> None:
@@ -113,9 +115,9 @@ def test_a_node_that_ends_says_when_and_why_and_owns_nothing(store: Store) -> No
     register(store, "x")
     store.run(members.describe("x", {"share": {"epoch": 1, "rank": 0, "size": 1}}))
     assert record(store, "x")["share"] == {"epoch": 1, "rank": 0, "size": 1}
-    store.run(members.describe("x", {"share": None, "modules": [1]}))
+    store.run(members.describe("x", {"share": None, "modules": [{"name": "m"}]}))
     assert "share" not in record(store, "x")
-    store.run(members.describe("x", {"share": {"epoch": 2}}))
+    store.run(members.describe("x", {"share": {"epoch": 2, "rank": 0, "size": 1}}))
     assert store.run(members.move("x", NodeState.DEAD, death="stopped"))
     found = record(store, "x")
     assert (found["state"], found["death"], found["running"], "share" in found) == ("dead", "stopped", 0, False)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from bson import Binary, Decimal128, Int64
 from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, WriteError
 
+from tontine.errors import NotPermitted, TontineError
 from tontine.store import insert, schema
-from tontine.store.call import Store
+from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
 
 
@@ -63,7 +67,7 @@ def test_what_is_missing_is_named_and_made_and_what_was_changed_is_put_right(sto
 
 
 def test_a_numbered_job_without_what_claims_rely_on_is_refused_and_so_is_a_number_given_twice(store: Store) -> None:
-    whole = {"seq": 1, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+    whole = {"seq": 1, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
     wrong: list[dict[str, Any]] = [{name: whole[name] for name in whole if name != left_out} for left_out in whole]
     wrong = [document for document in wrong if "seq" in document]
     wrong += [whole | {"state": "exploded"}, whole | {"seq": "1"}, whole | {"seq": 1.5}, whole | {"attempt": "0"}]
@@ -93,3 +97,107 @@ def test_a_node_cannot_be_in_a_state_that_is_none(store: Store) -> None:
     for document in ({"state": "resting"}, {}, {"state": "waiting", "desired": "sleeping"}):
         with pytest.raises(WriteError, match="Document failed validation"):
             store.database.nodes.insert_one(dict(document))
+
+
+JOB: dict[str, Any] = {"seq": 1, "task": "t.t", "args": {}, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+NODE: dict[str, Any] = {"_id": "n", "state": "waiting", "beat": 0, "lease": 20.0, "modules": []}
+ROSTER: dict[str, Any] = {"_id": "roster", "epoch": 0, "members": []}
+COUNTER: dict[str, Any] = {"_id": "counter", "seq": Int64(0)}
+SCHEDULE: dict[str, Any] = {"_id": "s", "task": "t.t", "every": 1.0, "next_at": None}
+NAN, INFINITY = float("nan"), float("inf")
+ODD: list[Any] = [None, "", "30s", NAN, INFINITY, -INFINITY, -1, 0.5, 2**63 - 1, True, {}, [], [0], [None], ["a"]]
+ODD += [Decimal128("1"), datetime(2026, 1, 1, tzinfo=UTC), Binary(b"x")]
+
+
+def fits(value: Any, *kinds: type, least: float = -INFINITY, most: float = INFINITY) -> bool:
+    """Whether a value is of one of these kinds, and in bounds if it is a number."""
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        return False
+    return not isinstance(value, int | float) or least <= value <= most
+
+
+INTEGERS = {"least": 0, "most": 2**31}
+RULES: list[tuple[str, dict[str, Any], str, Callable[[Any], bool]]] = [
+    *(("jobs", JOB, name, lambda value: fits(value, int, **INTEGERS)) for name in ("attempt", "fails", "lost")),
+    ("jobs", JOB, "seq", lambda value: value is None or fits(value, int, least=0)),
+    ("jobs", JOB, "task", lambda value: fits(value, str)),
+    ("jobs", JOB, "args", lambda value: fits(value, dict)),
+    ("jobs", JOB, "priority", lambda value: value is None or fits(value, int)),
+    ("jobs", JOB, "run_at", lambda value: value is None or fits(value, datetime)),
+    ("jobs", JOB, "key", lambda value: value is None or fits(value, str)),
+    ("jobs", JOB, "timeout", lambda value: value is None or fits(value, int, float, least=1e-9, most=366 * 86400)),
+    ("jobs", JOB, "max_attempts", lambda value: value is None or fits(value, int, least=1)),
+    ("jobs", {**JOB, "state": "working"}, "node", lambda value: fits(value, str)),
+    ("jobs", JOB, "state", lambda _: False),
+    ("nodes", NODE, "state", lambda _: False),
+    ("nodes", NODE, "desired", lambda _: False),
+    ("nodes", NODE, "beat", lambda value: fits(value, int, least=0)),
+    ("nodes", NODE, "lease", lambda value: fits(value, int, float, least=1e-9, most=86400)),
+    ("nodes", NODE, "modules", lambda value: value == []),
+    ("nodes", NODE, "share", lambda _: False),
+    ("cluster", ROSTER, "epoch", lambda value: fits(value, int, least=0)),
+    ("cluster", ROSTER, "members", lambda value: value in ([], ["a"])),
+    ("cluster", COUNTER, "seq", lambda value: fits(value, int, least=0)),
+    ("schedules", SCHEDULE, "task", lambda value: fits(value, str)),
+    ("schedules", SCHEDULE, "every", lambda value: value is None or fits(value, int, float, least=1, most=1e10)),
+    ("schedules", SCHEDULE, "next_at", lambda value: value is None or fits(value, datetime)),
+]
+
+
+@pytest.mark.parametrize(("name", "whole", "field", "is_right"), RULES, ids=[f"{rule[0]}.{rule[2]}" for rule in RULES])
+def test_odd_values_are_refused_at_the_door(
+    store: Store, name: str, whole: dict[str, Any], field: str, is_right: Callable[[Any], bool]
+) -> None:
+    collection = store.database[name]
+    for value in ODD:
+        try:
+            collection.insert_one({**whole, field: value})
+            taken = True
+        except WriteError:
+            taken = False
+        assert taken is is_right(value), value
+        collection.delete_many({})
+
+
+def test_what_is_wrong_already_can_still_be_changed_and_put_right(store: Store) -> None:
+    jobs = store.database.jobs
+    jobs.insert_one({**JOB, "timeout": "30s"}, bypass_document_validation=True)
+    jobs.update_one({"seq": 1}, {"$set": {"note": 1}})
+    jobs.update_one({"seq": 1}, {"$set": {"timeout": 30}})
+    with pytest.raises(WriteError, match="failed validation"):
+        jobs.update_one({"seq": 1}, {"$set": {"timeout": "30s"}})
+
+
+def test_a_user_who_may_not_change_validators_has_all_the_rest(store: Store) -> None:
+    """What `readWrite` lacks is `collMod`."""
+    store.database.command("collMod", "jobs", validator={})
+    store.database.jobs.drop_index("due")
+    refused: list[str] = []
+
+    def without_coll_mod(call: Call) -> Call:
+        if call.method == "command" and "collMod" in call.args[0]:
+            refused.append(call.args[0]["collMod"])
+            raise NotPermitted("not authorized")
+        return call
+
+    mended = drive(store, schema.mend(), without_coll_mod)
+    assert (refused, list(mended.lacking), mended.failed) == (["jobs"], ["the validator of jobs"], {})
+    assert mended.made == ["jobs.due"]
+    drive(store, schema.ensure(), without_coll_mod)
+    with pytest.raises(NotPermitted):
+        drive(store, schema.init(), without_coll_mod)
+
+
+def drive(store: Store, steps: Steps[Any], change: Callable[[Call], Call]) -> Any:
+    """Run an operation whose calls go through `change`, which may refuse them."""
+    answer: Any = None
+    error: TontineError | None = None
+    while True:
+        try:
+            call = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return end.value
+        try:
+            answer, error = store._answer(change(call)), None
+        except TontineError as refusal:
+            error = refusal

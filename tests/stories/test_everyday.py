@@ -60,10 +60,10 @@ def test_three_submits_with_one_key_are_one_job(client: Client, cluster: Cluster
 def test_what_a_task_prints_and_logs_is_kept_with_its_job(client: Client, cluster: Cluster) -> None:
     cluster.start("a")
     job = client.wait(client.submit("story.chatter", {"lines": 2}), timeout=30)
-    lines = cluster.store.run(logs.read_lines(job.seq or 0))
+    lines = cluster.store.run(logs.read_lines(job.seq or 0, job.id))
     assert [line.text for line in lines] == ["line 0", "info: logged 0", "line 1", "info: logged 1", "no newline"]
     long = client.submit("story.chatter", {"lines": 8, "pause": 0.3})
-    eventually(lambda: len(cluster.store.run(logs.read_lines(long.seq or 0))) >= 2, what="lines while it runs")
+    eventually(lambda: len(cluster.store.run(logs.read_lines(long.seq or 0, long.id))) >= 2, what="lines while it runs")
     assert client.get(long.seq or 0).state == "working"
 
 

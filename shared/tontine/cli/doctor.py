@@ -58,6 +58,7 @@ def _checks(database: str) -> list[Check]:
         Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),
         Check("oplog", checkup.oplog, server.judge_oplog, "local"),
         Check("clock", checkup.clock_ahead, server.judge_clock),
+        Check("schema", census.version, backlog.judge_schema),
         Check("indexes", census.index_faults, backlog.judge_indexes),
         Check("validators", census.validator_faults, backlog.judge_validators),
         Check("samples", schema.keeps_samples, backlog.judge_samples),

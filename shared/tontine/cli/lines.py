@@ -24,10 +24,10 @@ def write_lines(store: Store, seq: int, *, follow: bool, as_json: bool) -> None:
 
     seen: set[tuple[int, object, str, int]] = set()
     while True:
-        ended = store.run(control.read_job(seq)).state in FINAL
-        for line in _unseen(store.run(logs.read_lines(seq)), seen):
+        job = store.run(control.read_job(seq))
+        for line in _unseen(store.run(logs.read_lines(seq, job.id)), seen):
             _write(line, as_json)
-        if ended or not follow:
+        if job.state in FINAL or not follow:
             break
         time.sleep(LOOK_EVERY)
     if not seen and not as_json:

@@ -18,10 +18,32 @@ def judge_indexes(faults: Sequence[str]) -> Judgement:
     """Indexes that are missing or not as they should be."""
     if faults:
         return fail(
-            f"{_some(faults)}: the queue is slow or unsafe without them",
-            "`tontine init` creates what is missing; drop what is different first",
+            f"{_some(faults)}: the queue is slow or unsafe like this",
+            "nodes put it right within seconds if they may, and `tontine init` does",
         )
     return ok("all indexes are there")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The schema's version as found (0: none is written), and the one this software makes."""
+
+    found: int
+    ours: int
+
+
+def judge_schema(version: Version) -> Judgement:
+    if version.found > version.ours:
+        return warn(
+            f"the schema has version {version.found}, and this software knows {version.ours}: it changes nothing of it",
+            "upgrade this one, too",
+        )
+    if version.found < version.ours:
+        return warn(
+            f"the schema has {f'version {version.found}' if version.found else 'no version yet'}, not {version.ours}",
+            "`tontine init` brings it up to date, and so does the next node that starts and may",
+        )
+    return ok(f"the schema has version {version.found}")
 
 
 def judge_samples(kept: bool) -> Judgement:
@@ -36,7 +58,8 @@ def judge_samples(kept: bool) -> Judgement:
 
 def judge_validators(faults: Sequence[str]) -> Judgement:
     if faults:
-        return warn(f"{_some(faults)}: malformed records are not refused", "`tontine init` puts them right")
+        advice = "`tontine init` puts them right; nodes do, too, with the right to `collMod`"
+        return warn(f"{_some(faults)}: malformed records are not refused", advice)
     return ok("the validators are in force")
 
 

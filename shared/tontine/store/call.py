@@ -109,6 +109,8 @@ class _Driver:
 
     def __init__(self, database: Any) -> None:
         self.database = database
+        self.refused: Callable[[TontineError], None] = lambda _: None
+        """Hears of every call that ended with an error."""
         self._collections: dict[tuple[str, bool, bool, bool], Any] = {}
 
     def _method(self, call: Call) -> Callable[..., Any]:
@@ -160,6 +162,7 @@ class Store(_Driver):
                 try:
                     resume, value = steps.send, self._answer(call)
                 except TontineError as error:
+                    self.refused(error)
                     resume, value = steps.throw, error
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
@@ -199,6 +202,7 @@ class AsyncStore(_Driver):
                 try:
                     resume, value = steps.send, await self._answer(call)
                 except TontineError as error:
+                    self.refused(error)
                     resume, value = steps.throw, error
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
@@ -263,6 +267,11 @@ def translated(error: Exception) -> TontineError:
     if isinstance(error, BSONError | OverflowError | UnicodeError):
         return Unstorable(f"MongoDB cannot store this: {_line(error)}")
     return StoreError(_line(error))
+
+
+def answered(error: BaseException, *codes: int) -> bool:
+    """Whether it is MongoDB's answer with one of these codes."""
+    return any(str(error).endswith(f"(code {code})") for code in codes)
 
 
 def _translated_failure(error: errors.OperationFailure) -> TontineError:

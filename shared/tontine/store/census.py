@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from bson import ObjectId
-from bson.son import SON
 
-from ..doctor.backlog import Kept, Raw, Recent, Unclaimable
+from ..doctor.backlog import Kept, Raw, Recent, Unclaimable, Version
 from ..doctor.nodes import Look
-from ..errors import NotPermitted, StoreError
 from ..sighting import Sighting
 from ..states import FINAL, JobState
-from .call import Call, Steps, command, find, find_one
+from . import schema
+from .call import Call, Steps, find, find_one
 from .look import count_held, find_unnumbered, now, read_cluster, read_nodes, tasks_of
+from .names import JOBS
 from .retention import read_retention
-from .schema import INDEXES, JOBS, JOBS_VALIDATOR, NODES, NODES_VALIDATOR
 
 NEWEST = 10_000
 COUNTED_AT_MOST = 1_000_000
@@ -26,7 +24,6 @@ RAW_AT_MOST = 1000
 
 _QUEUED = JobState.QUEUED.value
 _DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
-_COMPARED = ("key", "unique", "partialFilterExpression", "expireAfterSeconds")
 
 # Every job that has not ended is in one of these indexes.
 _OPEN: dict[str, dict[str, Any]] = {
@@ -39,36 +36,18 @@ _OPEN: dict[str, dict[str, Any]] = {
 
 
 def index_faults() -> Steps[list[str]]:
-    """Indexes that are missing, or there under their name and not as they should be."""
-    faults: list[str] = []
-    for name, wanted in INDEXES.items():
-        try:
-            answer = yield command(SON([("listIndexes", name)]))
-        except NotPermitted:
-            raise
-        except StoreError:  # no such collection
-            faults.append(f"{name} is missing")
-            continue
-        there = {index["name"]: index for index in answer["cursor"]["firstBatch"]}
-        for index in wanted:
-            if index["name"] not in there:
-                faults.append(f"{name}.{index['name']} is missing")
-            elif any(_plain(index.get(part)) != _plain(there[index["name"]].get(part)) for part in _COMPARED):
-                faults.append(f"{name}.{index['name']} is different")
-    return faults
-
-
-def _plain(value: Any) -> Any:
-    """Comparable: the order of an index's keys matters, their type does not."""
-    return [(key, part) for key, part in value.items()] if isinstance(value, Mapping) else value or None
+    """Indexes that are missing, there under their name and not as they should be, or no longer wanted."""
+    return (yield from schema.index_faults())
 
 
 def validator_faults() -> Steps[list[str]]:
     """Collections whose validator is missing or not the one it should be."""
-    wanted = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}
-    answer = yield command(SON([("listCollections", 1), ("filter", {"name": {"$in": list(wanted)}})]))
-    there = {one["name"]: one.get("options", {}).get("validator") for one in answer["cursor"]["firstBatch"]}
-    return [f"{name} has another validator" for name in wanted if name in there and there[name] != wanted[name]]
+    return [fault for fault in (yield from schema.collection_faults()) if fault.endswith("another validator")]
+
+
+def version() -> Steps[Version]:
+    """The schema's version, and the one that this software knows."""
+    return Version((yield from schema.read_version()), schema.VERSION)
 
 
 def kept() -> Steps[Kept]:

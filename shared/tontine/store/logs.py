@@ -10,12 +10,20 @@ from typing import Any
 from pymongo import UpdateOne
 
 from .call import Call, Steps, find
-from .schema import LOGS
+from .names import LOGS
+from .retention import FOR_EVER, Retention
 
 LINES_KEPT = 1000
 
-Part = tuple[int, int, Sequence[tuple[datetime, str]]]
-"""A job's number, the attempt's, and lines of it with their times."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Lines of one attempt with their times. `job` is the job's `_id`: its number may have been another's before."""
+
+    job: Any
+    seq: int
+    attempt: int
+    lines: Sequence[tuple[datetime, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +35,27 @@ class Line:
     text: str
 
 
-def append(parts: Sequence[Part]) -> Steps[None]:
+def append(parts: Sequence[Part], retention: Retention = FOR_EVER) -> Steps[None]:
     """Add lines to attempts; of each attempt the newest are kept."""
     updates = []
-    for seq, attempt, lines in parts:
-        added = [{"at": at, "text": text} for at, text in lines]
-        change = {"$push": {"lines": {"$each": added, "$slice": -LINES_KEPT}}, "$currentDate": {"at": True}}
-        updates.append(UpdateOne({"seq": seq, "attempt": attempt}, change, upsert=True))
-    yield Call(LOGS, "bulk_write", (updates,), {"ordered": True})
+    for part in parts:
+        job = {"$literal": part.job}
+        # What is there under this number and attempt but is not this job's is an earlier job's, and makes room.
+        before = {"$cond": [{"$and": [{"$eq": ["$job", job]}, {"$isArray": "$lines"}]}, "$lines", []]}
+        added = {"$literal": [{"at": at, "text": text} for at, text in part.lines]}
+        values = {
+            "job": job,
+            "at": "$$NOW",
+            "expire_at": retention.expiry_of_logs(),
+            "lines": {"$slice": [{"$concatArrays": [before, added]}, -LINES_KEPT]},
+        }
+        updates.append(UpdateOne({"seq": part.seq, "attempt": part.attempt}, [{"$set": values}], upsert=True))
+    if updates:
+        yield Call(LOGS, "bulk_write", (updates,), {"ordered": True})
 
 
-def read_lines(seq: int) -> Steps[list[Line]]:
-    """All lines of a job, attempt by attempt."""
-    found: list[dict[str, Any]] = yield find(LOGS, {"seq": seq}, sort=[("attempt", 1)], hint="attempt")
+def read_lines(seq: int, job: Any) -> Steps[list[Line]]:
+    """All lines of a job, attempt by attempt. Lines that do not say whose they are come from older nodes."""
+    mine = {"seq": seq, "job": {"$in": [job, None]}}
+    found: list[dict[str, Any]] = yield find(LOGS, mine, sort=[("attempt", 1)], hint="attempt")
     return [Line(int(one["attempt"]), line["at"], line["text"]) for one in found for line in one.get("lines", ())]

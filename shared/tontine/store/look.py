@@ -24,11 +24,10 @@ from .schema import (
     COUNTER,
     INDEXES,
     JOBS,
-    JOBS_VALIDATOR,
     NODES,
-    NODES_VALIDATOR,
     ROSTER,
     SAMPLES,
+    VALIDATORS,
 )
 
 T = TypeVar("T")
@@ -200,7 +199,7 @@ def read_layout() -> Steps[dict[str, set[str]]]:
         layout[name] = {
             f"index {index['name']}" for index in indexes["cursor"]["firstBatch"] if index["name"] in wanted
         }
-        validator = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}.get(name)
+        validator = VALIDATORS.get(name)
         if validator and collection.get("options", {}).get("validator") == validator:
             layout[name].add("the validator")
     return {name: layout[name] for name in COLLECTIONS if name in layout}

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..states import JobState
 from .call import Call, Steps, find_one
-from .schema import CLUSTER, JOBS, SETTINGS
+from .names import CLUSTER, JOBS, LOGS, SETTINGS
 
 SHORTEST, LONGEST = 60.0, 100 * 365 * 86400.0
 
@@ -36,8 +36,16 @@ class Retention:
 
     def expiry(self, *, done: bool) -> Any:
         """`expire_at` of a job that ends now, as an expression; removed when it is to be kept."""
-        keep = self.done if done else self.failed
-        return "$$REMOVE" if keep is None else {"$add": ["$$NOW", round(keep * 1000)]}
+        return _later("$$NOW", self.done if done else self.failed)
+
+    def expiry_of_logs(self, written: str = "$$NOW") -> Any:
+        """`expire_at` of lines: as long as their job can be there, however it ends."""
+        longest = None if self.done is None or self.failed is None else max(self.done, self.failed)
+        return _later(written, longest)
+
+
+def _later(moment: str, seconds: float | None) -> Any:
+    return "$$REMOVE" if seconds is None else {"$add": [moment, round(seconds * 1000)]}
 
 
 def _sane(seconds: Any) -> float | None:
@@ -58,7 +66,7 @@ def read_retention() -> Steps[Retention]:
 
 
 def keep(retention: Retention) -> Steps[int]:
-    """Put a retention in force, also for jobs that have ended already; how many of those it changed."""
+    """Put a retention in force, also for jobs that have ended already and their lines; how many jobs it changed."""
     retention.check()
     values = {"keep_done": retention.done, "keep_failed": retention.failed}
     yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": values}), {"upsert": True}, repeats=True)
@@ -72,4 +80,11 @@ def keep(retention: Retention) -> Steps[int]:
             update = {"$set": {"expire_at": {"$add": ["$finished_at", round(seconds * 1000)]}}}
         answer = yield Call(JOBS, "update_many", (matching, [update]), repeats=True, within=600)
         changed += answer.modified_count
+    yield from keep_logs(retention)
     return changed
+
+
+def keep_logs(retention: Retention) -> Steps[None]:
+    """Let the lines that are there follow a retention."""
+    update = {"$set": {"expire_at": retention.expiry_of_logs("$at")}}
+    yield Call(LOGS, "update_many", ({"at": {"$type": "date"}}, [update]), repeats=True, within=600)

@@ -1,222 +1,344 @@
-"""Collections, validators and indexes. `init` is safe to repeat, and by many nodes at once."""
+"""The schema and its versions: collections, validators and indexes, made by whoever comes first, and put back.
+
+All of it is safe to repeat, and by many nodes at once, of this release and the one before. Anybody may create; whoever
+has the turn may drop. A schema that is newer than this software is respected: only what is missing is made.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed
 from typing import Any
 
+from bson import ObjectId
 from bson.son import SON
 
-from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..states import OPEN, Desired, JobState, NodeState
-from .call import Call, Steps, command
+from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
+from . import indexes
+from .call import Call, Steps, command, find_one
+from .indexes import INDEXES, Standing
+from .names import (
+    BELL,
+    CLUSTER,
+    COUNTER,
+    EVENTS,
+    JOBS,
+    LOGS,
+    NODES,
+    ROSTER,
+    SAMPLES,
+    SCHEDULES,
+    SCHEMA,
+    SETTINGS,
+)
+from .retention import keep_logs, read_retention
+from .validators import ACTION, LEVEL, VALIDATORS
 
-JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
-LOGS, SCHEDULES, SAMPLES, BELL = "logs", "schedules", "samples", "bell"
-ROSTER, COUNTER, SETTINGS = "roster", "counter", "settings"
+__all__ = [
+    "BELL",
+    "CLUSTER",
+    "COUNTER",
+    "EVENTS",
+    "INDEXES",
+    "JOBS",
+    "LOGS",
+    "NODES",
+    "ROSTER",
+    "SAMPLES",
+    "SCHEDULES",
+    "SCHEMA",
+    "SETTINGS",
+    "VALIDATORS",
+]
 
-EVENTS_KEPT = 7 * 86400
-LOGS_KEPT = 30 * 86400
+VERSION = 2
+"""1 is the schema of the releases that wrote no version."""
+
 SAMPLES_KEPT = 86400
 BELL_SIZE = 256 * 1024
-
-_NUMBER = {"$type": "number"}
-
-# A job may arrive in any shape, and the numberer judges it; once it has a seq, claims rely on these fields.
-JOBS_VALIDATOR: dict[str, Any] = {
-    "$or": [
-        {"seq": None},
-        {
-            "seq": {"$type": ["long", "int"]},
-            "state": {"$in": [state.value for state in JobState]},
-            "attempt": _NUMBER,
-            "fails": _NUMBER,
-            "lost": _NUMBER,
-        },
-    ]
-}
-NODES_VALIDATOR: dict[str, Any] = {
-    "state": {"$in": [state.value for state in NodeState]},
-    "$or": [{"desired": {"$exists": False}}, {"desired": {"$in": [desired.value for desired in Desired]}}],
-}
-
-# Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and `held`, nothing else.
-INDEXES: dict[str, list[dict[str, Any]]] = {
-    JOBS: [
-        {
-            "name": "seq",
-            "key": SON([("seq", 1)]),
-            "unique": True,
-            "partialFilterExpression": {"seq": {"$gte": 0}},
-        },
-        {
-            "name": "fresh",
-            "key": SON([("task", 1), ("seq", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None, "priority": None},
-        },
-        {
-            "name": "ranked",
-            "key": SON([("priority", -1), ("seq", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "priority": {"$exists": True}},
-        },
-        {
-            "name": "due",
-            "key": SON([("run_at", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": {"$exists": True}},
-        },
-        # Finished jobs leave when their time has come; those without `expire_at` stay.
-        {
-            "name": "expire",
-            "key": SON([("expire_at", 1)]),
-            "expireAfterSeconds": 0,
-            "partialFilterExpression": {"expire_at": {"$exists": True}},
-        },
-        {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
-        # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
-        {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": {"seq": None}},
-        {
-            "name": "key",
-            "key": SON([("key", 1)]),
-            "unique": True,
-            "partialFilterExpression": {
-                "key": {"$gt": ""},
-                "state": {"$in": sorted(state.value for state in OPEN)},
-            },
-        },
-    ],
-    NODES: [
-        {
-            "name": "name",
-            "key": SON([("name", 1)]),
-            "unique": True,
-            "partialFilterExpression": {
-                "name": {"$exists": True},
-                "state": {"$in": sorted(state.value for state in NodeState if state is not NodeState.DEAD)},
-            },
-        },
-    ],
-    CLUSTER: [],
-    EVENTS: [{"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": EVENTS_KEPT}],
-    LOGS: [
-        {"name": "attempt", "key": SON([("seq", 1), ("attempt", 1)]), "unique": True},
-        {"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": LOGS_KEPT},
-    ],
-    SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
-}
+TURN_FOR = 60.0
+"""Longer than a call to drop an index can take."""
 
 COLLECTIONS = (*INDEXES, SAMPLES, BELL)
-"""All that `init` makes. The last two have no indexes of ours, and no validator."""
+"""All that there are. The last two have no indexes of ours, and no validator."""
 
-_VALIDATORS = {JOBS: JOBS_VALIDATOR, NODES: NODES_VALIDATOR}
+
+@dataclass(slots=True)
+class Mended:
+    """What a look at the schema has made, and what it could not make and why."""
+
+    version: int
+    """The one that was found; 0 is none."""
+    made: list[str] = field(default_factory=list)
+    failed: dict[str, StoreError] = field(default_factory=dict)
+    lacking: dict[str, StoreError] = field(default_factory=dict)
+    """Nodes work without these: validators, samples, the bell."""
+
+    @property
+    def is_newer(self) -> bool:
+        return self.version > VERSION
+
+    def tried(self, what: str, making: Steps[bool]) -> Steps[None]:
+        """Try to make something that nodes can do without."""
+        try:
+            if (yield from making):
+                self.made.append(what)
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            self.lacking[what] = error
+
+
+def mend() -> Steps[Mended]:
+    """Make what is missing, put right what is not as it should be, and retire what is old."""
+    mended = Mended((yield from read_version()))
+    if mended.is_newer:
+        for name in INDEXES:
+            yield from _mend_indexes(name, (yield from indexes.look(name)), mended)
+        return mended
+    there = yield from _describe(COLLECTIONS)
+    unsettled: list[str] = []
+    for name in INDEXES:
+        standing = yield from _mend_collection(name, there.get(name), mended)
+        yield from _mend_indexes(name, standing, mended)
+        if standing.blocked or standing.outdated:
+            unsettled.append(name)
+    yield from mended.tried(SAMPLES, _mend_samples(there.get(SAMPLES)))
+    yield from mended.tried(BELL, _mend_bell(there.get(BELL)))
+    is_settled = (yield from _rearrange(unsettled, mended)) if unsettled else True
+    if mended.version < VERSION and is_settled and not mended.failed:
+        yield from _migrate()
+    return mended
 
 
 def init() -> Steps[None]:
-    """Make the collections, validators and indexes that are missing."""
-    yield from _init_needed()
-    yield from _init_samples()
-    yield from _init_bell()
+    """Make the collections, validators and indexes that are missing; the first refusal ends it."""
+    mended = yield from mend()
+    for error in (*mended.failed.values(), *mended.lacking.values()):
+        raise error
 
 
-def _init_needed() -> Steps[None]:
-    """What nodes cannot do without."""
-    for name, indexes in INDEXES.items():
-        yield from _create(name)
-        if indexes:
-            yield from _drop_outdated(name, indexes)
-            yield command(SON([("createIndexes", name), ("indexes", indexes)]), within=120)
+def ensure() -> Steps[None]:
+    """`init`, as far as this user may: without the right to, what is needed must be there already.
+
+    What the data forbids, like a unique index over doubles, is for the nodes to live with and to say.
+    """
+    try:
+        mended = yield from mend()
+        refusal = next((error for error in mended.failed.values() if isinstance(error, NotPermitted)), None)
+    except NotPermitted as error:
+        refusal = error
+    if refusal is not None and (missing := (yield from missing_indexes())):
+        raise NotPermitted(
+            f"this database user may not create {', '.join(missing)}: run `tontine init` once as a user who may"
+        ) from refusal
 
 
-def _drop_outdated(name: str, indexes: list[dict[str, Any]]) -> Steps[None]:
-    """An index of ours that an earlier version defined otherwise is made anew."""
-    wanted = {index["name"]: index for index in indexes}
-    answer = yield command(SON([("listIndexes", name)]))
-    for there in answer["cursor"]["firstBatch"]:
-        new = wanted.get(there["name"])
-        if new is not None and any(_plain(there.get(part)) != _plain(new.get(part)) for part in _DEFINING):
-            yield command(SON([("dropIndexes", name), ("index", there["name"])]))
+def read_version() -> Steps[int]:
+    """The schema's version; 0 when there is none, or one that is no number."""
+    document = yield find_one(CLUSTER, {"_id": SCHEMA})
+    number = (document or {}).get("version")
+    return int(number) if isinstance(number, int) and not isinstance(number, bool) else 0
 
 
-_DEFINING = ("key", "unique", "partialFilterExpression", "expireAfterSeconds")
+def _migrate() -> Steps[None]:
+    """Say that this version is reached; whoever says it first also brings the documents along."""
+    yield from keep_logs((yield from read_retention()))
+    older = {"_id": SCHEMA, "version": {"$not": {"$gte": VERSION}}}
+    update = {"$set": {"version": VERSION, "by": installed("tontine")}}
+    with contextlib.suppress(DuplicateKey):  # it was reached meanwhile
+        yield Call(CLUSTER, "update_one", (older, update), {"upsert": True}, repeats=True)
 
 
-def _plain(value: Any) -> Any:
-    return [(key, _plain(inner)) for key, inner in value.items()] if isinstance(value, dict) else value
-
-
-def _create(name: str) -> Steps[None]:
-    validator = _VALIDATORS.get(name, {})
-    found = yield from _describe(name)
+def _mend_collection(name: str, found: Mapping[str, Any] | None, mended: Mended) -> Steps[Standing]:
+    """A collection with its validator; how its indexes stand."""
+    rules = {"validator": VALIDATORS.get(name, {}), "validationLevel": LEVEL, "validationAction": ACTION}
     if found is None:
-        yield from _make(SON([("create", name), ("validator", validator)]))
-    elif (found.get("options", {}).get("validator") or {}) != validator:
-        yield command(SON([("collMod", name), ("validator", validator)]))
+        if (yield from _make(SON([("create", name), *rules.items()]))):
+            mended.made.append(name)
+        return (yield from indexes.look(name))
+    if not _has_rules(name, found):
+        yield from mended.tried(_validator_of(name), _done(command(SON([("collMod", name), *rules.items()]))))
+    return (yield from indexes.look(name))
 
 
-def _init_bell() -> Steps[None]:
-    """A producer that rang before there was a bell has made an ordinary collection, at which nobody can listen."""
-    found = yield from _describe(BELL)
-    if found is not None and not found["options"].get("capped"):
-        yield command(SON([("drop", BELL)]))
-        found = None
+def _has_rules(name: str, found: Mapping[str, Any]) -> bool:
+    options = found.get("options", {})
+    if name not in VALIDATORS:
+        return not options.get("validator")
+    rules = (options.get("validator"), options.get("validationLevel"), options.get("validationAction"))
+    return rules == (VALIDATORS[name], LEVEL, ACTION)
+
+
+def _validator_of(name: str) -> str:
+    return f"the validator of {name}"
+
+
+def _done(call: Call) -> Steps[bool]:
+    yield call
+    return True
+
+
+def _mend_indexes(name: str, standing: Standing, mended: Mended) -> Steps[None]:
+    """Make the indexes that are missing."""
+    if standing.missing:
+        try:
+            failed = yield from indexes.create(name, standing.missing)
+        except NotPermitted as error:
+            failed = {str(index["name"]): error for index in standing.missing}
+        _note(name, (str(index["name"]) for index in standing.missing), failed, mended)
+
+
+def _note(name: str, tried: Iterable[str], failed: Mapping[str, StoreError], mended: Mended) -> None:
+    mended.failed |= {f"{name}.{index}": error for index, error in failed.items()}
+    mended.made += [f"{name}.{index}" for index in tried if index not in failed]
+
+
+def _rearrange(names: Iterable[str], mended: Mended) -> Steps[bool]:
+    """Replace what is in the place of our indexes and drop what is outdated; False when somebody else is at it.
+
+    Nothing that was seen before the turn was taken counts: another may just have put it right.
+    """
+    me = ObjectId()
+
+    def is_my_turn() -> Steps[bool]:
+        return _take_turn(me)
+
+    if not (yield from is_my_turn()):
+        return False
+    for name in names:
+        try:
+            yield from _replace(name, is_my_turn, mended)
+        except NotPermitted as error:
+            mended.failed[f"{name}: its old indexes"] = error
+    yield Call(CLUSTER, "update_one", ({"_id": SCHEMA, "turn": me}, {"$unset": {"turn": "", "turn_until": ""}}))
+    return True
+
+
+def _replace(name: str, is_my_turn: Callable[[], Steps[bool]], mended: Mended) -> Steps[None]:
+    for index, in_place in (yield from indexes.look(name)).blocked:
+        failed = yield from indexes.replace(name, index, in_place, is_my_turn)
+        _note(name, [str(index["name"])], failed, mended)
+    standing = yield from indexes.look(name)
+    if standing.missing or standing.blocked:
+        return  # the old one is still needed
+    for old in standing.outdated:
+        if (yield from is_my_turn()):
+            yield from indexes.drop(name, old)
+            mended.made.append(f"{name} without {old}")
+
+
+def _take_turn(me: ObjectId) -> Steps[bool]:
+    """Be the only one who drops indexes, for a minute from now; False when another is."""
+    with contextlib.suppress(DuplicateKey):
+        yield Call(CLUSTER, "update_one", ({"_id": SCHEMA}, {"$setOnInsert": {"turn": None}}), {"upsert": True})
+    is_over = {"$expr": {"$lt": ["$turn_until", "$$NOW"]}}
+    free = {"_id": SCHEMA, "$or": [{"turn": None}, {"turn": me}, is_over]}
+    taken = [{"$set": {"turn": me, "turn_until": {"$add": ["$$NOW", round(TURN_FOR * 1000)]}}}]
+    answer = yield Call(CLUSTER, "update_one", (free, taken), repeats=True)
+    return bool(answer.matched_count)
+
+
+def _mend_bell(found: Mapping[str, Any] | None) -> Steps[bool]:
+    """Whoever rings where there is no bell makes an ordinary collection, which grows and at which nobody can listen."""
     if found is None:
-        yield from _make(SON([("create", BELL), ("capped", True), ("size", BELL_SIZE)]))
+        if (yield from _make(SON([("create", BELL), ("capped", True), ("size", BELL_SIZE)]))):
+            return True
+        found = (yield from _describe([BELL])).get(BELL)
+    if found is None or _is_bell(found):
+        return False
+    yield command(SON([("convertToCapped", BELL), ("size", BELL_SIZE)]))
+    return True
 
 
-def _make(creation: SON[str, Any]) -> Steps[None]:
+def _is_bell(found: Mapping[str, Any]) -> bool:
+    return bool(found.get("options", {}).get("capped"))
+
+
+def _make(creation: SON[str, Any]) -> Steps[bool]:
+    """Create a collection; False when somebody was quicker."""
     try:
         yield Call("", "command", (creation,))
     except StoreError as error:
         if "already exists" not in str(error):
             raise
+        return False
+    return True
 
 
-def _init_samples() -> Steps[None]:
-    """A collection of that name that is no time series is somebody else's, and stays as it is."""
-    found = yield from _describe(SAMPLES)
+def _mend_samples(found: Mapping[str, Any] | None) -> Steps[bool]:
+    """A collection of that name that is no time series is somebody else's, and stays as it is.
+
+    Unless it has samples only: then the time series was dropped, and the next sample made an ordinary collection.
+    """
+    if found is not None and found["type"] == "collection":
+        if not (yield from _has_samples_only()):
+            return False
+        yield command(SON([("drop", SAMPLES)]))
+        found = None
     if found is None:
         series = {"timeField": "at", "metaField": "node", "granularity": "seconds"}
-        yield from _make(SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)]))
-    elif found["type"] == "timeseries" and found["options"].get("expireAfterSeconds") != SAMPLES_KEPT:
+        creation = SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)])
+        return (yield from _make(creation))
+    if found["options"].get("expireAfterSeconds") != SAMPLES_KEPT:
         yield command(SON([("collMod", SAMPLES), ("expireAfterSeconds", SAMPLES_KEPT)]))
+        return True
+    return False
 
 
-def _describe(name: str) -> Steps[dict[str, Any] | None]:
-    answer = yield command(SON([("listCollections", 1), ("filter", {"name": name})]))
-    return next(iter(answer["cursor"]["firstBatch"]), None)
+def _has_samples_only() -> Steps[bool]:
+    some = yield find_one(SAMPLES, {})
+    other = yield find_one(SAMPLES, {"$nor": [{"at": {"$type": "date"}, "node.id": {"$type": "string"}}]})
+    return some is not None and other is None
+
+
+def _describe(names: Iterable[str]) -> Steps[dict[str, dict[str, Any]]]:
+    answer = yield command(SON([("listCollections", 1), ("filter", {"name": {"$in": list(names)}})]))
+    return {str(one["name"]): one for one in answer["cursor"]["firstBatch"]}
 
 
 def keeps_samples() -> Steps[bool]:
     """Whether samples have a place. An insert into none would make an ordinary collection, which nothing expires."""
-    found = yield from _describe(SAMPLES)
+    found = (yield from _describe([SAMPLES])).get(SAMPLES)
     return found is not None and found["type"] == "timeseries"
-
-
-def ensure() -> Steps[None]:
-    """`init`, as far as this user may: without the right to, what is needed must be there already."""
-    for wanted in (_init_samples, _init_bell):
-        with contextlib.suppress(StoreError):  # only curves are missing without them, or a node looks later
-            yield from wanted()
-    try:
-        yield from _init_needed()
-    except NotPermitted as refusal:
-        missing = yield from missing_indexes()
-        if missing:
-            raise NotPermitted(
-                f"this database user may not create {', '.join(missing)}: run `tontine init` once as a user who may"
-            ) from refusal
 
 
 def missing_indexes() -> Steps[list[str]]:
     """What `init` would have to create, as collection.index."""
     missing: list[str] = []
-    for name, indexes in INDEXES.items():
-        try:
-            answer = yield command(SON([("listIndexes", name)]))
-        except (NotPermitted, StoreUnavailable):
-            raise
-        except StoreError:
-            missing += [f"{name}.{index['name']}" for index in indexes]
-            continue
-        there = {index["name"] for index in answer["cursor"]["firstBatch"]}
-        missing += [f"{name}.{index['name']}" for index in indexes if index["name"] not in there]
+    for name in INDEXES:
+        standing = yield from indexes.look(name)
+        missing += [f"{name}.{index['name']}" for index in standing.missing]
     return missing
+
+
+def index_faults(names: Iterable[str] = INDEXES) -> Steps[list[str]]:
+    """Indexes that are missing, not as they should be, or no longer wanted."""
+    faults: list[str] = []
+    for name in names:
+        standing = yield from indexes.look(name)
+        faults += [f"{name}.{index['name']} is missing" for index in standing.missing]
+        faults += [f"{name}.{index['name']} is different" for index, _ in standing.blocked]
+        faults += [f"{name}.{old} is outdated" for old in standing.outdated]
+    return faults
+
+
+def collection_faults() -> Steps[list[str]]:
+    """Collections that are missing, or have another validator, or are not of their kind. One call."""
+    there = yield from _describe(COLLECTIONS)
+    faults = [f"{name} is missing" for name in COLLECTIONS if name not in there]
+    faults += [
+        f"{name} has another validator" for name in INDEXES if name in there and not _has_rules(name, there[name])
+    ]
+    if SAMPLES in there and there[SAMPLES]["type"] != "timeseries":
+        faults.append(f"{SAMPLES} is no time series")
+    if BELL in there and not _is_bell(there[BELL]):
+        faults.append(f"{BELL} is not capped")
+    return faults
+
+
+def faults() -> Steps[list[str]]:
+    """All that `mend` would look after."""
+    return [*(yield from collection_faults()), *(yield from index_faults())]

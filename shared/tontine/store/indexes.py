@@ -1,0 +1,209 @@
+"""Indexes: which there are, and how they are made, replaced and retired, by many at once.
+
+A definition under a name never changes again: a new one gets a new name, is made first, and the old name is retired.
+A retired index must be one that the release before does not ask for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bson.son import SON
+
+from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..states import FINAL, OPEN, JobState, NodeState
+from .call import Steps, answered, command
+from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES
+
+EVENTS_KEPT = 7 * 86400
+BUILT_WITHIN = 1800.0
+
+Index = Mapping[str, Any]
+
+# Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and `held`, nothing else.
+INDEXES: dict[str, list[dict[str, Any]]] = {
+    JOBS: [
+        {
+            "name": "seq",
+            "key": SON([("seq", 1)]),
+            "unique": True,
+            "partialFilterExpression": {"seq": {"$gte": 0}},
+        },
+        {
+            "name": "fresh",
+            "key": SON([("task", 1), ("seq", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None, "priority": None},
+        },
+        {
+            "name": "ranked",
+            "key": SON([("priority", -1), ("seq", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "priority": {"$exists": True}},
+        },
+        {
+            "name": "due",
+            "key": SON([("run_at", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": {"$exists": True}},
+        },
+        # Finished jobs leave when their time has come; those without `expire_at` stay, and so does all that is not
+        # numbered or has not ended, whatever a producer wrote there.
+        {
+            "name": "expiry",
+            "key": SON([("expire_at", 1)]),
+            "expireAfterSeconds": 0,
+            "partialFilterExpression": {
+                "expire_at": {"$exists": True},
+                "seq": {"$gte": 0},
+                "state": {"$in": sorted(state.value for state in FINAL)},
+            },
+        },
+        {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
+        # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
+        {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": {"seq": None}},
+        {
+            "name": "key",
+            "key": SON([("key", 1)]),
+            "unique": True,
+            "partialFilterExpression": {
+                "key": {"$gt": ""},
+                "state": {"$in": sorted(state.value for state in OPEN)},
+            },
+        },
+    ],
+    NODES: [
+        {
+            "name": "name",
+            "key": SON([("name", 1)]),
+            "unique": True,
+            "partialFilterExpression": {
+                "name": {"$exists": True},
+                "state": {"$in": sorted(state.value for state in NodeState if state is not NodeState.DEAD)},
+            },
+        },
+    ],
+    CLUSTER: [],
+    EVENTS: [{"name": "at", "key": SON([("at", 1)]), "expireAfterSeconds": EVENTS_KEPT}],
+    LOGS: [
+        {"name": "attempt", "key": SON([("seq", 1), ("attempt", 1)]), "unique": True},
+        {
+            "name": "expiry",
+            "key": SON([("expire_at", 1)]),
+            "expireAfterSeconds": 0,
+            "partialFilterExpression": {"expire_at": {"$exists": True}},
+        },
+    ],
+    SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
+}
+RETIRED: dict[str, list[str]] = {JOBS: ["expire"], LOGS: ["at"]}
+
+_SAME = ("key", "unique", "sparse", "partialFilterExpression", "collation")
+"""Of two indexes that agree in these the server makes only one, whatever their names."""
+_DEFINING = (*_SAME, "expireAfterSeconds", "hidden")
+_MEANWHILE = "_meanwhile"
+
+NO_COLLECTION, NO_INDEX = 26, 27
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a collection's indexes stand."""
+
+    missing: tuple[Index, ...] = ()
+    blocked: tuple[tuple[Index, tuple[str, ...]], ...] = ()
+    """Ours, and the indexes that are in their place: of another definition, or of the same under another name."""
+    outdated: tuple[str, ...] = ()
+
+
+def judge(collection: str, there: Sequence[Index]) -> Standing:
+    """Compare the indexes that are there with ours."""
+    missing, blocked = [], []
+    for index in INDEXES[collection]:
+        in_place = tuple(one["name"] for one in there if _is_in_place_of(one, index))
+        if in_place:
+            blocked.append((index, in_place))
+        elif all(one["name"] != index["name"] for one in there):
+            missing.append(index)
+    names = [*RETIRED.get(collection, ()), *(_meanwhile(index)["name"] for index in INDEXES[collection])]
+    outdated = tuple(one["name"] for one in there if one["name"] in names)
+    return Standing(tuple(missing), tuple(blocked), outdated)
+
+
+def _is_in_place_of(one: Index, index: Index) -> bool:
+    if one["name"] == index["name"]:
+        return not _agree(one, index, _DEFINING)
+    return _agree(one, index, _SAME)
+
+
+def _agree(one: Index, other: Index, parts: Sequence[str]) -> bool:
+    return all(_plain(one.get(part)) == _plain(other.get(part)) for part in parts)
+
+
+def _plain(value: Any) -> Any:
+    """Comparable: the order of keys matters, their type does not, and an option that is off is as good as none."""
+    if isinstance(value, Mapping):
+        return [(key, _plain(inner)) for key, inner in value.items()]
+    return None if value is False else value
+
+
+def look(collection: str) -> Steps[Standing]:
+    """How a collection's indexes stand."""
+    try:
+        answer = yield command(SON([("listIndexes", collection)]))
+    except StoreError as error:
+        if not answered(error, NO_COLLECTION):
+            raise
+        return judge(collection, ())
+    return judge(collection, answer["cursor"]["firstBatch"])
+
+
+def create(collection: str, indexes: Sequence[Index]) -> Steps[dict[str, StoreError]]:
+    """Make indexes that are missing; what the server has against those that it did not make."""
+    try:
+        yield _creation(collection, indexes)
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError as error:
+        if len(indexes) == 1:
+            return {str(indexes[0]["name"]): error}
+        failed: dict[str, StoreError] = {}
+        for index in indexes:
+            failed |= yield from create(collection, [index])
+        return failed
+    return {}
+
+
+def replace(
+    collection: str, index: Index, in_place: Sequence[str], is_my_turn: Callable[[], Steps[bool]]
+) -> Steps[dict[str, StoreError]]:
+    """Make an index whose place is taken. A unique one has a stand-in meanwhile: numbers are never given twice.
+
+    The stand-in is outdated as soon as the right one is there. Building it may take longer than a turn lasts.
+    """
+    if index.get("unique"):
+        failed = yield from create(collection, [_meanwhile(index)])
+        if failed:
+            return {str(index["name"]): error for error in failed.values()}
+    for name in in_place:
+        if (yield from is_my_turn()):
+            yield from drop(collection, name)
+    return (yield from create(collection, [index]))
+
+
+def drop(collection: str, name: str) -> Steps[None]:
+    """Drop an index, if it is still there."""
+    try:
+        yield command(SON([("dropIndexes", collection), ("index", name)]))
+    except StoreError as error:
+        if not answered(error, NO_COLLECTION, NO_INDEX):
+            raise
+
+
+def _meanwhile(index: Index) -> dict[str, Any]:
+    """The same index for the same documents, but another one to the server: every document has an `_id`."""
+    condition = {**index.get("partialFilterExpression", {}), "_id": {"$exists": True}}
+    return {**index, "name": f"{index['name']}{_MEANWHILE}", "partialFilterExpression": condition}
+
+
+def _creation(collection: str, indexes: Sequence[Index]) -> Any:
+    return command(SON([("createIndexes", collection), ("indexes", list(indexes))]), within=BUILT_WITHIN)

@@ -1,0 +1,152 @@
+"""What MongoDB refuses: types and ranges that nodes rely on. Fields that are not named here are free.
+
+`moderate` lets a document that is wrong already be changed, so that it can be put right, settled or removed. The
+release before this one must be able to write all that it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from ..job import LONGEST_TIMEOUT
+from ..schedule import LONGEST, Missed
+from ..states import FINAL, OPEN, Desired, JobState, NodeState
+from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SETTINGS
+
+LEVEL, ACTION = "moderate", "error"
+LONGEST_LEASE = 86400
+
+# Not `number`: that is a Decimal128 too, with which nobody here can calculate. No comparison holds for NaN.
+_INTEGER = ["int", "long"]
+_REAL = ["int", "long", "double"]
+
+_COUNT: dict[str, Any] = {"bsonType": _INTEGER, "minimum": 0}
+_TEXT: dict[str, Any] = {"bsonType": "string"}
+_TEXTS: dict[str, Any] = {"bsonType": "array", "items": _TEXT}
+_DATE: dict[str, Any] = {"bsonType": ["date", "null"]}
+
+
+def _among(*values: str) -> dict[str, Any]:
+    return {"enum": list(values)}
+
+
+# Jobs are judged with every claim and settlement, and `$jsonSchema` costs a tenth of a claim, query operators a
+# thirtieth. They look into arrays, so what is allowed is said as the types that are not: an array is one of these.
+_TYPES = (
+    *("double", "string", "object", "array", "binData", "undefined", "objectId", "bool", "date", "null", "regex"),
+    *("dbPointer", "javascript", "symbol", "javascriptWithScope", "int", "timestamp", "long", "decimal", "minKey"),
+    "maxKey",
+)
+
+
+def _only(*allowed: str) -> dict[str, Any]:
+    """Of these types, or absent."""
+    return {"$not": {"$type": [kind for kind in _TYPES if kind not in allowed]}}
+
+
+def _perhaps(field: str, *allowed: str, **within: Any) -> dict[str, Any]:
+    """Mostly absent, which is asked first; null says the same."""
+    if not within:
+        return {"$or": [{field: {"$exists": False}}, {field: _only("null", *allowed)}]}
+    limits = {f"${name}": limit for name, limit in within.items()}
+    there = [{field: {"$type": "null", **_only("null")}}, {field: {**limits, **_only(*allowed)}}]
+    return {"$or": [{field: {"$exists": False}}, *there]}
+
+
+def _in(states: Iterable[JobState]) -> dict[str, Any]:
+    return {"$in": sorted(state.value for state in states), **_only("string")}
+
+
+_A_TEXT = {"$gte": "", **_only("string")}
+_A_COUNT = {"$gte": 0, **_only(*_INTEGER)}
+_A_FEW = {**_A_COUNT, "$lte": 2**31}
+
+# What the numberer refuses becomes `failed` as it is, so only jobs that have not ended are judged whole.
+_OPEN: dict[str, Any] = {
+    "state": _in(OPEN),
+    "task": _A_TEXT,
+    "args": _only("object"),
+    "$and": [
+        {"$or": [{"state": JobState.QUEUED.value}, {"node": _A_TEXT}]},
+        _perhaps("run_at", "date"),
+        _perhaps("priority", *_INTEGER),
+        _perhaps("key", "string"),
+        _perhaps("timeout", *_REAL, gt=0, lte=LONGEST_TIMEOUT),
+        _perhaps("max_attempts", *_INTEGER, gte=1),
+    ],
+}
+_JOB: dict[str, Any] = {
+    "$or": [
+        {
+            "seq": _A_COUNT,
+            "attempt": _A_FEW,
+            "fails": _A_FEW,
+            "lost": _A_FEW,
+            "$or": [{"state": _in(FINAL)}, _OPEN],
+        },
+        {"seq": _only("null")},  # it may arrive in any shape, and the numberer judges it
+    ]
+}
+
+_NODE: dict[str, Any] = {
+    "required": ["state"],
+    "anyOf": [{"required": ["beat"]}, {"properties": {"state": _among(NodeState.DEAD.value)}}],
+    "properties": {
+        "state": _among(*(state.value for state in NodeState)),
+        "desired": _among(*(desired.value for desired in Desired)),
+        "name": _TEXT,
+        "beat": _COUNT,
+        "tick": _COUNT,
+        "slots": _COUNT,
+        "running": _COUNT,
+        "lease": {"bsonType": _REAL, "minimum": 0, "exclusiveMinimum": True, "maximum": LONGEST_LEASE},
+        "share": {
+            "bsonType": "object",
+            "required": ["epoch", "rank", "size"],
+            "properties": {"epoch": _COUNT, "rank": _COUNT, "size": {**_COUNT, "minimum": 1}},
+        },
+        "modules": {"bsonType": "array", "items": {"bsonType": "object"}},
+        "careful": _TEXTS,
+        "metrics": {"bsonType": "object"},
+        "troubles": {"bsonType": "array"},
+        "started_at": _DATE,
+        "lease_until": _DATE,
+        "died_at": _DATE,
+    },
+}
+
+_KEPT: dict[str, Any] = {"bsonType": [*_REAL, "null"], "minimum": 0}
+_OF_CLUSTER: dict[str, dict[str, Any]] = {
+    ROSTER: {"required": ["epoch", "members"], "properties": {"epoch": _COUNT, "members": _TEXTS}},
+    COUNTER: {"required": ["seq"], "properties": {"seq": _COUNT}},
+    SETTINGS: {"properties": {"keep_done": _KEPT, "keep_failed": _KEPT}},
+    SCHEMA: {"properties": {"version": {**_COUNT, "minimum": 1}, "by": _TEXT}},
+}
+_CLUSTER: dict[str, Any] = {
+    "anyOf": [
+        *({**rule, "properties": {"_id": _among(name), **rule["properties"]}} for name, rule in _OF_CLUSTER.items()),
+        {"properties": {"_id": {"not": _among(*_OF_CLUSTER)}}},
+    ]
+}
+
+_SCHEDULE: dict[str, Any] = {
+    "required": ["task"],
+    "properties": {
+        "task": _TEXT,
+        "args": {"bsonType": ["object", "null"]},
+        "cron": {"bsonType": ["string", "null"]},
+        "every": {"bsonType": [*_REAL, "null"], "minimum": 1, "maximum": LONGEST},
+        "timezone": {"bsonType": ["string", "null"]},
+        "missed": {"enum": [*get_args(Missed), None]},
+        "next_at": _DATE,
+    },
+    "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],
+}
+
+VALIDATORS: dict[str, dict[str, Any]] = {
+    JOBS: _JOB,
+    NODES: {"$jsonSchema": _NODE},
+    CLUSTER: {"$jsonSchema": _CLUSTER},
+    SCHEDULES: {"$jsonSchema": _SCHEDULE},
+}
