@@ -96,7 +96,7 @@ class Node:
             self.id, store, clock, self.beat, self.table, self.supervisor, self.search, self.troubles
         )
         self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
-        self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint, self.troubles)
+        self.scheduler = Scheduler(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
         self.keeper = Keeper(
             store,
             timing,
