@@ -113,7 +113,7 @@ class Node:
             self.claimer.hint,
             self.troubles,
         )
-        self.scheduler = Scheduler(store, timing, self._own_share, self.claimer.hint, self.troubles)
+        self.scheduler = Scheduler(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
         self.keeper = Keeper(
             store,
             timing,

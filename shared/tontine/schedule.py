@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, Literal, get_args
@@ -12,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from .errors import ConfigError
+from .job import problem
+from .legible import legible
 
 Missed = Literal["skip", "once", "all"]
 
@@ -19,6 +22,11 @@ LATE_AFTER = timedelta(seconds=60)
 """A time that is past for longer was missed: nobody was there to fire it."""
 FIRED_AT_ONCE = 100
 LONGEST = 100 * 365 * 86400.0
+LONGEST_TEXT = 1000
+YEARS = range(1970, 9999)
+"""Of a `next_at` that can be one."""
+_TEXT = f"a text of 1 to {LONGEST_TEXT:,} characters"
+_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +44,17 @@ class Schedule:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Schedule:
-        return cls(
-            name=str(document["_id"]),
-            task=document["task"],
-            args=document.get("args") or {},
-            cron=document.get("cron"),
-            every=document.get("every"),
-            timezone=document.get("timezone") or "UTC",
-            missed=document.get("missed") or "once",
-            next_at=document.get("next_at"),
+        """The record of a document; a ConfigError says why it cannot be one, because anybody may have written it."""
+        given = {name: value for name, value in document.items() if name in _FIELDS and value is not None}
+        next_at = given.pop("next_at", None)
+        schedule = cls(
+            name=document.get("_id"),  # type: ignore[arg-type]
+            task=given.pop("task", None),
+            next_at=next_at if isinstance(next_at, datetime) and next_at.year in YEARS else None,
+            **given,
         )
+        schedule.check()
+        return schedule
 
     def to_document(self) -> dict[str, Any]:
         values = {"cron": self.cron, "every": self.every}
@@ -61,35 +70,93 @@ class Schedule:
 
     def check(self) -> None:
         """Refuse what can never fire."""
-        if not self.name or not self.task:
-            raise ConfigError("a schedule needs a name and a task")
+        if not _is_text(self.name):
+            raise ConfigError(f"a schedule's name, its `_id`, must be {_TEXT}")
+        if "\ufffd" in self.name:
+            raise ConfigError("a schedule's name, its `_id`, must be UTF-8: nobody could find it again")
+        if (reason := problem({"task": self.task, "args": self.args})) is not None:
+            raise ConfigError(f"it can insert no job: {reason}")
+        if not _is_text(self.task):
+            raise ConfigError(f"`task` must be {_TEXT}")
         if (self.cron is None) == (self.every is None):
             raise ConfigError("give a schedule either a cron expression or an interval")
-        if self.every is not None and self.every < 1:
-            raise ConfigError(f"an interval of {self.every:g} s is too short: a schedule fires at most once a second")
-        if self.every is not None and self.every > LONGEST:
-            raise ConfigError(f"an interval of {self.every:g} s is more than a century")
-        if self.every is not None and self.timezone != "UTC":
-            raise ConfigError("a time zone goes with a cron expression: an interval is the same everywhere")
         if self.missed not in get_args(Missed):
-            raise ConfigError(f"missed={self.missed!r} is none of skip, once and all")
+            raise ConfigError(f"missed={legible(repr(self.missed), 80)} is none of skip, once and all")
+        if self.every is not None:
+            self._check_every(self.every)
+        self._check_zone()
+        if self.cron is not None:
+            self._check_cron(self.cron)
+
+    def _check_every(self, every: object) -> None:
+        if not isinstance(every, int | float) or isinstance(every, bool):
+            raise ConfigError(f"`every` must be a number of seconds, not {legible(repr(every), 80)}")
+        if not every >= 1:
+            raise ConfigError(f"an interval of {every:g} s is too short: a schedule fires at most once a second")
+        if every > LONGEST:
+            raise ConfigError(f"an interval of {every:g} s is more than a century")
+        if self.timezone != "UTC":
+            raise ConfigError("a time zone goes with a cron expression: an interval is the same everywhere")
+
+    def _check_zone(self) -> None:
+        if not _is_text(self.timezone):
+            raise ConfigError("`timezone` must be a text like Europe/Paris")
         try:
             ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ConfigError(f"there is no time zone {self.timezone!r}: write it like Europe/Paris") from error
-        if self.cron is not None:
-            try:
-                CronSim(self.cron, datetime.now(UTC))
-            except CronSimError as error:
-                raise ConfigError(f"{self.cron!r} is not a cron expression ({error}): like '30 6 * * 1-5'") from error
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: `Europe` is a directory
+            raise ConfigError(
+                f"there is no time zone {legible(repr(self.timezone), 80)} here: write it like Europe/Paris"
+            ) from error
+
+    def _check_cron(self, cron: str) -> None:
+        if not _is_text(cron):
+            raise ConfigError(f"`cron` must be {_TEXT}, like '30 6 * * 1-5'")
+        try:
+            next(CronSim(cron, datetime.now(UTC)))
+        except (CronSimError, ValueError) as error:
+            raise ConfigError(
+                f"{legible(repr(cron), 80)} is not a cron expression ({error}): like '30 6 * * 1-5'"
+            ) from error
+        except StopIteration:
+            raise ConfigError(f"{legible(repr(cron), 80)} never comes: a date that no year has") from None
+
+    def job_id(self, time: datetime) -> str:
+        """The `_id` of the job for a due time."""
+        return f"{self.name}@{time.astimezone(UTC).isoformat()}"
 
     def times_after(self, moment: datetime) -> Iterator[datetime]:
         """The times it is due after `moment`, for ever."""
         if self.cron is not None:
             zone = ZoneInfo(self.timezone)
-            return (time.astimezone(UTC) for time in CronSim(self.cron, moment.astimezone(zone)))
+            return _rising((time.astimezone(UTC) for time in CronSim(self.cron, moment.astimezone(zone))), moment)
         step = timedelta(seconds=self.every or 1)
         return _steps(moment, step)
+
+    def next_after(self, moment: datetime) -> datetime:
+        """When it is due for the first time after `moment`; an interval begins there."""
+        with self._computing():
+            return next(self.times_after(moment))
+
+    def mended(self, now: datetime) -> datetime | None:
+        """What `next_at` should be, where it is missing or later than the next due time; None where all is well.
+
+        It is later after a server's clock was ahead for a while, or when somebody changed the times. Times of the last
+        minute are due again then, because they may have been passed over: one that was fired has its job already. A
+        minute is tolerated, so that servers whose clocks differ a little do not take turns.
+        """
+        if self.next_at is None:
+            return self.next_after(now)
+        if self.next_at <= self._due_after(now + LATE_AFTER, self.next_at):
+            return None
+        return self._due_after(now - LATE_AFTER, self.next_at)
+
+    def _due_after(self, moment: datetime, known: datetime) -> datetime:
+        """The first due time after `moment`; an interval keeps in step with one that is known."""
+        if self.every is None:
+            return self.next_after(moment)
+        with self._computing():
+            step = timedelta(seconds=self.every)
+            return known - ((known - moment - _TICK) // step) * step
 
     def fire(self, now: datetime) -> tuple[list[datetime], datetime]:
         """The due times to fire now, and when to look again: `next_at` from then on.
@@ -97,12 +164,16 @@ class Schedule:
         Times of the last minute are fired, each. Older ones were missed, and `missed` says what becomes of them.
         """
         if self.next_at is None or self.next_at > now:
-            return [], self.next_at or next(self.times_after(now))
+            return [], self.next_at or self.next_after(now)
+        with self._computing():
+            return self._fire(self.next_at, now)
+
+    def _fire(self, next_at: datetime, now: datetime) -> tuple[list[datetime], datetime]:
         if self.missed == "all":
-            due = list(islice(takewhile(lambda time: time <= now, self._times_from(self.next_at)), FIRED_AT_ONCE))
+            due = list(islice(takewhile(lambda time: time <= now, self._times_from(next_at)), FIRED_AT_ONCE))
             return due, next(self.times_after(due[-1]))
-        missed = self._last_missed(now - LATE_AFTER)
-        start = self.next_at if missed is None else next(self.times_after(missed))
+        missed = self._last_missed(next_at, now - LATE_AFTER)
+        start = next_at if missed is None else next(self.times_after(missed))
         due = list(islice(takewhile(lambda time: time <= now, self._times_from(start)), FIRED_AT_ONCE))
         if missed is not None and self.missed == "once":
             due.insert(0, missed)
@@ -112,17 +183,47 @@ class Schedule:
         yield start
         yield from self.times_after(start)
 
-    def _last_missed(self, until: datetime) -> datetime | None:
+    def _last_missed(self, next_at: datetime, until: datetime) -> datetime | None:
         """The newest due time up to `until`, without walking through a year of them; None when there is none."""
-        assert self.next_at is not None  # noqa: S101
-        if self.next_at > until:
+        if next_at > until:
             return None
         if self.every is not None:
             step = timedelta(seconds=self.every)
-            return self.next_at + (until - self.next_at) // step * step
+            return next_at + (until - next_at) // step * step
         zone = ZoneInfo(self.timezone)
         backwards = CronSim(self.cron or "", (until + timedelta(seconds=1)).astimezone(zone), reverse=True)
-        return max(next(backwards).astimezone(UTC), self.next_at)
+        return max(next(backwards).astimezone(UTC), next_at)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        try:
+            yield
+        except (StopIteration, OverflowError, ValueError) as error:
+            why = str(error) or "there is none"
+            raise ConfigError(f"its next time cannot be computed ({why}): add it again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A document that cannot be a schedule, and why."""
+
+    name: str
+    why: str
+
+
+_FIELDS = frozenset(one.name for one in fields(Schedule)) - {"name"}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
+
+
+def _rising(times: Iterable[datetime], after: datetime) -> Iterator[datetime]:
+    """Each once: cron may name one that has passed where clocks are set back, and one twice where they skip an hour."""
+    for time in times:
+        if time > after:
+            yield time
+            after = time
 
 
 def _steps(moment: datetime, step: timedelta) -> Iterator[datetime]:

@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
-from ..doctor import backlog, nodes, server
+from ..doctor import backlog, nodes, schedules, server
 from ..doctor.verdict import Judgement, Verdict, fail, unknown
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from ..legible import count, legible
@@ -45,6 +45,7 @@ class Check:
 
 def _checks(database: str) -> list[Check]:
     from ..store import census, checkup, schema
+    from ..store import schedules as schedule_store
 
     return [
         Check("topology", checkup.hello, server.judge_topology),
@@ -64,6 +65,7 @@ def _checks(database: str) -> list[Check]:
         Check("samples", schema.keeps_samples, backlog.judge_samples),
         Check("retention", census.kept, backlog.judge_retention),
         Check("tasks", census.unclaimable, backlog.judge_tasks),
+        Check("schedules", schedule_store.survey, schedules.judge_schedules),
         Check("failures", census.recent, backlog.judge_failures),
     ]
 

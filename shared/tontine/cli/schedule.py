@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import click
+from rich.text import Text
 
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import ago, duration, legible
-from ..schedule import Missed, Schedule
+from ..schedule import Broken, Missed, Schedule
 from .complete import complete_tasks
 from .options import json_option, opened, store_options
 from .output import json_text, note, write_json, write_table
@@ -78,7 +79,10 @@ def add(
 @json_option
 @store_options
 def ls(as_json: bool, store: StoreConfig) -> None:
-    """List the schedules."""
+    """List the schedules, and which of them cannot fire.
+
+    A broken one is a document that no node can use: it says why, and `schedule add` replaces it.
+    """
     from ..store import look, schedules
 
     with opened(store) as opened_store:
@@ -86,9 +90,12 @@ def ls(as_json: bool, store: StoreConfig) -> None:
         now = opened_store.run(look.now())
     if as_json:
         for one in found:
-            write_json(one.to_document())
+            write_json(_document(one))
     elif found:
         write_table(_COLUMNS, [_row(one, now) for one in found], cut=("ARGS", "TASK"))
+        for one in found:
+            if isinstance(one, Broken):
+                click.echo(f"{legible(one.name)} is broken: {legible(one.why)}")
     else:
         note("no schedule yet: `tontine schedule add NAME TASK --every 10m` adds one")
 
@@ -110,7 +117,15 @@ def rm(name: str, as_json: bool, store: StoreConfig) -> None:
         click.echo(f"{legible(name)}: removed")
 
 
-def _row(one: Schedule, now: Any) -> tuple[Any, ...]:
+def _document(one: Schedule | Broken) -> dict[str, Any]:
+    if isinstance(one, Broken):
+        return {"_id": one.name, "broken": one.why}
+    return {**one.to_document(), "broken": None}
+
+
+def _row(one: Schedule | Broken, now: Any) -> tuple[Any, ...]:
+    if isinstance(one, Broken):
+        return (one.name, Text("broken", style="red"), "-", "-", "-", "-")
     when = f"every {duration(one.every)}" if one.every else f"{one.cron} {one.timezone}"
     return (
         one.name,

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tontine.doctor import backlog, nodes, server
+from tontine.doctor import backlog, nodes, schedules, server
 from tontine.doctor.backlog import Kept, Raw, Recent, Unclaimable
 from tontine.doctor.nodes import Look
+from tontine.doctor.schedules import Survey
 from tontine.doctor.server import Inbox, Oplog, Rights
 from tontine.doctor.verdict import Verdict
 from tontine.roster import Roster
+from tontine.schedule import Broken, Schedule
 from tontine.sighting import Sighting
 from tontine.states import Desired, NodeState
 from tontine.trouble import Trouble
@@ -92,6 +94,29 @@ def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:
 def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
     told = backlog.judge_tasks(Unclaimable({"shop.nop": 11}, frozenset({"shop.noop"}), 10))
     assert "shop.nop (more than 10, is shop.noop meant?)" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("late", "members", "verdict", "word"),
+    [
+        (-60, 1, OK, "1 schedule, none"),
+        (30, 1, OK, "none of them overdue"),
+        (300, 1, FAIL, "tick for 5 min, although"),
+        (300, 0, WARN, "no node to fire"),
+        (-7200, 1, WARN, "next time of tick is missing or too late"),
+    ],
+)
+def test_schedules_that_should_have_fired_are_told(late: float, members: int, verdict: Verdict, word: str) -> None:
+    tick = Schedule("tick", "t.t", every=3600, next_at=NOW - timedelta(seconds=late))
+    told = schedules.judge_schedules(Survey(NOW, (tick,), (), members))
+    assert (told.verdict, word in told.sentence) == (verdict, True), told
+
+
+def test_schedules_that_cannot_fire_are_told_first() -> None:
+    broken = tuple(Broken(f"b{number}", "why") for number in range(5))
+    told = schedules.judge_schedules(Survey(NOW, (), broken, 1))
+    assert told.verdict is FAIL
+    assert told.sentence == "5 schedules cannot fire: b0: why; b1: why; b2: why and 2 more"
 
 
 def ago(seconds: float) -> datetime:
