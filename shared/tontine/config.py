@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def mongod_override() -> str | None:
 class StoreConfig:
     """Which database to speak to; no `uri` means the embedded MongoDB."""
 
-    uri: str | None = None
+    uri: str | None = field(default=None, repr=False)
     database: str = DEFAULT_DATABASE
 
     @classmethod
