@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from tontine.config import StoreConfig, Timing, seconds
 from tontine.errors import ConfigError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
-from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store
+from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 
 from .config import NodeConfig
 from .logs import set_up
@@ -36,6 +37,11 @@ from .registration import wait_for_store
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
 @click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
 @click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
+@click.option(
+    "--share-uri",
+    is_flag=True,
+    help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
 @store_options
@@ -49,6 +55,7 @@ def node(
     max_jobs: int | None,
     max_memory: int | None,
     streams: bool,
+    share_uri: bool,
     as_json: bool,
     verbose: bool,
     store: StoreConfig,
@@ -72,6 +79,7 @@ def node(
         streams=streams,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
+        share_uri=share_uri,
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)
@@ -95,6 +103,9 @@ async def serve(config: NodeConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    # Workers that share it get the embedded MongoDB's, too, and it is started once.
+    uri = await asyncio.to_thread(resolve, config.store)
+    config = replace(config, store=replace(config.store, uri=uri))
     beat_store = await asyncio.to_thread(open_store, config.store, **SELDOM_MONITORED)
     store = open_async_store(config.store, **SELDOM_MONITORED)
     try:

@@ -24,6 +24,8 @@ class NodeConfig:
     max_jobs: int | None = None
     max_memory: int | None = None
     """Bytes."""
+    share_uri: bool = False
+    """Whether tasks get the URI in their environment, and with it the node's rights."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     def __post_init__(self) -> None:

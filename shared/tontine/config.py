@@ -62,6 +62,20 @@ class StoreConfig:
         return cls(uri or os.environ.get("TONTINE_URI") or None, name)
 
 
+def in_worker() -> bool:
+    """Whether this process is a node's worker, or was started by a task in one."""
+    return "TONTINE_WORKER" in os.environ
+
+
+def worker_environment(store: StoreConfig, *, share_uri: bool) -> dict[str, str]:
+    """The environment of a node's workers. Whoever has the URI has the node's rights: tasks get it only if told so."""
+    environment = {name: value for name, value in os.environ.items() if name != "TONTINE_URI"}
+    environment["TONTINE_WORKER"] = "1"
+    if share_uri and store.uri:
+        environment |= {"TONTINE_URI": store.uri, "TONTINE_DATABASE": store.database}
+    return environment
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """The protocol's times in seconds; all but `help_after` follow the lease, the one number an operator sets."""

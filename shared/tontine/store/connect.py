@@ -10,7 +10,7 @@ from typing import Any
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import PyMongoError
 
-from ..config import StoreConfig
+from ..config import StoreConfig, in_worker
 from ..errors import ConfigError, StoreUnavailable
 from ..uri import hide, shown
 from .call import AsyncStore, Call, Steps, Store
@@ -33,6 +33,11 @@ def resolve(config: StoreConfig) -> str:
     """The URI to use; without one, the embedded MongoDB is started if needed."""
     if config.uri:
         return config.uri
+    if in_worker():
+        raise ConfigError(
+            "a task has no connection of its own: pass a URI, or start the node with --share-uri, which gives its own "
+            "to its workers as TONTINE_URI"
+        )
     from .. import embedded
 
     return embedded.ensure()
