@@ -242,7 +242,9 @@ def _greet(place: _Place, found: _Mongod) -> Running | None:
 def _prepare(place: _Place, port: int) -> Running | None:
     """The mongod on that port, once it is a replica set of one that knows our user: both are seen to here."""
     found = _find(place)
-    if found is None or found.port != port or not _listens(found):
+    if found is None or found.port != port or not _answers(port):
+        return None
+    if not found.is_guarded and not _listens(found):  # it proves nothing, and is about to be told our password
         return None
     key = make_key(place.key)
     # mongod's own user, whom the key file makes. Both sides prove that they know the key before anything is told, and
@@ -255,6 +257,8 @@ def _prepare(place: _Place, port: int) -> Running | None:
                 _let_in(client, key.password)
                 return running
     except _Unknown as error:
+        if not _listens(found):
+            return None
         raise EmbeddedError(
             f"{place.key} is not what the mongod of {place.root} (pid {found.process.pid}) was started with: "
             "`tontine db stop` and `tontine db start` give it a new one; all data stays, only the password in its URI "

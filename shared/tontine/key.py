@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,11 +28,11 @@ class Key:
 
 
 def read_key(path: Path) -> Key | None:
-    """The key in that file, which is closed to others; None if it holds no key."""
+    """The key in that file, which is closed to others; None if it holds none that we can read."""
     try:
         text = path.read_text(errors="replace").strip()
         close_to_others(path)
-    except FileNotFoundError:
+    except OSError:
         return None
     return Key(text) if re.fullmatch(r"[0-9a-f]{64}", text) else None
 
@@ -53,7 +54,8 @@ def make_key(path: Path) -> Key:
 
 
 def close_to_others(path: Path) -> None:
-    """Takes what is there from everybody but its owner."""
-    mode = path.stat().st_mode & 0o777
-    if mode & 0o077:
-        path.chmod(mode & 0o700)
+    """Takes what is there from everybody but its owner; what is gone meanwhile is closed, too."""
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077:
+            path.chmod(mode & 0o700)
