@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from tontine.config import worker_environment
+
 from . import pipe
 from .board import Board
 from .config import NodeConfig
@@ -99,6 +101,7 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
             *config.modules,
             pass_fds=(theirs.fileno(), board.fd),
             stdin=asyncio.subprocess.DEVNULL,
+            env=worker_environment(config.store, share_uri=config.share_uri),
         )
     finally:
         theirs.close()

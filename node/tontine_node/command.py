@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from tontine.config import StoreConfig, Timing, seconds
 from tontine.errors import ConfigError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
-from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store
+from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
 from .config import NodeConfig
@@ -43,6 +44,11 @@ from .registration import wait_for_store
     help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
 )
 @click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
+@click.option(
+    "--share-uri",
+    is_flag=True,
+    help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
 @store_options
@@ -57,6 +63,7 @@ def node(
     max_memory: int | None,
     max_held: int | None,
     streams: bool,
+    share_uri: bool,
     as_json: bool,
     verbose: bool,
     store: StoreConfig,
@@ -81,6 +88,7 @@ def node(
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,
+        share_uri=share_uri,
         store=store,
     )
     set_up(as_json=as_json, verbose=verbose)
@@ -104,6 +112,9 @@ async def serve(config: NodeConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    # Workers that share it get the embedded MongoDB's, too, and it is started once.
+    uri = await asyncio.to_thread(resolve, config.store)
+    config = replace(config, store=replace(config.store, uri=uri))
     beat_store = await asyncio.to_thread(open_store, config.store, **SELDOM_MONITORED)
     store = open_async_store(config.store, **SELDOM_MONITORED)
     try:

@@ -28,6 +28,8 @@ class NodeConfig:
     """Bytes."""
     max_held: int = 0
     """Bytes of jobs and results that the master holds at a time; 0: by this machine's memory."""
+    share_uri: bool = False
+    """Whether tasks get the URI in their environment, and with it the node's rights."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     def __post_init__(self) -> None:

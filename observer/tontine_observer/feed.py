@@ -55,6 +55,8 @@ class Feed:
         self.trouble: Exception | None = None
         """What went wrong last; None when it is all right."""
         self._config = config
+        self.uri = config.uri or ""
+        """The one in use, with its password; empty until the embedded MongoDB has told its own."""
         self._looker = looker or Looker(board)
         self._streams = streams
         self._pressure = Pressure(limits)
@@ -112,8 +114,8 @@ class Feed:
         return self.store is not None and is_electing(self.store)
 
     async def _open(self) -> AsyncStore:
-        uri = await asyncio.to_thread(resolve, self._config)  # may start the embedded MongoDB
-        self.store = open_async_store(replace(self._config, uri=uri))
+        self.uri = await asyncio.to_thread(resolve, self._config)  # may start the embedded MongoDB
+        self.store = open_async_store(replace(self._config, uri=self.uri))
         return self.store
 
     async def _rest(self, error: Exception, pause: float) -> None:

@@ -11,8 +11,8 @@ from tontine.legible import legible
 from tontine.sighting import DEFAULT_LEASE
 from tontine.store import window
 from tontine.store.call import AsyncStore
-from tontine.store.connect import shown
 from tontine.store.look import hurried
+from tontine.uri import hide
 
 from .board import Board
 from .feed import Feed
@@ -34,7 +34,6 @@ class LiveSource:
         self, config: StoreConfig, board: Board, *, looker: Looker | None = None, streams: bool = True
     ) -> None:
         self.board = board
-        self._config = config
         self.feed = Feed(config, board, streams=streams, looker=looker)
 
     async def start(self) -> None:
@@ -75,12 +74,8 @@ class LiveSource:
             yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(wish.targets))
 
     def hide(self, text: str) -> str:
-        """A text without the password of the connection."""
-        uri = self._config.uri or ""
-        credentials = uri.partition("://")[2].rpartition("@")[0]
-        text = text.replace(uri, shown(uri)) if uri else text
-        password = credentials.partition(":")[2]
-        return self.board.clean.redacted(text.replace(password, "***") if password else text)
+        """A text without the secrets of the connection."""
+        return self.board.clean.redacted(hide(text, self.feed.uri) if self.feed.uri else text)
 
     @property
     def _store(self) -> AsyncStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def mongod_override() -> str | None:
 class StoreConfig:
     """Which database to speak to; no `uri` means the embedded MongoDB."""
 
-    uri: str | None = None
+    uri: str | None = field(default=None, repr=False)
     database: str = DEFAULT_DATABASE
 
     @classmethod
@@ -60,6 +60,20 @@ class StoreConfig:
         if re.search(r'[/\\. "$*<>:|?\x00]', name) or len(name.encode()) > 63:
             raise ConfigError(f'{name!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')
         return cls(uri or os.environ.get("TONTINE_URI") or None, name)
+
+
+def in_worker() -> bool:
+    """Whether this process is a node's worker, or was started by a task in one."""
+    return "TONTINE_WORKER" in os.environ
+
+
+def worker_environment(store: StoreConfig, *, share_uri: bool) -> dict[str, str]:
+    """The environment of a node's workers. Whoever has the URI has the node's rights: tasks get it only if told so."""
+    environment = {name: value for name, value in os.environ.items() if name != "TONTINE_URI"}
+    environment["TONTINE_WORKER"] = "1"
+    if share_uri and store.uri:
+        environment |= {"TONTINE_URI": store.uri, "TONTINE_DATABASE": store.database}
+    return environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,21 @@
 """The embedded MongoDB: a real mongod, a replica set of one on a loopback port, that outlives its starter.
 
-No record of our own can go stale: mongod's lock file and the process table say which process it is, its
-command line where it listens, and its answer whether it serves our data. Starting and stopping hold a file
-lock, so that any number of processes end up with one mongod.
+No record of our own can go stale: mongod's lock file and the process table say which process it is and its command
+line where it listens. That it serves our data it proves itself: it and we know the key in our directory, and neither
+shows it to the other. Starting and stopping hold a file lock, so that any number of processes end up with one mongod.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import socket
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from . import config
 from .errors import EmbeddedError
+from .key import Key, close_to_others, make_key, read_key
 from .mongod import executable, find_mongod, launch
 from .postmortem import DISK_FULL, NOT_WRITABLE, OR_ANOTHER, explain
 
@@ -41,6 +43,7 @@ START_WITHIN = 60.0
 STOP_WITHIN = 30.0
 LOCK_WITHIN = 90.0
 ANSWER_WITHIN = 5.0
+USER = "tontine"
 SPACE_NEEDED = 64 << 20
 LOG_LIMIT = 16 << 20
 
@@ -52,13 +55,15 @@ PORTS = range(28100, 30000)
 class Running:
     """An embedded MongoDB that answers, as a writable primary."""
 
-    uri: str
+    uri: str = field(repr=False)
     pid: int
     port: int
     version: str
     mongod: Path
     home: Path
     log: Path
+    is_guarded: bool
+    """Whether it has access control: one that an earlier version started has not, until it is restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +74,27 @@ class _Place:
     root: Path
     data: Path
     log: Path
+    key: Path
 
     @classmethod
     def of(cls, home: Path | None) -> _Place:
         chosen = (home or config.home()).expanduser().resolve()
         root = chosen / "mongodb"
-        return cls(chosen, root, root / "data", root / "mongod.log")
+        return cls(chosen, root, root / "data", root / "mongod.log", root / "key")
 
 
 @dataclass(frozen=True, slots=True)
 class _Mongod:
-    """A live process that serves our data, or soon will."""
+    """A live process of our own user that serves our data, or soon will."""
 
     process: psutil.Process
     path: Path
     port: int
+    is_guarded: bool
+
+
+class _Unknown(Exception):
+    """What listens there does not know our user or our key."""
 
 
 def ensure(home: Path | None = None) -> str:
@@ -95,15 +106,11 @@ def start(home: Path | None = None) -> Running:
     """Starts the embedded MongoDB, unless it runs already."""
     place = _Place.of(home)
     found = _find(place)
-    if found and (running := _ask(place, found.port, limit=1.0)):
-        return running
+    with suppress(_Unknown):
+        if found and (running := _greet(place, found)):
+            return running
     with _locked(place):
-        found = _find(place)
-        if found:  # left by a starter that was killed, still recovering, or about to end
-            outcome = _wait(place, found.port, lambda: None if _recognize(found.process, place) else 0)
-            if isinstance(outcome, Running):
-                return outcome
-        return _launch(place)
+        return _adopt(place) or _launch(place)
 
 
 def status(home: Path | None = None) -> Running | None:
@@ -112,7 +119,11 @@ def status(home: Path | None = None) -> Running | None:
     found = _find(place)
     if found is None:
         return None
-    running = _until(lambda: _ask(place, found.port, limit=1.0), ANSWER_WITHIN)
+    try:
+        running = _until(lambda: _greet(place, found), ANSWER_WITHIN)
+    except _Unknown:  # an earlier version started it, or its starter is not done
+        with _locked(place):
+            return _adopt(place)
     if running is None and _recognize(found.process, place):
         raise _silent(place, ANSWER_WITHIN)
     return running
@@ -132,8 +143,6 @@ def stop(home: Path | None = None) -> bool:
             process.terminate()
         except psutil.NoSuchProcess:
             return True
-        except psutil.AccessDenied as error:
-            raise EmbeddedError(f"mongod (pid {process.pid}) is another user's, who can stop it") from error
         if not _until(lambda: None if _recognize(process, place) else True, STOP_WITHIN):
             raise EmbeddedError(
                 f"mongod (pid {process.pid}) has not ended within {STOP_WITHIN:g} s: look into {place.log}; "
@@ -159,10 +168,11 @@ def _locked(place: _Place) -> Iterator[None]:
     if sys.platform == "win32":
         raise EmbeddedError(f"the embedded MongoDB runs on Linux and macOS: use one of them, {OR_ANOTHER}")
     try:
-        place.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.data.mkdir(exist_ok=True)
+        _close(place)
+        lock = place.root / "lock"
+        lock.touch(mode=0o600)
         # Not inheritable: mongod would hold the lock for as long as it lives.
-        with (place.root / "lock").open("ab") as file:
+        with lock.open("ab") as file:
             if not _until(lambda: _try_lock(file.fileno()), LOCK_WITHIN):
                 raise EmbeddedError(
                     f"another process has been starting or stopping the embedded MongoDB in {place.root} for "
@@ -172,6 +182,17 @@ def _locked(place: _Place) -> Iterator[None]:
     except OSError as error:
         text = DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else NOT_WRITABLE
         raise EmbeddedError(text.format(root=place.root, reason=error.strerror)) from error
+
+
+def _close(place: _Place) -> None:
+    """Makes our directories, or closes to others what an earlier version left open."""
+    for directory in (place.home, place.root, place.data):
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.root.stat().st_uid != os.geteuid():
+        raise EmbeddedError(f"{place.root} is another user's: start as that user, set TONTINE_HOME, {OR_ANOTHER}")
+    for path in (place.root, *place.root.iterdir()):
+        close_to_others(path)
 
 
 def _try_lock(descriptor: int) -> bool | None:
@@ -194,50 +215,114 @@ def _find(place: _Place) -> _Mongod | None:
 def _recognize(process: psutil.Process, place: _Place) -> _Mongod | None:
     """Our mongod, or None: by now its process id may be something else's."""
     try:
-        arguments = process.cmdline()
-    except (psutil.Error, OSError):  # gone, a zombie, or not ours to look at
-        return None
-    match arguments:
-        case [path, "--dbpath", data, "--port", port, *_] if data == str(place.data):
-            return _Mongod(process, Path(path), int(port))
+        match process.cmdline():
+            case [path, "--dbpath", data, "--port", port, *options] if data == str(place.data) and _is_ours(process):
+                return _Mongod(process, Path(path), int(port), "--keyFile" in options)
+    except (psutil.Error, OSError, ValueError):  # gone, a zombie, or not ours to look at
+        pass
     return None
 
 
-def _ask(place: _Place, port: int, *, limit: float, form: bool = False) -> Running | None:
-    """What serves our data on that port, once it is a writable primary; `form` makes it one."""
-    from pymongo import MongoClient
-    from pymongo.errors import ConfigurationError, PyMongoError
+def _is_ours(process: psutil.Process) -> bool:
+    # Anybody can start something whose command line looks like our mongod's.
+    return sys.platform == "win32" or process.uids().effective == os.geteuid()
 
-    with closing(socket.socket()) as probe:
-        probe.settimeout(limit)
-        if probe.connect_ex(("127.0.0.1", port)):
+
+def _greet(place: _Place, found: _Mongod) -> Running | None:
+    """That mongod, if it is a writable primary and knows our user."""
+    if (key := read_key(place.key)) is None:
+        raise _Unknown
+    if not _answers(found.port):
+        return None
+    with _client(found.port, limit=1.0, username=USER, password=key.password) as client:
+        return _describe(place, found, key, client)
+    return None
+
+
+def _prepare(place: _Place, port: int) -> Running | None:
+    """The mongod on that port, once it is a replica set of one that knows our user: both are seen to here."""
+    found = _find(place)
+    if found is None or found.port != port or not _answers(port):
+        return None
+    if not found.is_guarded and not _listens(found):  # it proves nothing, and is about to be told our password
+        return None
+    key = make_key(place.key)
+    # mongod's own user, whom the key file makes. Both sides prove that they know the key before anything is told, and
+    # no moment is open in which somebody else may be the first to make a user.
+    own = {"username": "__system", "password": key.text, "authSource": "local"}
+    try:
+        with _client(port, limit=ANSWER_WITHIN, **own if found.is_guarded else {}) as client:
+            _form(client, f"127.0.0.1:{port}")
+            if running := _describe(place, found, key, client):
+                _let_in(client, key.password)
+                return running
+    except _Unknown as error:
+        if not _listens(found):
             return None
+        raise EmbeddedError(
+            f"{place.key} is not what the mongod of {place.root} (pid {found.process.pid}) was started with: "
+            "`tontine db stop` and `tontine db start` give it a new one; all data stays, only the password in its URI "
+            "changes"
+        ) from error
+    return None
+
+
+def _answers(port: int) -> bool:
+    # The driver would try again and again for as long as it may.
+    with closing(socket.socket()) as probe:
+        probe.settimeout(1.0)
+        return not probe.connect_ex(("127.0.0.1", port))
+
+
+def _listens(found: _Mongod) -> bool:
+    """Whether the port is really that process's: a mongod whose port was taken lives for a moment."""
+    with suppress(psutil.Error):
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == found.port
+            for connection in found.process.net_connections()
+        )
+    return False
+
+
+@contextmanager
+def _client(port: int, *, limit: float, **credentials: Any) -> Iterator[MongoClient[dict[str, Any]]]:
+    """Speaks to what listens on that port; what it does not answer ends the block in silence."""
+    from pymongo import MongoClient
+    from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
+
+    milliseconds = int(limit * 1000)
     client: MongoClient[dict[str, Any]] = MongoClient(
         "127.0.0.1",
         port,
         directConnection=True,
-        serverSelectionTimeoutMS=int(limit * 1000),
-        socketTimeoutMS=int(limit * 1000),
+        serverSelectionTimeoutMS=milliseconds,
+        socketTimeoutMS=milliseconds,
+        **credentials,
     )
     with client:
         try:
-            storage = client.admin.command("getCmdLineOpts")["parsed"].get("storage", {})
-            if storage.get("dbPath") != str(place.data):  # this port is another mongod's
-                return None
-            if form:
-                _form(client, f"127.0.0.1:{port}")
-            if not client.admin.command("hello")["isWritablePrimary"]:
-                return None
-            _trim_log(place, client)
-            version = client.server_info()["version"]
+            yield client
         except ConfigurationError as error:  # a version that the driver no longer speaks to
             raise EmbeddedError(f"{error}: set TONTINE_MONGOD to a newer mongod, {OR_ANOTHER}") from error
-        except PyMongoError:
-            return None
-    if (found := _find(place)) is None:
+        except PyMongoError as error:
+            if isinstance(error, OperationFailure) and error.code == 18:  # AuthenticationFailed
+                raise _Unknown from error
+
+
+def _describe(place: _Place, found: _Mongod, key: Key, client: MongoClient[dict[str, Any]]) -> Running | None:
+    if not client.admin.command("hello")["isWritablePrimary"]:
         return None
-    uri = f"mongodb://127.0.0.1:{port}/?replicaSet=tontine"
-    return Running(uri, found.process.pid, port, version, found.path, place.home, place.log)
+    _trim_log(place, client)
+    return Running(
+        uri=f"mongodb://{USER}:{key.password}@127.0.0.1:{found.port}/?replicaSet=tontine&authSource=admin",
+        pid=found.process.pid,
+        port=found.port,
+        version=client.server_info()["version"],
+        mongod=found.path,
+        home=place.home,
+        log=place.log,
+        is_guarded=found.is_guarded,
+    )
 
 
 def _form(client: MongoClient[dict[str, Any]], host: str) -> None:
@@ -257,12 +342,34 @@ def _form(client: MongoClient[dict[str, Any]], host: str) -> None:
         client.admin.command("replSetReconfig", moved, force=True)
 
 
+def _let_in(client: MongoClient[dict[str, Any]], password: str) -> None:
+    """Makes our user, or gives it the password that belongs to the key as it is now."""
+    from pymongo.errors import OperationFailure
+
+    user: dict[str, Any] = {"pwd": password, "roles": ["root"], "mechanisms": ["SCRAM-SHA-256"]}
+    try:
+        client.admin.command("updateUser", USER, **user)
+    except OperationFailure as error:
+        if error.code != 11:  # UserNotFound
+            raise
+        client.admin.command("createUser", USER, **user)
+
+
 def _trim_log(place: _Place, client: MongoClient[dict[str, Any]]) -> None:
     """Moves a long log away; this one and the one before are kept."""
     with suppress(OSError):  # somebody else is moving it, or it is another user's
         if place.log.stat().st_size > LOG_LIMIT:
             place.log.replace(place.root / "mongod.log.old")
             client.admin.command("logRotate", "server")
+
+
+def _adopt(place: _Place) -> Running | None:
+    """One that runs already: left by a starter that was killed, of an earlier version, still recovering or ending."""
+    found = _find(place)
+    if found is None:
+        return None
+    outcome = _wait(place, found.port, lambda: None if _recognize(found.process, place) else 0)
+    return outcome if isinstance(outcome, Running) else None
 
 
 def _launch(place: _Place) -> Running:
@@ -273,11 +380,14 @@ def _launch(place: _Place) -> Running:
             f"the disk that holds {place.root} has {free >> 20} MB left, and the embedded MongoDB needs "
             f"{SPACE_NEEDED >> 20}: free some space, set TONTINE_HOME to another disk, {OR_ANOTHER}"
         )
+    make_key(place.key)
     output = place.root / "mongod.out"
     for port in islice(_free_ports(place), 5):
         outcome = _spawn(place, mongod, port, output)
         if isinstance(outcome, Running):
-            (place.root / "port").write_text(str(port))
+            last = place.root / "port"
+            last.touch(mode=0o600)
+            last.write_text(str(port))
             return outcome
         if outcome != 48:  # the exit code for a port that somebody else bound first
             why = explain(outcome, mongod=mongod, root=place.root, output=output, log=place.log)
@@ -312,7 +422,7 @@ def _spawn(place: _Place, mongod: Path, port: int, output: Path) -> Running | in
     """Starts mongod in a session of its own and waits until it serves, or ends with an exit code."""
     with suppress(FileNotFoundError):  # what a failed start logs is then all about that start
         place.log.replace(place.root / "mongod.log.old")
-    launcher = launch(mongod, port, data=place.data, log=place.log, output=output)
+    launcher = launch(mongod, port, data=place.data, log=place.log, key=place.key, output=output)
     try:
         return _wait(place, port, launcher.poll)
     finally:
@@ -325,7 +435,7 @@ def _wait(place: _Place, port: int, ended: Callable[[], int | None]) -> Running 
 
     def check() -> Running | int | None:
         code = ended()
-        return _ask(place, port, limit=ANSWER_WITHIN, form=True) if code is None else code
+        return _prepare(place, port) if code is None else code
 
     outcome: Running | int | None = _until(check, START_WITHIN)
     if outcome is None:

@@ -33,7 +33,13 @@ class StoreUnavailable(StoreError):
 
 
 class NotPermitted(StoreError):
-    """The database user lacks a right that the call needs."""
+    """The database user lacks a right that the call needs; what is known of it is in the fields."""
+
+    def __init__(self, message: str, *, database: str = "", collection: str = "", action: str = "") -> None:
+        super().__init__(message)
+        self.database = database
+        self.collection = collection
+        self.action = action
 
 
 class StreamLost(StoreError):

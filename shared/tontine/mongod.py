@@ -18,6 +18,10 @@ OPTIONS = (
     *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=32MB)"),
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
     *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
+    # Nobody but who knows the key may make the first user.
+    *("--setParameter", "enableLocalhostAuthBypass=false"),
+    # The least that there is: a random password of 256 bits needs no stretching, and every connection pays for it.
+    *("--setParameter", "scramSHA256IterationCount=5000"),
 )
 
 # The shell reports mongod's exit code while it starts. Ending the shell then leaves mongod to init: no zombie
@@ -55,9 +59,11 @@ def executable(mongod: Path, copies: Path) -> Path:
     return copy
 
 
-def launch(mongod: Path, port: int, *, data: Path, log: Path, output: Path) -> subprocess.Popen[bytes]:
+def launch(mongod: Path, port: int, *, data: Path, log: Path, key: Path, output: Path) -> subprocess.Popen[bytes]:
     """Starts mongod in a session of its own; its launcher ends when mongod does, and can be ended before."""
     command = [str(mongod), "--dbpath", str(data), "--port", str(port), "--logpath", str(log), *OPTIONS]
+    command += ["--auth", "--keyFile", str(key)]
+    output.touch(mode=0o600)
     with output.open("wb") as written:
         return subprocess.Popen(
             ["/bin/sh", "-c", LAUNCHER, "sh", *command],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 import signal
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def run_task(
 class Queue:
     """A database of one's own, and a node on demand."""
 
-    uri: str
+    uri: str = field(repr=False)
     database: str = DEFAULT_DATABASE
 
     @contextlib.contextmanager
@@ -86,9 +87,11 @@ class Queue:
 
     @contextlib.contextmanager
     def _node(self, modules: tuple[str, ...]) -> Iterator[_Node]:
-        command = [sys.executable, "-m", "tontine", "node", *modules, "--uri", self.uri, "--database", self.database]
+        command = [sys.executable, "-m", "tontine", "node", *modules, "--lease", "5s"]
+        # Not among the arguments, which every user of the machine can read.
+        environment = os.environ | {"TONTINE_URI": self.uri, "TONTINE_DATABASE": self.database}
         with TemporaryFile() as log:
-            process = subprocess.Popen([*command, "--lease", "5s"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
             node = _Node(process, log)
             try:
                 yield node

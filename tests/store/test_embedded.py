@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+from pymongo.uri_parser import parse_uri
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from tests.support.mongod import free_port, restarted
 from tontine import embedded
 from tontine.cli.db import db
 from tontine.errors import EmbeddedError, MissingExtra
+from tontine.uri import shown
 
 ENSURE = "from tontine import embedded; print(embedded.ensure(), flush=True)"
 
@@ -77,6 +82,42 @@ def words(uri: str) -> list[str]:
         return [document["_id"] for document in client.tests.words.find().sort("_id")]
 
 
+def password_of(uri: str) -> str:
+    return str(parse_uri(uri)["password"])
+
+
+def as_nobody(port: int, command: str, *arguments: Any, **options: Any) -> Any:
+    """What a user of this machine gets who only knows the port."""
+    client: MongoClient[dict[str, Any]] = MongoClient("127.0.0.1", port, directConnection=True)
+    with client:
+        return client.admin.command(command, *arguments, **options)
+
+
+def modes(home: Path) -> dict[str, int]:
+    root = home / "mongodb"
+    return {path.name: path.stat().st_mode & 0o777 for path in (root, *root.iterdir())}
+
+
+@contextmanager
+def of_an_earlier_version(home: Path) -> Iterator[int]:
+    """A mongod as versions without access control started it, with a word in it, and all that they left open."""
+    root = home / "mongodb"
+    (root / "data").mkdir(parents=True)
+    port = free_port()
+    flags = f"--dbpath {root}/data --port {port} --logpath {root}/mongod.log --bind_ip 127.0.0.1 --nounixsocket"
+    command = [str(embedded.find_mongod()), *flags.split(), "--replSet", "tontine"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            (root / "port").write_text(str(port))
+            members = [{"_id": 0, "host": f"127.0.0.1:{port}"}]
+            as_nobody(port, "replSetInitiate", {"_id": "tontine", "members": members})
+            eventually(lambda: as_nobody(port, "hello")["isWritablePrimary"])
+            put(f"mongodb://127.0.0.1:{port}/?replicaSet=tontine", "kept")
+            yield port
+        finally:
+            process.kill()
+
+
 def kill(running: embedded.Running) -> None:
     os.kill(running.pid, signal.SIGKILL)
     eventually(lambda: not mongods(running.home))
@@ -93,9 +134,8 @@ def test_it_starts_once_and_keeps_address_and_data_over_a_restart(home: Path) ->
     assert embedded.ensure(home) == running.uri
     assert embedded.start(home) == embedded.status(home) == running
     assert [process.pid for process in mongods(home)] == [running.pid]
-    assert running.uri == f"mongodb://127.0.0.1:{running.port}/?replicaSet=tontine"
+    assert (running.is_guarded, f"@127.0.0.1:{running.port}/" in running.uri) == (True, True)
     assert running.home == home
-    assert (home / "mongodb").stat().st_mode & 0o077 == 0
     put(running.uri, "kept")
 
     assert embedded.stop(home) is True
@@ -105,6 +145,119 @@ def test_it_starts_once_and_keeps_address_and_data_over_a_restart(home: Path) ->
 
     assert embedded.ensure(home) == running.uri
     assert words(running.uri) == ["kept"]
+
+
+def test_nobody_gets_in_without_the_password_or_makes_a_user(home: Path) -> None:
+    running = embedded.start(home)
+    for command, arguments, options in (
+        ("listDatabases", (), {}),
+        ("createUser", ("me",), {"pwd": "me", "roles": ["root"]}),
+        ("shutdown", (), {}),
+    ):
+        with pytest.raises(OperationFailure, match="requires authentication"):
+            as_nobody(running.port, command, *arguments, **options)
+
+
+def test_a_stranger_on_its_port_gets_neither_password_nor_data(home: Path, tmp_path: Path) -> None:
+    running = embedded.start(home)
+    put(running.uri, "kept")
+    embedded.stop(home)
+    (tmp_path / f"mongod-{running.port}").mkdir()
+    with restarted(tmp_path, running.port, "--replSet", "tontine"):
+        members = [{"_id": 0, "host": f"127.0.0.1:{running.port}"}]
+        as_nobody(running.port, "replSetInitiate", {"_id": "tontine", "members": members})
+        eventually(lambda: as_nobody(running.port, "hello")["isWritablePrimary"])
+        with pytest.raises(OperationFailure, match="Authentication failed"):
+            put(running.uri, "taken")
+        ours = embedded.start(home)
+        assert ours.port != running.port
+        assert words(ours.uri) == ["kept"]
+
+
+def test_a_process_of_another_user_is_not_ours(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = embedded.start(home)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert embedded.status(home) is None
+        assert embedded.stop(home) is False
+        with pytest.raises(EmbeddedError, match=r"is another user's: .*TONTINE_HOME"):
+            embedded.start(home)
+    assert embedded.status(home) == running
+
+
+def test_what_is_open_to_others_is_closed(home: Path) -> None:
+    running = embedded.start(home)
+    assert not any(mode & 0o077 for mode in modes(home).values())
+    for path in (home / "mongodb", *(home / "mongodb").iterdir()):
+        path.chmod(0o777)
+
+    embedded.status(home)
+    assert modes(home)["key"] == 0o700
+    kill(running)
+    embedded.start(home)
+    assert not any(mode & 0o077 for mode in modes(home).values())
+
+
+def test_a_running_one_of_an_earlier_version_works_on_and_is_closed_by_a_restart(home: Path) -> None:
+    with of_an_earlier_version(home) as port:
+        running = embedded.status(home)
+        assert running is not None
+        assert (running.port, running.is_guarded) == (port, False)
+        assert words(running.uri) == ["kept"]
+        assert embedded.start(home) == running
+        assert "tontine db stop" in CliRunner().invoke(db, ["status"]).stdout
+        as_nobody(port, "listDatabases")
+        embedded.stop(home)
+
+    restarted = embedded.start(home)
+    assert (restarted.is_guarded, words(restarted.uri)) == (True, ["kept"])
+    assert password_of(restarted.uri) == password_of(running.uri)
+    with pytest.raises(OperationFailure, match="requires authentication"):
+        as_nobody(restarted.port, "listDatabases")
+    assert "tontine db stop" not in CliRunner().invoke(db, ["status"]).stdout
+
+
+def test_data_of_an_earlier_version_gets_its_user(home: Path) -> None:
+    with of_an_earlier_version(home):
+        pass
+    running = embedded.start(home)
+    assert (running.is_guarded, words(running.uri)) == (True, ["kept"])
+    assert not any(mode & 0o077 for mode in modes(home).values())
+
+
+def test_what_a_killed_starter_left_is_finished(home: Path) -> None:
+    key = home / "mongodb" / "key"
+    key.parent.mkdir(parents=True)
+    (key.parent / "key.new").write_text("half")
+    first = embedded.start(home)
+    put(first.uri, "kept")
+
+    client: MongoClient[dict[str, Any]] = MongoClient(first.uri)
+    with client:  # as if it had been killed before it made the user
+        client.admin.command("dropUser", "tontine")
+    assert embedded.status(home) == first
+    assert words(first.uri) == ["kept"]
+
+    kill(first)
+    key.write_text("")  # or while it wrote the key, on a disk that was full
+    second = embedded.start(home)
+    assert password_of(second.uri) != password_of(first.uri)
+    assert words(second.uri) == ["kept"]
+
+
+def test_a_lost_key_is_named_and_a_restart_makes_another(home: Path) -> None:
+    running = embedded.start(home)
+    put(running.uri, "kept")
+    (home / "mongodb" / "key").unlink()
+    for look in (embedded.status, embedded.start):
+        with pytest.raises(EmbeddedError, match=r"/key is not what .*`tontine db stop` and `tontine db start`"):
+            look(home)
+    assert words(running.uri) == ["kept"]
+
+    assert embedded.stop(home) is True
+    again = embedded.start(home)
+    assert again.uri != running.uri
+    assert words(again.uri) == ["kept"]
 
 
 def test_it_listens_on_loopback_alone_and_has_change_streams(home: Path) -> None:
@@ -408,12 +561,14 @@ def test_the_command_starts_shows_and_stops_it(home: Path) -> None:
     code, text = run("uri")
     uri = text.strip()
     assert code == 0
-    assert uri.startswith("mongodb://127.0.0.1:")
+    assert words(uri) == []
     for command in ("start", "status"):
         code, text = run(command)
-        assert (code, uri in text, str(home) in text) == (0, True, True)
+        assert (code, shown(uri) in text, str(home) in text) == (0, True, True)
         code, text = run(command, "--json")
-        assert (code, orjson.loads(text)["uri"], orjson.loads(text)["home"]) == (0, uri, str(home))
+        told = orjson.loads(text)
+        assert (code, told["uri"], told["home"], told["is_guarded"]) == (0, shown(uri), str(home), True)
+    assert password_of(uri) not in f"{shown(uri)} {embedded.start(home)}"
 
     code, text = run("stop")
     assert (code, "has stopped" in text) == (0, True)

@@ -117,8 +117,8 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         store = Store(client["db"])
         store.run(schema.init())
         register(store, "ada")
-        client["db"].command("createUser", "eve", pwd="p", roles=["read"])
-        uri = f"mongodb://eve:p@{host}/db?replicaSet=rs"
+        client["db"].command("createUser", "eve", pwd="hunter2", roles=["read"])
+        uri = f"mongodb://eve:hunter2@{host}/db?replicaSet=rs"
         board = Board("db")
         live = LiveSource(StoreConfig(root, "db"), board, looker=Looker(board, read_only="started with --read-only"))
         await live.start()
@@ -135,7 +135,7 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         told = await asked(live, Wish("pause", ("ada",), {"ada": "initializing"}))
         assert phases(told) == [Phase.REFUSED]
         assert board.link.read_only
-        assert "p@" not in live.hide(f"{uri} and p@")
+        assert "hunter2" not in live.hide(f"{uri} and hunter2")
         await live.stop()
         assert store.database.nodes.find_one({"_id": "ada"})["desired"] == "running"
 

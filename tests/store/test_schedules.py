@@ -47,6 +47,17 @@ def jobs(store: Store) -> list[dict[str, Any]]:
     return list(store.database.jobs.find().sort("seq"))
 
 
+def test_a_job_that_has_taken_the_name_of_a_due_time_does_not_suppress_it(store: Store) -> None:
+    due = ago(store, 5)
+    put(store, "tick", next_at=due)
+    (seen,) = store.run(schedules.find_due(0))
+    store.database.jobs.insert_one({"_id": Schedule("tick", "t.t").job_id(due), "task": "t.foreign"})
+    assert store.run(schedules.fire(seen)) == 1
+    put(store, "tick", next_at=due)
+    assert store.run(schedules.fire(seen)) == 0, "its job is there, under the next name"
+    assert [job.get("schedule") for job in jobs(store)].count("tick") == 1
+
+
 def test_a_due_time_is_fired_once_with_the_arguments_as_they_are(store: Store) -> None:
     odd = {"uuid": Binary(b"xx", 4), "deep": {}, "when": datetime(2026, 1, 1, tzinfo=UTC)}
     inner: dict[str, Any] = odd["deep"]  # type: ignore[assignment]

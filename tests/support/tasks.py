@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tontine import Module, Reject, Retry, current_job
+from tontine import AsyncClient, Client, Module, Reject, Retry, current_job
 
 story = Module("story", version="1.0", authors=["The tests <tests@example.org>"])
 
@@ -122,6 +122,24 @@ def big(megabytes: float) -> str:
 @story.task
 def echo(text: str) -> str:
     return text
+
+
+@story.task
+def setting(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+@story.task
+def submit_more() -> int | None:
+    """Submits a job itself, with the connection that a task has."""
+    with Client() as client:
+        return client.submit("story.echo", {"text": "from a task"}).seq
+
+
+@story.task
+async def submit_more_async() -> int | None:
+    async with AsyncClient() as client:
+        return (await client.submit("story.echo", {"text": "from a task"})).seq
 
 
 @story.task

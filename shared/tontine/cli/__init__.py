@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode
+from ..uri import hide_all
 
 _COMMANDS = {
     "submit": "submit",
@@ -127,7 +128,8 @@ def main() -> NoReturn:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    click.echo(f"tontine: {' '.join(message.split())}", err=True)
+    # A usage error quotes what was typed, and that may be a URI in the wrong place.
+    click.echo(f"tontine: {' '.join(hide_all(message).split())}", err=True)
     _leave(code)
 
 

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from .. import config
+from ..uri import shown
 
 if TYPE_CHECKING:
     from ..embedded import Running
@@ -21,8 +22,8 @@ def db() -> None:
     """The embedded MongoDB, which commands use and start when no --uri is given.
 
     It is a real mongod on 127.0.0.1 that outlives the command that started it. Its data is kept under
-    TONTINE_HOME (default: the user data directory). The mongod is TONTINE_MONGOD, else the one on PATH, else
-    that of the extra tontine[embedded].
+    TONTINE_HOME (default: the user data directory), and so is its key: nobody but the user who started it gets in.
+    The mongod is TONTINE_MONGOD, else the one on PATH, else that of the extra tontine[embedded].
     """
 
 
@@ -63,17 +64,21 @@ def status(as_json: bool) -> None:
 
 @db.command()
 def uri() -> None:
-    """Print its URI, for scripts; start it if needed."""
+    """Print its URI with its password, for scripts; start it if needed."""
     from .. import embedded
 
     click.echo(embedded.ensure())
 
 
 def _show(running: Running, *, as_json: bool) -> None:
+    facts = asdict(running) | {"uri": shown(running.uri)}
     if as_json:
-        click.echo(orjson.dumps({"running": True, **asdict(running)}, default=str))
+        click.echo(orjson.dumps({"running": True, **facts}, default=str))
         return
-    click.echo(f"The embedded MongoDB runs at {running.uri}")
+    click.echo(f"The embedded MongoDB runs at {facts['uri']}")
     click.echo(f"  home     {running.home}")
     click.echo(f"  log      {running.log}")
     click.echo(f"  mongod   {running.mongod} (version {running.version}, pid {running.pid})")
+    if not running.is_guarded:
+        click.echo("  open     to every user of this machine: an earlier version of Tontine started it, without access")
+        click.echo("           control; `tontine db stop` and `tontine db start` close it, and the URI stays the same")

@@ -30,7 +30,6 @@ from ..errors import (
     BulkRefused,
     ConfigError,
     DuplicateKey,
-    NotPermitted,
     StoreError,
     StoreUnavailable,
     TontineError,
@@ -38,6 +37,7 @@ from ..errors import (
     Unstorable,
 )
 from .raw import Some, read, read_all
+from .refusal import refusal
 
 T = TypeVar("T")
 
@@ -276,7 +276,7 @@ def answered(error: BaseException, *codes: int) -> bool:
 
 def _translated_failure(error: errors.OperationFailure) -> TontineError:
     if error.code in _FORBIDDEN:
-        return NotPermitted(f"MongoDB refused it: {_line(error)}")
+        return refusal(error)
     if error.code in _TOO_LARGE:
         return TooLarge(_line(error))
     if error.code in _INVALID:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import PyMongoError
 
-from ..config import StoreConfig
+from ..config import StoreConfig, in_worker
 from ..errors import ConfigError, StoreUnavailable
+from ..uri import hide, shown
 from .call import AsyncStore, Call, Steps, Store
 
 _OPTIONS: dict[str, Any] = {
@@ -30,6 +33,11 @@ def resolve(config: StoreConfig) -> str:
     """The URI to use; without one, the embedded MongoDB is started if needed."""
     if config.uri:
         return config.uri
+    if in_worker():
+        raise ConfigError(
+            "a task has no connection of its own: pass a URI, or start the node with --share-uri, which gives its own "
+            "to its workers as TONTINE_URI"
+        )
     from .. import embedded
 
     return embedded.ensure()
@@ -50,9 +58,21 @@ def _client(kind: Any, config: StoreConfig, more: Mapping[str, Any]) -> Any:
     # What the URI says wins; pymongo would let the keywords win.
     options = {name: value for name, value in {**_OPTIONS, **more}.items() if f"{name.lower()}=" not in uri.lower()}
     try:
-        return kind(uri, **options)
+        with _discreet_warnings(uri):
+            return kind(uri, **options)
     except (PyMongoError, ValueError) as error:
-        raise ConfigError(f"{shown(uri)} is not a usable MongoDB URI: {error}") from error
+        # Without its cause: that may quote what is hidden here.
+        raise ConfigError(f"{shown(uri)} is not a usable MongoDB URI: {hide(str(error), uri)}") from None
+
+
+@contextmanager
+def _discreet_warnings(uri: str) -> Iterator[None]:
+    """The driver warns of options that it does not know or understand, and may quote them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        warnings.warn(hide(str(warning.message), uri), warning.category, stacklevel=2)
 
 
 def is_electing(store: AsyncStore) -> bool:
@@ -60,15 +80,6 @@ def is_electing(store: AsyncStore) -> bool:
     members = store.database.client.topology_description.server_descriptions().values()
     kinds = {member.server_type_name for member in members}
     return "RSSecondary" in kinds and "RSPrimary" not in kinds
-
-
-def shown(uri: str) -> str:
-    """The URI without its password."""
-    scheme, mark, rest = uri.partition("://")
-    credentials, at, hosts = rest.rpartition("@")
-    if not at:
-        return uri
-    return f"{scheme}{mark}{credentials.partition(':')[0]}:***@{hosts}"
 
 
 def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:

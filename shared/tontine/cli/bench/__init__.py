@@ -17,7 +17,8 @@ from ...config import StoreConfig, home
 from ...errors import ConfigError, StoreError
 from ...store import schema, scratch
 from ...store.call import Store
-from ...store.connect import resolve, shown
+from ...store.connect import resolve
+from ...uri import shown
 from ..demo.crew import refuse_company
 from ..options import json_option, opened
 from ..output import note

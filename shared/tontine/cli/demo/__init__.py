@@ -15,7 +15,8 @@ from ...config import StoreConfig, home
 from ...errors import ConfigError
 from ...store import schema
 from ...store.call import Store
-from ...store.connect import resolve, shown
+from ...store.connect import resolve
+from ...uri import shown
 from ..options import opened
 from . import summary
 from .crew import Crew, refuse_company

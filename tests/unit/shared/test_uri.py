@@ -1,0 +1,102 @@
+"""No secret of a URI is shown, whatever it looks like and however malformed the URI is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tontine.config import StoreConfig
+from tontine.errors import ConfigError
+from tontine.store.connect import open_store
+from tontine.uri import hide, hide_all, shown
+
+# Letters that no message of ours or the driver's has, among what makes a URI hard to read.
+secrets = st.text(alphabet="ǅΩж7§ßẞ@:/?#%&=;[], +'\"\\\n", min_size=4, max_size=24)
+encodings = st.sampled_from([lambda secret: secret, quote, quote_plus, lambda secret: quote(secret, safe="")])
+SHAPES = (
+    "mongodb://user:{}@host:27017/?replicaSet=rs0",
+    "mongodb://user:{}@h1,h2:27018,[::1]:27019/tontine",
+    "mongodb+srv://user:{}@host.example.invalid:1/?w=majority",
+    "mongodb://user:{}@host/?tlsCertificateKeyFilePassword={}&tls=false",
+    "mongodb://host/?tlsCertificateKeyFilePassword={}",
+    "mongodb://host/?sslPEMPassphrase={}",
+    "mongodb://AKIA:{}@host/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:{}",
+    "mongodb://host/?authMechanism=MONGODB-AWS&authMechanismProperties={}",
+    "mongodb://host/?proxyHost=p&proxyPassword={}",
+    "user:{}@host",
+    "http://user:{}@host:80/",
+)
+
+
+def parts(secret: str, text: str) -> list[str]:
+    return [secret[at : at + 4] for at in range(len(secret) - 3) if secret[at : at + 4].lower() in text.lower()]
+
+
+def errors_of(uri: str) -> str:
+    """All that opening this URI says, to whoever sees the error, its causes and the driver's warnings."""
+    said = ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            open_store(StoreConfig(uri), connect=False).database.client.close()
+        except ConfigError as error:
+            said = f"{error} {error.__cause__}"
+    return " ".join([said, *(str(warning.message) for warning in caught)])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(SHAPES), secrets, encodings)
+def test_no_part_of_a_secret_is_in_any_text(shape: str, secret: str, encoded: Callable[[str], str]) -> None:
+    uri = shape.replace("{}", encoded(secret))
+    innocent = shape.replace("{}", "0")
+    said = f"{shown(uri)} {StoreConfig(uri)}"
+    hidden = encoded(secret)
+    if "+srv" not in uri or not set("/?") & set(hidden):  # else the driver may find a name to ask the network for
+        said += errors_of(uri)
+    for form in (secret, hidden):
+        assert [part for part in parts(form, said) if part not in innocent and part not in ":///"] == []
+
+
+@given(secrets, st.text(max_size=30), st.integers(0, 20))
+def test_a_text_that_quotes_any_part_of_it_is_masked(secret: str, around: str, start: int) -> None:
+    quoted = secret[start : start + 8]
+    assume(len(quoted) >= 4)
+    masked = hide(f"{around}{quoted}{around}", f"mongodb://user:{quote_plus(secret)}@host/")
+    assert quoted not in masked
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("mongodb://host:27017/?replicaSet=rs0", "mongodb://host:27017/?replicaSet=rs0"),
+        ("mongodb://ada@h1,h2/db?authMechanism=MONGODB-X509", "mongodb://ada@h1,h2/db?authMechanism=MONGODB-X509"),
+        ("mongodb://ada:pw@h1,h2/db?w=1", "mongodb://ada:***@h1,h2/db?w=1"),
+        ("mongodb://ada:p@ss:w/rd@[::1]:1/?w=1", "mongodb://ada:***@[::1]:1/?w=1"),
+        ("mongodb://%2Ftmp%2Fmongodb.sock/?appName=x", "mongodb://%2Ftmp%2Fmongodb.sock/?appName=x"),
+        (
+            "mongodb://h/?tlsCertificateKeyFilePassword=a=b&tls=true",
+            "mongodb://h/?tlsCertificateKeyFilePassword=***&tls=true",
+        ),
+        ("mongodb://h/?proxyPassword=a&b=c&tls=true", "mongodb://h/?proxyPassword=***&***&tls=true"),
+        ("mongodb://h/?replicaSte=rs0", "mongodb://h/?replicaSte=***"),
+        ("mongodb://ada:p?w@h/", "mongodb://***"),
+        ("mongodb://ada:secret/", "mongodb://***"),
+        ("mongodb://ada:99999/", "mongodb://***"),
+        ("ada:secret@host", "ada:***@host"),
+        ("ada:a://b@host", "***"),
+        ("localhost:27017", "localhost:27017"),
+    ],
+)
+def test_what_is_harmless_is_shown(uri: str, text: str) -> None:
+    assert shown(uri) == text
+
+
+def test_a_text_is_left_as_it_is_but_for_the_secret() -> None:
+    uri = "mongodb://ada:Tr0ub4dor%26@host/"
+    assert hide(f"{uri}: no Tr0ub4dor& or 'r0UB4d' here", uri) == "mongodb://ada:***@host/: no *** or '***' here"
+    assert hide_all("no (mongodb+srv://a:b@c), no mongodb://h") == "no (mongodb+srv://*** no mongodb://h"
