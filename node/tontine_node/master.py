@@ -100,6 +100,9 @@ class Node:
     def ask_to_stop(self) -> None:
         """Once: leave, finish what runs, stop. Twice: end what runs, too."""
         self._stops_asked += 1
+        if self._stops_asked > 1:  # now, although a call to the store may be under way
+            self.fence.is_over = True
+            self.supervisor.kill_for_good("the node stops")
         self._changed.set()
 
     async def run(self) -> bool:

@@ -39,17 +39,19 @@ def is_adopting() -> bool:
 
 def end(cookie: str) -> None:
     """End what carries this cookie, and what that leaves behind in turn, until none is left. It may take a while."""
+    if not is_adopting():
+        return
     until = time.monotonic() + END_WITHIN
-    while is_adopting() and (found := _carrying(cookie)):
+    while (found := _carrying(cookie)) is None or found:
         if time.monotonic() > until:
-            pids = [process.pid for process in found]
-            log.warning("processes of a task do not end", extra={"event": "orphans-stay", "pids": pids})
+            pids = [process.pid for process in found or ()]
+            log.warning("processes of a task do not end", extra={"event": "orphans-stay", "pids": pids or "unknown"})
             return
-        for process in found:
+        for process in found or ():
             with contextlib.suppress(psutil.Error):
                 process.kill()
         time.sleep(0.01)
-        for process in found:
+        for process in found or ():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
 
@@ -64,8 +66,12 @@ def reap(workers: Collection[int]) -> bool:
     return True
 
 
-def _carrying(cookie: str) -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if _cookie_of(child) == cookie]
+def _carrying(cookie: str) -> list[psutil.Process] | None:
+    """None when nobody can tell, because no file can be opened."""
+    try:
+        return [child for child in psutil.Process().children() if _cookie_of(child) == cookie]
+    except (psutil.Error, OSError):
+        return None
 
 
 def _cookie_of(process: psutil.Process) -> str | None:

@@ -173,8 +173,7 @@ class Supervisor:
 
         What these run stays theirs: nobody may have it before their end is certain (N5, S3).
         """
-        self._ending.set()
-        self.kill_now(reason)
+        self.kill_for_good(reason)
         if tasks := {*self._keepers.values(), *self._waiting}:
             await asyncio.wait(tasks, timeout=END_WITHIN)
         if stuck := [child.process.pid for child in self.children.values()]:
@@ -182,8 +181,13 @@ class Supervisor:
             log.error("workers do not end; going on without them", extra={"event": "workers-stay", "pids": stuck})
         return stuck
 
+    def kill_for_good(self, reason: str) -> None:
+        """End every worker at once, and start no other."""
+        self._ending.set()
+        self.kill_now(reason)
+
     def kill_now(self, reason: str) -> None:
-        """Kill every worker, without waiting for anything."""
+        """Kill every worker that is there; in any thread."""
         for child in list(self.children.values()):
             child.kill(reason)
 
@@ -272,7 +276,8 @@ class Supervisor:
             try:
                 child = self.children[index] = await self.spawn(index, self.config, self.board)
             except (OSError, SubprocessError, RuntimeError, MemoryError) as error:
-                self._note_failure(index, error)
+                self._spawn_failed_at = self.clock.now()
+                self._note_failure(index, str(error) or type(error).__name__)
                 in_vain += 1
             else:
                 await self._live(child)
@@ -301,6 +306,7 @@ class Supervisor:
         try:
             while frame := await pipe.read_async(child.reader):
                 self._take(child, *frame)
+            child.is_ready = False
             await asyncio.wait_for(child.process.ended.wait(), CLOSED_FOR)
         except TimeoutError:
             pass
@@ -309,14 +315,12 @@ class Supervisor:
             log.exception("a worker spoke nonsense", extra={"event": "worker-nonsense", "pid": child.process.pid})
         child.process.kill()
 
-    def _note_failure(self, index: int, error: Exception) -> None:
-        """A worker could not be started: said once in the log, and in the node's record until it could."""
+    def _note_failure(self, index: int, why: str) -> None:
+        """A worker cannot be started: said once in the log, and in the node's record until it can."""
         if not self._failing:
-            facts = {"event": "no-worker", "error": f"{type(error).__name__}: {error}"}
-            log.error("a worker could not be started; trying again", extra=facts)
+            log.error("a worker could not be started; trying again", extra={"event": "no-worker", "error": why})
         self._failing.add(index)
-        self._spawn_failed_at = self.clock.now()
-        self._troubles.note("workers", f"a worker could not be started: {error or type(error).__name__}")
+        self._troubles.note("workers", f"a worker could not be started: {why}")
 
     def _take(self, child: Child, head: pipe.Head, body: bytes) -> None:
         """Take a frame of reports."""
@@ -351,8 +355,7 @@ class Supervisor:
         for text in head.get("broken", ()):
             child.broken = self._refusal = self.last_crash = text
             self.crashes += 1
-            self._failing.add(child.index)
-            self._troubles.note("workers", text)
+            self._note_failure(child.index, text)
 
     def _take_done(self, child: Child, done: list[Any], body: bytes) -> None:
         for (seq, ran, _), raw in zip(done, pipe.cut(body, (size for _, _, size in done)), strict=True):

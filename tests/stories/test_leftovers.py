@@ -130,7 +130,8 @@ def test_poison_ends_however_it_ends_its_worker(client: Client, cluster: Cluster
     assert {job.state for job in client.wait(others, timeout=60)} == {"done"}
     ended = client.wait(poisons, timeout=120)
     assert [(job.state, job.lost, job.fails) for job in ended] == [("failed", 4, 0)] * len(ENDING)
-    assert all(4 <= cluster.runs(how).total() <= 8 for how in ENDING), "some may be taken for a neighbour at first"
+    runs = {how: cluster.runs(how).total() for how in ENDING}
+    assert all(1 <= count <= 8 for count in runs.values()), f"each may be taken for its neighbour at first: {runs}"
 
 
 def test_poison_that_ends_its_worker_after_it_returned_ends(client: Client, cluster: Cluster) -> None:
@@ -204,14 +205,15 @@ def test_a_module_that_is_being_replaced_is_loaded_when_it_is_there_again(cluste
     assert (job.state, job.lost) == ("failed", 4), "a crash still counts"
 
 
-def test_what_a_killed_master_leaves_are_only_the_processes_of_tasks(
+def test_workers_end_with_a_killed_master_and_daemons_of_tasks_stay(
     client: Client, node: NodeProcess, tmp_path: Path
 ) -> None:
-    file = tmp_path / "shell"
-    client.wait(client.submit("nasty.leave", {"how": "shell", "pids": str(file)}), timeout=30)
+    """As docs/guarantees.md says: nobody is left who could end them."""
+    file = tmp_path / "daemon"
+    client.wait(client.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
     workers = node.workers()
     node.signal(signal.SIGKILL)
-    _, alive = psutil.wait_procs([one for one in workers if one.pid not in pids_in(file)], timeout=10)
-    assert not alive
-    for pid in pids_in(file):
-        psutil.Process(pid).kill()
+    assert not psutil.wait_procs(workers, timeout=30)[1]
+    (pid,) = pids_in(file)
+    assert is_there(pid)
+    psutil.Process(pid).kill()

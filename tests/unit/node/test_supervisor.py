@@ -203,7 +203,7 @@ async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
         return new_child(index)
 
     supervisor.spawn = spawn
-    supervisor.keep_workers()
+    await supervisor.start()  # also the first time that is waited out
     await until(lambda: len(supervisor.children) == 2)
     (trouble,) = supervisor._troubles.to_document()
     assert (trouble["what"], trouble["times"]) == ("workers", 6)
