@@ -1,4 +1,4 @@
-"""The memory that a master shares with its workers: until when they may run, and what each slot runs now.
+"""The memory that a master shares with its workers: until when they may run, and what each slot runs and has begun.
 
 It needs no message and no thread of the other side, so a master knows what a worker ran even when that worker has just
 crashed, and a renewed lease reaches a worker whose interpreter is busy.
@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _DEADLINE = struct.Struct("=d")
-_SLOT = struct.Struct("=qd")
+_WORKER = struct.Struct("=q")
+_SLOT = struct.Struct("=qdqq")
+_RUNNING = struct.Struct("=qd")
 _HEAD = 16
 
 
@@ -26,23 +28,37 @@ class Running:
     since: float
 
 
-class Board:
-    """One deadline for all workers, and a line per slot of every worker."""
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the slots of a worker have begun so far: how many jobs, and which was the last of each."""
 
-    def __init__(self, fd: int, slots: int, lines: int) -> None:
+    begun: int
+    last: frozenset[int]
+
+
+class Board:
+    """One deadline for all workers, a mark for each worker, and a line per slot of every worker."""
+
+    def __init__(self, fd: int, processes: int, slots: int) -> None:
         self.fd = fd
         self.slots = slots
-        self._memory = mmap.mmap(fd, _HEAD + _SLOT.size * lines)
+        self._memory = mmap.mmap(fd, _size(processes, slots))
 
     @classmethod
     def create(cls, processes: int, slots: int) -> Board:
         with tempfile.TemporaryFile(prefix="tontine-") as file:
-            file.truncate(_HEAD + _SLOT.size * processes * slots)
-            return cls(os.dup(file.fileno()), slots, processes * slots)
+            file.truncate(_size(processes, slots))
+            return cls(os.dup(file.fileno()), processes, slots)
 
     def close(self) -> None:
         self._memory.close()
         os.close(self.fd)
+
+    def detach(self) -> None:
+        """Go on with a copy that nobody else sees: for a fork of a worker, which is none."""
+        memory = mmap.mmap(-1, len(self._memory))
+        memory[:] = self._memory[:]
+        self._memory = memory
 
     @property
     def deadline(self) -> float:
@@ -54,22 +70,45 @@ class Board:
         _DEADLINE.pack_into(self._memory, 0, until)
 
     def started(self, worker: int, slot: int, seq: int, since: float) -> None:
-        """Say what a slot runs; called before the task is."""
-        _SLOT.pack_into(self._memory, self._place(worker, slot), seq, since)
+        """Say what a slot runs, and count it; called before the task is."""
+        place = self._place(worker, slot)
+        _, _, begun, _ = _SLOT.unpack_from(self._memory, place)
+        _SLOT.pack_into(self._memory, place, seq, since, begun + 1, seq)
 
     def ended(self, worker: int, slot: int) -> None:
-        _SLOT.pack_into(self._memory, self._place(worker, slot), 0, 0.0)
+        _RUNNING.pack_into(self._memory, self._place(worker, slot), 0, 0.0)
+
+    def mark_deadline(self, worker: int) -> None:
+        """Say that a worker ends itself because the lease ran out: no job is to blame."""
+        _WORKER.pack_into(self._memory, self._place(worker), 1)
+
+    def ended_at_deadline(self, worker: int) -> bool:
+        return bool(_WORKER.unpack_from(self._memory, self._place(worker))[0])
 
     def clear(self, worker: int) -> None:
-        for slot in range(self.slots):
-            self.ended(worker, slot)
+        start, end = self._place(worker), self._place(worker + 1)
+        self._memory[start:end] = bytes(end - start)
 
     def running(self, worker: int) -> Iterator[Running]:
         """What a worker runs now, or ran when it ended."""
         for slot in range(self.slots):
-            seq, since = _SLOT.unpack_from(self._memory, self._place(worker, slot))
+            seq, since = _RUNNING.unpack_from(self._memory, self._place(worker, slot))
             if seq:
                 yield Running(seq, since)
 
-    def _place(self, worker: int, slot: int) -> int:
-        return _HEAD + _SLOT.size * (worker * self.slots + slot)
+    def past(self, worker: int) -> Past:
+        """What a worker has begun since its line was cleared."""
+        slots = [_SLOT.unpack_from(self._memory, self._place(worker, slot)) for slot in range(self.slots)]
+        return Past(sum(begun for *_, begun, _ in slots), frozenset(last for *_, last in slots if last))
+
+    def _place(self, worker: int, slot: int | None = None) -> int:
+        place = _HEAD + worker * _worker_size(self.slots)
+        return place if slot is None else place + _WORKER.size + _SLOT.size * slot
+
+
+def _worker_size(slots: int) -> int:
+    return _WORKER.size + _SLOT.size * slots
+
+
+def _size(processes: int, slots: int) -> int:
+    return _HEAD + processes * _worker_size(slots)

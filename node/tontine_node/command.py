@@ -20,9 +20,11 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
+from . import orphans
 from .config import NodeConfig
+from .last_resort import LastResort
 from .logs import set_up
-from .master import Node
+from .master import CANCELS, Node
 from .registration import wait_for_store
 
 
@@ -75,7 +77,7 @@ def node(
     its share.
 
     Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second
-    one ends the running jobs as well and gives them back.
+    one ends the running jobs as well and gives them back, a third ends the node at once.
     """
     config = NodeConfig(
         modules=modules,
@@ -95,37 +97,77 @@ def node(
     # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
     gc.freeze()
     gc.set_threshold(20_000)
-    asyncio.run(serve(config))
-
-
-async def serve(config: NodeConfig) -> None:
-    """Run incarnations of a node until one stops by itself."""
-    stopping = asyncio.Event()
-    node: Node | None = None
-
-    def stop() -> None:
-        stopping.set()
-        if node is not None:
-            node.ask_to_stop()
-
-    # Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow.
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    # Workers that share it get the embedded MongoDB's, too, and it is started once.
-    uri = await asyncio.to_thread(resolve, config.store)
-    config = replace(config, store=replace(config.store, uri=uri))
-    beat_store = await asyncio.to_thread(open_store, config.store, **SELDOM_MONITORED)
-    store = open_async_store(config.store, **SELDOM_MONITORED)
+    process = NodeProcess(config)
     try:
-        await _first(_prepare(store, config.store), stopping.wait())
-        while not stopping.is_set():
-            node = Node(config, store, beat_store, SystemClock())
-            if not await node.run():
-                return
+        asyncio.run(process.serve())
     finally:
-        await store.database.client.close()
-        beat_store.database.client.close()
+        process.last_resort.disarm()
+
+
+class NodeProcess:
+    """The process that `tontine node` is: what signals tell it, and the incarnations of its node, one after another."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.last_resort = LastResort(self._kill_workers)
+        self._config = config
+        self._node: Node | None = None
+        self._stops_asked = 0
+
+    async def serve(self) -> None:
+        """Run incarnations of a node until one stops by itself."""
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._take_signals()
+        # Workers that share it get the embedded MongoDB's, too, and it is started once.
+        uri = await asyncio.to_thread(resolve, self._config.store)
+        self._config = replace(self._config, store=replace(self._config.store, uri=uri))
+        beat_store = await asyncio.to_thread(open_store, self._config.store, **SELDOM_MONITORED)
+        store = open_async_store(self._config.store, **SELDOM_MONITORED)
+        self._adopt_orphans()
+        try:
+            await _first(_prepare(store, self._config.store), self._stopping.wait())
+            while not self._stopping.is_set():
+                self._node = Node(self._config, store, beat_store, SystemClock())
+                if not await self._node.run():
+                    return
+        finally:
+            self.last_resort.arm()  # what is left to do are endings, and none may keep a node that is over
+            await store.database.client.close()
+            beat_store.database.client.close()
+
+    def _take_signals(self) -> None:
+        """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # The loop's handler only wakes it: ours is called also while something blocks the loop.
+            self._loop.add_signal_handler(number, lambda: None)
+            signal.signal(number, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        """Once: drain. Twice: now, and within a limit. Three times: at once."""
+        self._stops_asked += 1
+        if self._stops_asked == 2:
+            self.last_resort.arm()
+        elif self._stops_asked > 2:
+            self.last_resort.end_now()
+        self._loop.call_soon_threadsafe(self._ask_to_stop)
+
+    def _ask_to_stop(self) -> None:
+        self._stopping.set()
+        if self._node is not None:
+            self._node.ask_to_stop()
+
+    def _kill_workers(self) -> None:
+        if self._node is not None:
+            self._node.supervisor.kill_now("the node ends")
+
+    def _adopt_orphans(self) -> None:
+        orphans.adopt()
+        if orphans.is_adopting():
+            self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
+
+    def _reap_orphans(self) -> None:
+        if not orphans.reap(self._node.supervisor.pids if self._node is not None else ()):
+            self._loop.call_later(1.0, self._reap_orphans)
 
 
 async def _prepare(store: AsyncStore, config: StoreConfig) -> None:
@@ -149,7 +191,9 @@ async def _first(*works: Coroutine[Any, Any, Any]) -> None:
     """Until one of these is done; its error is ours."""
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    while others:  # one cancel is not enough: a driver may turn it into an error of its own
+    for _ in range(CANCELS):  # one is not enough: a driver may turn it into an error of its own
+        if not others:
+            break
         for other in others:
             other.cancel()
         _, others = await asyncio.wait(others, timeout=0.5)

@@ -7,7 +7,6 @@ import contextlib
 import logging
 
 from tontine.clock import Clock
-from tontine.errors import ConfigError
 from tontine.store.settle import Outcome
 
 from .board import Board
@@ -51,7 +50,7 @@ class Fence:
                 # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
                 self.release_killed()
                 if self._is_up:
-                    await self._take_down()
+                    self._take_down()
 
     def _pause(self) -> float:
         """With nothing in hand there is nothing to fence before the lease could end, or before something comes in.
@@ -62,15 +61,12 @@ class Fence:
             return GUARD_EVERY
         return min(max(GUARD_EVERY, self._board.deadline - self._clock.now()), GUARD_IDLE_EVERY)
 
-    async def _take_down(self) -> None:
+    def _take_down(self) -> None:
         self._is_up = self._was_starved = False
         log.info("the lease is back", extra={"event": "unfenced"})
         self._supervisor.hold_again()
-        try:
-            await self._supervisor.start()
-            self._supervisor.dispatch()
-        except ConfigError as error:
-            log.error("no worker could start", extra={"event": "no-worker", "error": str(error)})  # noqa: TRY400
+        # Nobody waits for them here, where the lease is watched: what is held goes out when a worker says hello.
+        self._supervisor.keep_workers()
 
     def release_killed(self) -> None:
         """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""

@@ -50,7 +50,9 @@ CONTROL_EVERY, CONTROL_IDLE_EVERY = 0.2, 2.5
 STATE_EVERY = 1.0
 CANCELS_EVERY = 0.5
 HOLD_AT_MOST = 1.0
+HOLD_WITHOUT_WORKERS = 10.0
 LAST_WRITES = 10.0
+CANCELS = 20
 MENDED_AFTER = 60.0
 """Not every loop knows when it has succeeded: one that has run for so long since it failed has."""
 
@@ -85,7 +87,9 @@ class Node:
             self._keep_lines,
             self.troubles,
         )
-        self.supervisor = Supervisor(config, clock, self.board, self.table, self.settler.add, self._more_room)
+        self.supervisor = Supervisor(
+            config, clock, self.board, self.table, self.settler.add, self._more_room, self.troubles
+        )
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(
             self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
@@ -129,6 +133,9 @@ class Node:
     def ask_to_stop(self) -> None:
         """Once: leave, finish what runs, stop. Twice: end what runs, too."""
         self._stops_asked += 1
+        if self._stops_asked > 1:  # now, although a call to the store may be under way
+            self.fence.is_over = True
+            self.supervisor.kill_for_good("the node stops")
         self._changed.set()
 
     async def run(self) -> bool:
@@ -144,16 +151,15 @@ class Node:
             return await self._control()
         finally:
             await self._end_loops()
-            self.board.close()
 
     async def _initialize(self) -> None:
         await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
         try:
-            await self.supervisor.start()
+            await self.supervisor.start(is_over=self._is_over)
         except ConfigError as error:
             await self._move(NodeState.DEAD, death=str(error)[:500])
             raise
-        while not self.beat.is_dead and not self._stops_asked:
+        while not self._is_over():
             try:
                 facts = {"modules": self.supervisor.modules, "careful": self.supervisor.careful_tasks}
                 await self._store.run(members.describe(self.id, facts))
@@ -162,6 +168,9 @@ class Node:
                 break
             except StoreUnavailable as error:
                 await wait_for_store(error)
+
+    def _is_over(self) -> bool:
+        return self._stops_asked > 0 or self.beat.is_dead or self.beat.desired is Desired.STOPPED
 
     def _start_loops(self) -> None:
         loops: dict[str, Callable[[], Awaitable[None]]] = {
@@ -183,12 +192,16 @@ class Node:
     async def _end_loops(self) -> None:
         self.fence.is_over = True
         # One cancel is not enough: a driver that was just timing out may turn it into an error of its own.
-        while running := [task for task in self._tasks if not task.done()]:
+        for _ in range(CANCELS):
+            if not (running := [task for task in self._tasks if not task.done()]):
+                break
             for task in running:
                 task.cancel()
             await asyncio.wait(running, timeout=0.5)
-        await self.supervisor.kill_all("the node ends")
+        stuck = await self.supervisor.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
+        if not stuck:  # those have it open, and so does who waits for their end
+            self.board.close()
 
     async def _forever(self, what: str, loop: Callable[[], Awaitable[None]]) -> None:
         """The top of each loop: whatever goes wrong in one, the node lives on and says so."""
@@ -314,7 +327,7 @@ class Node:
                 break
             await self._wait(0.05)
         self.fence.is_over = True
-        await self.supervisor.kill_all("the node stops")
+        stuck = await self.supervisor.kill_all("the node stops")
         self._release_held(patience=0.0)
         self.fence.release_killed()
         try:
@@ -323,11 +336,17 @@ class Node:
                 await self.settler.drained()
                 await self.reporter.keep_lines()
                 await asyncio.to_thread(self.beat.stop)
-                await self._move(NodeState.DEAD, death="stopped")
+                if not stuck:
+                    await self._move(NodeState.DEAD, death="stopped")
         except (StoreError, TimeoutError) as error:
             raise TontineError(
                 f"stopped, but MongoDB did not take the last {len(self.table)} outcomes: other nodes rerun those jobs"
             ) from error
+        if stuck:  # the record must not say that this node is dead while its jobs may run: its lease will run out
+            raise TontineError(
+                f"stopped, but SIGKILL does not end the worker processes {stuck}: other nodes rerun their jobs when "
+                f"this node's lease has run out"
+            )
 
     def _release_held(self, patience: float) -> None:
         for entry in self.supervisor.take_back(patience):
@@ -336,8 +355,8 @@ class Node:
     async def _look_after_jobs(self) -> None:
         """Time limits, cancelling, progress, and jobs that wait here although all slots are taken."""
         self.warden.look()
-        if self.supervisor.is_ready and not self.supervisor.is_draining:
-            self._release_held(patience=HOLD_AT_MOST)
+        if not self.supervisor.is_draining and self.beat.has_lease():
+            self._release_held(patience=HOLD_AT_MOST if self.supervisor.is_ready else HOLD_WITHOUT_WORKERS)
         now = self._clock.now()
         if now - self._cancels_at >= CANCELS_EVERY and self.reporter.long_running():
             self._cancels_at = now

@@ -110,6 +110,8 @@ class Reporter:
             "dropped": self._settler.dropped,
             "held": len(self._table),
             "bytes": self._table.bytes,
+            "workers": self._supervisor.ready,
+            "workers_wanted": self._supervisor.config.processes,
             "crashes": self._supervisor.crashes,
             "last_crash": self._supervisor.last_crash,
             "clock": datetime.fromtimestamp(wall_time(), UTC),
@@ -124,7 +126,7 @@ class Reporter:
                 process = self._processes.setdefault(pid, psutil.Process(pid))
                 cpu += process.cpu_percent() / 100
                 memory += process.memory_info().rss
-            except psutil.Error:
+            except (psutil.Error, OSError):  # it has ended, or no file can be opened: no reason not to beat
                 continue
         self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
         return round(cpu, 3), memory

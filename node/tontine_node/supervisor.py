@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from subprocess import SubprocessError
 from typing import Any
 
 from tontine.clock import Clock
@@ -22,13 +23,21 @@ from .child import FENCE, Child, spawn
 from .config import NodeConfig
 from .pace import Pace
 from .table import Entry, Status, Table
-from .worker import EXIT_AT_DEADLINE
+from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
 START_LIMIT = 60.0
 STARTS_AT_MOST = 3
 LINES_AT_MOST = 10_000
+END_WITHIN = 5.0
+"""How long SIGKILL may take to end a worker before the node goes on without it."""
+READ_WITHIN = 1.0
+"""How long the last reports of a worker that has ended may take to arrive."""
+CLOSED_FOR = 0.2
+"""How long a worker may live after it has closed its connection."""
+PAUSE, PAUSE_AT_MOST = 0.1, 10.0
+SPARED_AT_MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,7 @@ class Supervisor:
         table: Table,
         settle: Callable[[Outcome], None],
         wake: Callable[[], None],
+        troubles: Troubles,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -72,9 +82,15 @@ class Supervisor:
         self.spawn = spawn
         self._settle = settle
         self._wake = wake
-        self._keepers: set[asyncio.Task[None]] = set()
+        self._troubles = troubles
+        self._keepers: dict[int, asyncio.Task[None]] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
-        self._broken: str | None = None
+        self._refusal = ""
+        self._failing: set[int] = set()
+        """Places where a worker cannot be started."""
+        self._spawn_failed_at = float("-inf")
+        self._spared: Counter[int] = Counter()
 
     @property
     def slots(self) -> int:
@@ -82,7 +98,16 @@ class Supervisor:
 
     @property
     def is_ready(self) -> bool:
-        return any(child.is_ready for child in self.children.values()) and not self._ending.is_set()
+        return self.ready > 0 and not self._ending.is_set()
+
+    @property
+    def ready(self) -> int:
+        """How many workers could run a job."""
+        return sum(child.is_ready and not child.kill_reason for child in list(self.children.values()))
+
+    @property
+    def pids(self) -> set[int]:
+        return {child.process.pid for child in self.children.values()}
 
     def running_in(self, child: Child) -> dict[int, float]:
         """The jobs that a worker runs now, and since when."""
@@ -118,29 +143,53 @@ class Supervisor:
         """Whether a job that may be poison may be claimed now: alone, one at a time, for a slot that is free (P2)."""
         return self.free_slots() > 0 and not any(entry.lost >= SUSPECT for entry in self.table)
 
-    async def start(self) -> None:
-        """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they cannot be."""
+    def keep_workers(self) -> None:
+        """Start all workers, and from now on in place of each that ends another one."""
         self._ending.clear()
-        self._broken = None
         for index in range(self.config.processes):
-            self._keep_task(self._keep(index))
-        deadline, crashes = self.clock.now() + START_LIMIT, self.crashes
-        while not self.is_ready:
-            if self._broken:
-                raise ConfigError(self._broken)
+            # The keeper of a worker that does not end is still there, and goes on when it does.
+            if index not in self._keepers or self._keepers[index].done():
+                self._keepers[index] = asyncio.create_task(self._keep(index))
+
+    async def start(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they cannot be.
+
+        A process that cannot even be started is no fault of theirs: that is waited out, or until `is_over`.
+        """
+        self._refusal = ""
+        self.keep_workers()
+        begun, crashes = self.clock.now(), self.crashes
+        while not self.is_ready and not is_over():
+            if self._refusal:
+                raise ConfigError(self._refusal)
             if self.crashes >= crashes + STARTS_AT_MOST:
                 raise ConfigError(f"workers end while they load {', '.join(self.config.modules)}: {self.last_crash}")
-            if self.clock.now() > deadline:
+            if self.clock.now() > max(begun, self._spawn_failed_at) + START_LIMIT:
                 raise ConfigError(f"no worker could load {', '.join(self.config.modules)} in {START_LIMIT:g} s")
             await asyncio.sleep(0.01)
 
-    async def kill_all(self, reason: str) -> None:
-        """End every worker at once and wait until they are gone."""
+    async def kill_all(self, reason: str) -> list[int]:
+        """End every worker at once and wait until they are gone; the pids of those that even so do not end.
+
+        What these run stays theirs: nobody may have it before their end is certain (N5, S3).
+        """
+        self.kill_for_good(reason)
+        if tasks := {*self._keepers.values(), *self._waiting}:
+            await asyncio.wait(tasks, timeout=END_WITHIN)
+        if stuck := [child.process.pid for child in self.children.values()]:
+            self._troubles.note("workers", f"SIGKILL does not end the worker processes {stuck}")
+            log.error("workers do not end; going on without them", extra={"event": "workers-stay", "pids": stuck})
+        return stuck
+
+    def kill_for_good(self, reason: str) -> None:
+        """End every worker at once, and start no other."""
         self._ending.set()
+        self.kill_now(reason)
+
+    def kill_now(self, reason: str) -> None:
+        """Kill every worker that is there; in any thread."""
         for child in list(self.children.values()):
             child.kill(reason)
-        if self._keepers:
-            await asyncio.wait(set(self._keepers))
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before the others."""
@@ -158,7 +207,7 @@ class Supervisor:
         """Fill the workers, the emptiest first, a frame for each."""
         if not self.held or self._ending.is_set() or self.is_draining:
             return
-        workers = [child for child in self.children.values() if child.can_work]
+        workers = [child for child in self.children.values() if child.can_take]
         limit = self.config.slots * self.pace.ahead()
         for child in sorted(workers, key=lambda child: len(child.sent)):
             room = (self.config.slots if child.is_recalled else limit) - len(child.sent)
@@ -213,32 +262,66 @@ class Supervisor:
         """Settle once the process is gone: only then may the job be anybody else's."""
 
         async def wait() -> None:
-            await child.process.wait()
+            await child.process.ended.wait()
             self.end(entry, outcome)
 
-        del child.sent[entry.seq]
-        self._keep_task(wait())
-
-    def _keep_task(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._keepers.add(task)
-        task.add_done_callback(self._keepers.discard)
+        child.take_report(entry.seq)
+        task = asyncio.create_task(wait())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
 
     async def _keep(self, index: int) -> None:
-        """Keep one worker running, with a growing pause when it ends before it did anything."""
+        """Keep one worker running, with a growing pause when it cannot start or ends before it did anything."""
         in_vain = 0
         while not self._ending.is_set():
-            child = self.children[index] = await self.spawn(index, self.config, self.board)
-            if self._ending.is_set():
-                child.kill("the node ends")
+            try:
+                child = self.children[index] = await self.spawn(index, self.config, self.board)
+            except (OSError, SubprocessError, RuntimeError, MemoryError) as error:
+                self._spawn_failed_at = self.clock.now()
+                self._note_failure(index, str(error) or type(error).__name__)
+                in_vain += 1
+            else:
+                await self._live(child)
+                in_vain = 0 if child.served or child.sent or child.kill_reason else in_vain + 1
+                self._bury(child)
+            if in_vain and not self._ending.is_set():
+                with contextlib.suppress(TimeoutError):
+                    pause = min(PAUSE * 2 ** min(in_vain - 1, 10), PAUSE_AT_MOST)
+                    await asyncio.wait_for(self._ending.wait(), pause)
+
+    async def _live(self, child: Child) -> None:
+        """Listen to a worker until its process has ended: others may hold its connection open for longer."""
+        if self._ending.is_set():
+            child.kill("the node ends")
+        listening = asyncio.create_task(self._listen(child))
+        try:
+            await child.process.ended.wait()
+            child.hang_up()
+            await asyncio.wait([listening], timeout=READ_WITHIN)
+        finally:
+            listening.cancel()
+            child.writer.close()
+
+    async def _listen(self, child: Child) -> None:
+        """Take what a worker says until it is silent. What it does then nobody can know, so it must not go on."""
+        try:
             while frame := await pipe.read_async(child.reader):
                 self._take(child, *frame)
-            await child.gone()
-            in_vain = 0 if child.served or child.sent or child.kill_reason else in_vain + 1
-            self._bury(child)
-            if in_vain > 1:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._ending.wait(), min(0.1 * 2**in_vain, 10.0))
+            child.is_ready = False
+            await asyncio.wait_for(child.process.ended.wait(), CLOSED_FOR)
+        except TimeoutError:
+            pass
+        except Exception:
+            # The top of this loop: tasks share their worker's descriptors, and may write whatever they like.
+            log.exception("a worker spoke nonsense", extra={"event": "worker-nonsense", "pid": child.process.pid})
+        child.process.kill()
+
+    def _note_failure(self, index: int, why: str) -> None:
+        """A worker cannot be started: said once in the log, and in the node's record until it can."""
+        if not self._failing:
+            log.error("a worker could not be started; trying again", extra={"event": "no-worker", "error": why})
+        self._failing.add(index)
+        self._troubles.note("workers", f"a worker could not be started: {why}")
 
     def _take(self, child: Child, head: pipe.Head, body: bytes) -> None:
         """Take a frame of reports."""
@@ -267,14 +350,17 @@ class Supervisor:
             self.modules = hello["modules"]
             self.tasks = {name: TaskFacts(*facts) for name, facts in hello["tasks"].items()}
             child.is_ready = True
+            self._failing.discard(child.index)
+            if not self._failing:
+                self._troubles.over("workers")
         for text in head.get("broken", ()):
-            self._broken = self.last_crash = text
+            child.broken = self._refusal = self.last_crash = text
             self.crashes += 1
+            self._note_failure(child.index, text)
 
     def _take_done(self, child: Child, done: list[Any], body: bytes) -> None:
         for (seq, ran, _), raw in zip(done, pipe.cut(body, (size for _, _, size in done)), strict=True):
-            child.ending.pop(seq, None)
-            if entry := child.sent.pop(seq, None):
+            if entry := child.take_report(seq):
                 clean = not entry.fails and not entry.lost
                 self.end(entry, Outcome("done", seq, entry.attempt, ran, result=raw, clean=clean))
         child.served += len(done)
@@ -284,14 +370,14 @@ class Supervisor:
     def _take_ended(
         self, child: Child, seq: int, ran: float, kind: Any, type_: str, message: str, trace: str, delay: float
     ) -> None:
-        child.ending.pop(seq, None)
         child.served += 1
         self.pace.ran(ran)
-        if entry := child.sent.pop(seq, None):
+        if entry := child.take_report(seq):
             error = JobError(type_, message, trace)
             self.end(entry, Outcome(kind, seq, entry.attempt, ran, error=error, delay=delay))
 
     def _take_returned(self, child: Child, seqs: list[int]) -> None:
+        child.recalls -= 1
         for seq in seqs:
             entry = child.sent.pop(seq, None)
             if entry is not None and seq in child.ending:
@@ -302,17 +388,11 @@ class Supervisor:
 
     def _bury(self, child: Child) -> None:
         """A worker is gone: what it ran is lost, unless we ended it; what may run again is given back."""
-        running = {one.seq for one in self.board.running(child.index)}
-        if child.process.returncode == EXIT_AT_DEADLINE:
-            child.kill_reason = FENCE
-        crashed = not child.kill_reason and not self._broken
-        if crashed:
-            self.crashes += 1
-            self.last_crash = child.exit_reason
-            facts = {"event": "worker-ended", "reason": child.exit_reason, "running": sorted(running)}
-            log.warning("a worker ended", extra=facts)
+        if self.board.ended_at_deadline(child.index):
+            child.kill_reason = child.kill_reason or FENCE
+        blamed = set() if child.kill_reason or child.broken else self._blame(child)
         for seq, entry in child.sent.items():
-            if (crashed and seq in running) or self._is_careful(entry):
+            if seq in blamed or self._is_careful(entry):
                 self.end(entry, self._lost(entry, child))
             elif child.kill_reason == FENCE:
                 entry.status = Status.KILLED
@@ -322,6 +402,25 @@ class Supervisor:
         self.board.clear(child.index)
         del self.children[child.index]
         self._wake()
+
+    def _blame(self, child: Child) -> set[int]:
+        """A worker crashed: which of its jobs may have ended it.
+
+        The last that each slot began, running or not. One that had returned before, its report unsent, may have left
+        something behind that ended the worker later: it is spared as often as a neighbour that is poison can
+        take it along before that is claimed alone (P2).
+        """
+        past = self.board.past(child.index)
+        begun = child.begun(past.begun)
+        blamed = {seq for seq in begun if seq in past.last or self._spared[seq] >= SUSPECT}
+        if len(self._spared) > SPARED_AT_MOST:
+            self._spared.clear()
+        self._spared.update(seq for seq in begun if seq not in blamed)
+        self.crashes += 1
+        self.last_crash = child.exit_reason
+        facts = {"event": "worker-ended", "reason": child.exit_reason, "running": sorted(blamed)}
+        log.warning("a worker ended", extra=facts)
+        return blamed
 
     def _is_careful(self, entry: Entry) -> bool:
         """Whether it must not run again once a worker has it: it was sent for a free slot, so it has begun."""

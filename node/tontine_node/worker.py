@@ -19,8 +19,9 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import bson
 
@@ -32,10 +33,10 @@ from tontine.module import Library, Task, load
 from . import capture, pipe, verdict
 from .board import Board
 
-EXIT_AT_DEADLINE = 75
-"""The exit code of a worker whose lease ran out: its job is not to blame."""
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 LINGER = 0.002
+REPORTS_AT_ONCE = 1000
+BYTES_AT_ONCE = 4 * 1024 * 1024
 
 
 class Worker:
@@ -47,7 +48,10 @@ class Worker:
         self.board = board
         self.library = library
         self.clock = SystemClock()
-        self.inbox: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        self.pid = os.getpid()
+        self.inbox: deque[tuple[int, bytes]] = deque()
+        self.ordering = threading.Condition(threading.Lock())
+        """Held to change the inbox: orders are begun, or given back, in the order in which they came."""
         self.outbox: queue.SimpleQueue[tuple[str, Any, bytes]] = queue.SimpleQueue()
         self.loop = asyncio.new_event_loop()
         self.current: dict[int, tuple[current.CurrentJob, asyncio.Task[Any] | None]] = {}
@@ -59,6 +63,7 @@ class Worker:
 
     def run(self) -> None:
         """Serve until the master closes the connection or the lease runs out."""
+        os.register_at_fork(after_in_child=self.renounce)
         threads = [self.read_orders, self.write_reports, self.watch_lease]
         for target in threads:
             threading.Thread(target=_or_end, args=(target,), daemon=True).start()
@@ -79,24 +84,23 @@ class Worker:
         while frame := pipe.read(self.connection):
             head, body = frame
             if "run" in head:
-                for (seq, _), raw in zip(head["run"], pipe.cut(body, (size for _, size in head["run"])), strict=True):
-                    self.inbox.put((seq, raw))
+                raws = pipe.cut(body, (size for _, size in head["run"]))
+                with self.ordering:
+                    self.inbox.extend((seq, raw) for (seq, _), raw in zip(head["run"], raws, strict=True))
+                    self.ordering.notify(len(head["run"]))
             if "recall" in head:
                 self.give_back()
             for seq in head.get("cancel", ()):
                 self.cancel(seq)
             for seq, limit in head.get("expire", ()):
                 self.expire(seq, limit)
-        os._exit(0)  # the master is gone: nobody may learn what this worker would do next (N6)
+        _end_group()  # the master is gone: nobody may learn what this worker would do next (N6)
 
     def give_back(self) -> None:
         """Return the orders that no slot has begun."""
-        returned = []
-        while True:
-            try:
-                returned.append(self.inbox.get_nowait()[0])
-            except queue.Empty:
-                break
+        with self.ordering:
+            returned = [seq for seq, _ in self.inbox]
+            self.inbox.clear()
         self.outbox.put(("returned", returned, b""))
 
     def cancel(self, seq: int) -> None:
@@ -117,13 +121,15 @@ class Worker:
     def write_reports(self) -> None:
         while True:
             reports = [self.outbox.get()]
-            if not self.inbox.empty():  # its slots have enough to do: a frame of many costs no more than a frame of one
+            if self.inbox:  # its slots have enough to do: a frame of many costs no more than a frame of one
                 time.sleep(LINGER)
-            while len(reports) < 1000:
+            size = len(reports[0][2])
+            while len(reports) < REPORTS_AT_ONCE and size < BYTES_AT_ONCE:
                 try:
                     reports.append(self.outbox.get_nowait())
                 except queue.Empty:
                     break
+                size += len(reports[-1][2])
             head: pipe.Head = {}
             bodies: list[bytes] = []
             for name, what, body in reports:
@@ -141,8 +147,14 @@ class Worker:
         while True:
             self.rest()
             if os.getppid() != parent or self.clock.now() > self.board.deadline:
-                os._exit(EXIT_AT_DEADLINE)
+                self.end_at_deadline()
             self.say_progress()
+
+    def end_at_deadline(self) -> NoReturn:
+        """Somebody else may run these jobs now: all that works for them ends. Only the mark says that none is to blame,
+        because a task can exit with any code."""
+        self.board.mark_deadline(self.index)
+        _end_group()
 
     def rest(self) -> None:
         """For a moment, or for long if there is nothing to watch until a job begins."""
@@ -170,12 +182,7 @@ class Worker:
 
     def serve_slot(self, slot: int) -> None:
         while True:
-            seq, raw = self.inbox.get()
-            # A thawed worker may find orders of a life that is over: the lease is checked right before each start (J2).
-            begun = self.clock.now()
-            if begun > self.board.deadline:
-                os._exit(EXIT_AT_DEADLINE)
-            self.board.started(self.index, slot, seq, begun)
+            seq, raw, begun = self.begin_next(slot)
             try:
                 end = self.attempt(seq, raw)
             finally:
@@ -193,6 +200,19 @@ class Worker:
                 what = [seq, ran, *what]
             self.outbox.put((name, what, body))
 
+    def begin_next(self, slot: int) -> tuple[int, bytes, float]:
+        """Take the next order and count it as begun, at once: so the begun ones are always the first that came."""
+        with self.ordering:
+            while not self.inbox:
+                self.ordering.wait()
+            seq, raw = self.inbox.popleft()
+            # A thawed worker may find orders of a life that is over: the lease is checked right before each start (J2).
+            begun = self.clock.now()
+            if begun > self.board.deadline:
+                self.end_at_deadline()
+            self.board.started(self.index, slot, seq, begun)
+        return seq, raw, begun
+
     def attempt(self, seq: int, raw: bytes) -> bytes | verdict.Report:
         """Run one job; its result as BSON, or how it ended otherwise."""
         try:
@@ -208,6 +228,7 @@ class Worker:
         try:
             result = self.call(task, document, args)
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
+            self.end_if_forked(error)
             cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
             return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)
         if self.was_cancelled(seq):
@@ -223,13 +244,35 @@ class Worker:
         if not self.begun.is_set():
             self.begun.set()
         if not task.is_async:
-            return context.run(task.function, **args)
+            result = context.run(task.function, **args)
+            self.end_if_forked()
+            return result
 
         async def shell() -> Any:
             self.current[seq] = (job, asyncio.current_task())
-            return await task.function(**args)
+            try:
+                result = await task.function(**args)
+            except BaseException as error:
+                self.end_if_forked(error)
+                raise
+            self.end_if_forked()
+            return result
 
         return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+
+    def renounce(self) -> None:
+        """In a process that a task has forked: it is no worker, and must not speak or act as one."""
+        self.connection.close()
+        self.board.detach()
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            signal.signal(number, usual)
+        self.loop.call_soon(os._exit, 0)  # where an async task forked, and waits: the jobs beside it are not its own
+
+    def end_if_forked(self, error: BaseException | None = None) -> None:
+        """A process that a task has forked comes back out of that task's function: it ends, as a program would."""
+        if os.getpid() != self.pid:
+            code = error.code if isinstance(error, SystemExit) else int(error is not None)
+            os._exit(code if isinstance(code, int) else int(code is not None))
 
     def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
         self.progressed[job.seq] = (value, verdict.printable(note))
@@ -246,6 +289,13 @@ def _or_end(target: Callable[..., None], *args: Any) -> None:
     except BaseException:  # noqa: BLE001 - the top of a thread
         traceback.print_exc()
         os._exit(70)
+
+
+def _end_group() -> NoReturn:
+    """End this process, and what its tasks have started as long as it is in the same group."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)
 
 
 def _place(error: BaseException) -> str:
@@ -267,11 +317,14 @@ def main(arguments: Sequence[str]) -> None:
     _end_with_parent()
     if os.getppid() != parent:
         os._exit(0)
-    # Ctrl-C reaches the whole foreground group; only the master decides when a worker ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Only the master decides when a worker ends. Not SIG_IGN, which programs that a task starts would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for fd in (connection_fd, board_fd):
+        os.set_inheritable(fd, False)
     connection = socket.socket(fileno=connection_fd)
-    board = Board(board_fd, slots, processes * slots)
+    board = Board(board_fd, processes, slots)
+    capture.shield()
     try:
         library = load(arguments[6:])
     except ConfigError as error:

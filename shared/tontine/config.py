@@ -70,7 +70,6 @@ def in_worker() -> bool:
 def worker_environment(store: StoreConfig, *, share_uri: bool) -> dict[str, str]:
     """The environment of a node's workers. Whoever has the URI has the node's rights: tasks get it only if told so."""
     environment = {name: value for name, value in os.environ.items() if name != "TONTINE_URI"}
-    environment["TONTINE_WORKER"] = "1"
     if share_uri and store.uri:
         environment |= {"TONTINE_URI": store.uri, "TONTINE_DATABASE": store.database}
     return environment

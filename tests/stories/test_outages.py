@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from pymongo import MongoClient
 
@@ -64,3 +65,25 @@ def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cl
     assert {node["name"]: node["_id"] for node in cluster.records()} == ids
     assert [node.process.poll() for node in nodes] == [None, None]
     assert not any("Traceback" in node.text() for node in nodes)
+
+
+def test_a_third_signal_ends_a_node_at_once_whatever_hangs(
+    outage: tuple[Cluster, embedded.Running], tmp_path: Path
+) -> None:
+    cluster, running = outage
+    (a,) = cluster.start("a")
+    with Client(cluster.database) as client:
+        client.submit("story.gate", {"path": str(tmp_path / "never")})
+        eventually(lambda: cluster.runs("began"), what="it runs")
+    workers = a.workers()
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            a.signal(signal.SIGTERM)
+            time.sleep(0.5)  # signals of one kind that come together are one
+        assert a.process.wait(60) == 1
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    assert "ended by force" in a.text()
+    assert "Traceback" not in a.text()
+    assert not psutil.wait_procs(workers, timeout=30)[1]

@@ -27,7 +27,7 @@ EVERYWHERE = os.environ.get("STORY_OPTIONS", "").split()
 
 @dataclass(slots=True)
 class NodeProcess:
-    """One `tontine node`, in a process group of its own."""
+    """One `tontine node`. Its workers lead sessions of their own, so no group holds them all."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -38,15 +38,40 @@ class NodeProcess:
         self.process.send_signal(number)
 
     def signal_all(self, number: int) -> None:
-        """Signal the master and its workers."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        """Signal the master and all that descends from it."""
+        for process in self._family(is_to_freeze=number in (signal.SIGSTOP, signal.SIGKILL)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def _family(self, *, is_to_freeze: bool) -> list[psutil.Process]:
+        """The master first. Frozen one after another, from the master on, none can start a process that escapes."""
+        if self.process.poll() is not None:
+            return []
+        family = [psutil.Process(self.process.pid)]
+        while True:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if is_to_freeze:
+                    family[-1].suspend()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                new = [one for one in family[0].children(recursive=True) if one not in family]
+                if new:
+                    family.append(new[0])
+                    continue
+            return family
 
     def workers(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children()
+        return [one for one in psutil.Process(self.process.pid).children() if _is_worker(one)]
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """Not what a task has left to the master, which may be a fork of a worker."""
+    try:
+        return os.getsid(process.pid) == process.pid and "tontine_node.worker" in process.cmdline()
+    except (psutil.Error, ProcessLookupError):
+        return False
 
 
 class Cluster:
@@ -62,12 +87,15 @@ class Cluster:
         self.nodes: dict[str, NodeProcess] = {}
         self.options: list[str] = []
 
-    def launch(self, name: str, *options: str, modules: str = "tests.support.tasks") -> NodeProcess:
+    def launch(
+        self, name: str, *options: str, modules: str = "tests.support.tasks", log_to: str | None = None
+    ) -> NodeProcess:
         """Start a node without waiting for it."""
         command = [sys.executable, "-m", "tontine", "node", modules, "--name", name]
         command += ["--uri", self.uri, "--database", self.database.name, *EVERYWHERE, *self.options, *options]
         log = self.directory / f"{name}-{len(self.nodes)}.log"
-        with log.open("wb") as out:
+        log.touch()
+        with Path(log_to or log).open("wb") as out:
             process = subprocess.Popen(
                 command,
                 stdout=out,

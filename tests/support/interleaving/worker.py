@@ -15,7 +15,6 @@ import orjson
 from tontine_node import pipe
 from tontine_node.board import Board
 from tontine_node.child import Child
-from tontine_node.worker import EXIT_AT_DEADLINE
 
 KILLED, CRASHED = -9, -11
 MAX_ATTEMPTS = 3
@@ -56,7 +55,7 @@ class Worker:
         self._began = began
         self._frames = bytearray()
         self._inbox: deque[tuple[int, bytes]] = deque()
-        self._gone = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
         self._report({"hello": [{"modules": [{"name": "t", "tasks": sorted(FACTS)}], "tasks": FACTS}]})
 
     def as_child(self) -> Child:
@@ -73,8 +72,8 @@ class Worker:
     def kill(self) -> None:
         self.exit(KILLED)
 
-    async def wait(self) -> None:
-        await asyncio.shield(self._gone)
+    def get_extra_info(self, name: str) -> None:
+        """It has no socket."""
 
     def exit(self, code: int) -> None:
         if self.returncode is not None:
@@ -84,14 +83,15 @@ class Worker:
             run.ended = f"with its worker ({code})"
         self.running.clear()
         self.reader.feed_eof()
-        self._gone.set_result(None)
+        self.ended.set()
 
     def work(self) -> None:
         """Read orders and begin what there is a slot for; past the lease, end (N6)."""
         if self.returncode is not None:
             return
         if self._now() > self._board.deadline:
-            self.exit(EXIT_AT_DEADLINE)
+            self._board.mark_deadline(self._index)
+            self.exit(KILLED)
             return
         self._read_orders()
         while self._inbox and len(self.running) < self._board.slots:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tontine_node.board import Board, Running
+from tontine_node.board import Board, Past, Running
 
 PROCESSES, SLOTS = 3, 2
 
@@ -22,7 +22,7 @@ def master() -> Iterator[Board]:
 @pytest.fixture
 def worker(master: Board) -> Iterator[Board]:
     """The same memory, opened as a worker opens it: by the number of the file."""
-    board = Board(os.dup(master.fd), SLOTS, PROCESSES * SLOTS)
+    board = Board(os.dup(master.fd), PROCESSES, SLOTS)
     yield board
     board.close()
 
@@ -57,7 +57,7 @@ def test_what_has_ended_is_not_running(master: Board, worker: Board) -> None:
 
 
 def test_what_a_worker_ran_outlives_it(master: Board) -> None:
-    worker = Board(os.dup(master.fd), SLOTS, PROCESSES * SLOTS)
+    worker = Board(os.dup(master.fd), PROCESSES, SLOTS)
     worker.started(2, 1, 99, 1.0)
     worker.close()
     assert list(master.running(2)) == [Running(99, 1.0)]
@@ -84,3 +84,35 @@ def test_two_masters_have_boards_of_their_own(master: Board) -> None:
 
 def test_the_board_has_no_name_that_could_be_left_behind(master: Board) -> None:
     assert os.fstat(master.fd).st_nlink == 0
+
+
+def test_what_was_begun_is_counted_and_the_last_of_each_slot_remembered(master: Board, worker: Board) -> None:
+    assert master.past(1) == Past(0, frozenset())
+    for seq in (5, 6):
+        worker.started(1, 0, seq, 1.0)
+        worker.ended(1, 0)
+    worker.started(1, 1, 7, 1.0)
+    assert master.past(1) == Past(3, frozenset({6, 7}))
+    assert master.past(0) == master.past(2) == Past(0, frozenset())
+    master.clear(1)
+    assert worker.past(1) == Past(0, frozenset())
+
+
+def test_only_a_worker_that_says_so_ended_at_the_deadline(master: Board, worker: Board) -> None:
+    worker.started(1, 0, 5, 1.0)
+    assert not any(master.ended_at_deadline(index) for index in range(PROCESSES))
+    worker.mark_deadline(1)
+    assert [master.ended_at_deadline(index) for index in range(PROCESSES)] == [False, True, False]
+    assert list(master.running(1)) == [Running(5, 1.0)]
+    master.clear(1)
+    assert not master.ended_at_deadline(1)
+
+
+def test_what_a_fork_of_a_worker_writes_nobody_sees(master: Board, worker: Board) -> None:
+    master.deadline = 7.0
+    worker.started(0, 0, 5, 1.0)
+    worker.detach()
+    worker.ended(0, 0)
+    worker.started(0, 1, 6, 1.0)
+    assert worker.deadline == 7.0
+    assert list(master.running(0)) == [Running(5, 1.0)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
+from tests.support.eventually import eventually_async
 from tontine.clock import SystemClock
 from tontine.store.settle import Outcome
 from tontine_node.board import Board
@@ -13,6 +16,7 @@ from tontine_node.child import Child
 from tontine_node.config import NodeConfig
 from tontine_node.supervisor import Supervisor, TaskFacts
 from tontine_node.table import Entry, Table
+from tontine_node.troubles import Troubles
 
 
 class Ears:
@@ -23,9 +27,24 @@ class Ears:
 
     def write(self, frame: bytes) -> None: ...
 
+    def close(self) -> None: ...
 
-class Crashed:
-    returncode = 7
+    def get_extra_info(self, name: str) -> None: ...
+
+
+class Gone:
+    """A process that the test ends, or does not."""
+
+    def __init__(self) -> None:
+        self.pid = id(self)
+        self.returncode = 7
+        self.ended = asyncio.Event()
+
+    def kill(self) -> None: ...
+
+
+def new_child(index: int) -> Child:
+    return Child(index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True)
 
 
 def entry(seq: int, task: str) -> Entry:
@@ -42,15 +61,16 @@ async def supervisor(outcomes: list[Outcome]) -> Any:
     """Two workers of one slot each, a plain task and one that must not run twice."""
     config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
     board = Board.create(2, 1)
-    supervisor = Supervisor(config, SystemClock(), board, Table(), outcomes.append, lambda: None)
+    supervisor = Supervisor(config, SystemClock(), board, Table(), outcomes.append, lambda: None, Troubles())
     for index in range(2):
-        child = Child(index, cast("Any", Crashed()), cast("Any", None), cast("Any", Ears()), is_ready=True)
-        supervisor.children[index] = child
+        supervisor.children[index] = new_child(index)
     supervisor.tasks = {
         name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
         for name, on_lost in (("plain", "retry"), ("careful", "fail"))
     }
     yield supervisor
+    for keeper in supervisor._keepers.values():
+        keeper.cancel()
     board.close()
 
 
@@ -76,3 +96,119 @@ async def test_a_crash_fails_only_the_one_that_had_begun(supervisor: Supervisor,
     supervisor._bury(supervisor.children[0])
     assert [(one.kind, one.seq, one.final) for one in outcomes] == [("lost", 1, True)]
     assert sent(supervisor) == [[2]]
+
+
+async def until(check: Callable[[], bool]) -> None:
+    async def look() -> bool:
+        return check()
+
+    await eventually_async(look)
+
+
+def end(child: Child) -> None:
+    child.process.ended.set()
+    child.reader.feed_eof()
+
+
+def kinds(outcomes: list[Outcome]) -> dict[int, str]:
+    return {one.seq: one.kind for one in outcomes}
+
+
+def crash(supervisor: Supervisor, orders: list[int], begun: list[int]) -> None:
+    """A worker of one slot gets these orders, begins some of them and crashes before it reports on any."""
+    child = supervisor.children.setdefault(0, new_child(0))
+    for seq in orders:
+        child.sent[seq] = entry(seq, "plain")
+    for seq in begun:
+        supervisor.board.started(0, 0, seq, 0.0)
+        supervisor.board.ended(0, 0)
+    supervisor._bury(child)
+
+
+async def test_a_job_that_ends_its_worker_right_after_it_returned_is_lost(
+    supervisor: Supervisor, outcomes: list[Outcome]
+) -> None:
+    crash(supervisor, [1, 2, 3], begun=[1, 2])
+    assert kinds(outcomes) == {1: "released", 2: "lost", 3: "released"}
+
+
+async def test_one_that_had_returned_before_is_spared_twice(supervisor: Supervisor, outcomes: list[Outcome]) -> None:
+    """What it left running may have ended the worker, or its neighbour did, which is claimed alone from then on."""
+    for neighbour in (2, 3, 4):
+        crash(supervisor, [1, neighbour, 9], begun=[1, neighbour])
+    assert [one.kind for one in outcomes if one.seq == 1] == ["released", "released", "lost"]
+    assert {one.kind for one in outcomes if one.seq == 9} == {"released"}, "it never began"
+
+
+async def test_an_exit_code_is_no_excuse(supervisor: Supervisor, outcomes: list[Outcome]) -> None:
+    supervisor.children[0].process.returncode = 75
+    crash(supervisor, [1], begun=[1])
+    assert kinds(outcomes) == {1: "lost"}
+
+
+async def test_what_a_worker_ran_that_ended_itself_at_the_deadline_is_not_to_blame(
+    supervisor: Supervisor, outcomes: list[Outcome]
+) -> None:
+    supervisor.board.mark_deadline(0)
+    crash(supervisor, [1, 2], begun=[1])
+    assert not outcomes, "it is given back when the lease is back"
+
+
+async def test_no_order_goes_out_between_a_recall_and_its_answer(supervisor: Supervisor) -> None:
+    """Or nobody could tell after a crash which of the orders had begun."""
+    for child in supervisor.children.values():
+        child.recall()
+    supervisor.offer([entry(1, "plain")])
+    assert sent(supervisor) == [[], []]
+    supervisor._take(supervisor.children[1], {"returned": [[]]}, b"")
+    assert sent(supervisor) == [[], [1]]
+
+
+async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
+    supervisor: Supervisor, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.supervisor.END_WITHIN", 0.1)
+    supervisor.children.clear()
+
+    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+        return new_child(index)
+
+    supervisor.spawn = spawn
+    supervisor.keep_workers()
+    await until(lambda: len(supervisor.children) == 2)
+    stuck, other = supervisor.children.values()
+    stuck.sent[1], other.sent[2] = entry(1, "plain"), entry(2, "plain")
+    end(other)
+    assert await supervisor.kill_all("the node stops") == [stuck.process.pid]
+    assert kinds(outcomes) == {2: "released"}
+    assert "SIGKILL" in supervisor._troubles.to_document()[0]["why"]
+    supervisor.keep_workers()
+    await until(lambda: len(supervisor.children) == 2)
+    assert supervisor.children[stuck.index] is stuck, "nobody takes its place before it has ended"
+    end(stuck)
+    await until(lambda: supervisor.children.get(stuck.index) not in (stuck, None))
+    assert kinds(outcomes) == {1: "released", 2: "released"}
+
+
+async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.supervisor.PAUSE", 0.001)
+    supervisor.children.clear()
+    failures = iter([OSError(24, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()] * 2)
+
+    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+        if error := next(failures, None):
+            raise error
+        return new_child(index)
+
+    supervisor.spawn = spawn
+    await supervisor.start()  # also the first time that is waited out
+    await until(lambda: len(supervisor.children) == 2)
+    (trouble,) = supervisor._troubles.to_document()
+    assert (trouble["what"], trouble["times"]) == ("workers", 6)
+    hello: dict[str, Any] = {"hello": [{"modules": [], "tasks": {}}]}
+    for child in supervisor.children.values():
+        assert supervisor._troubles
+        supervisor._take(child, hello, b"")
+    assert not supervisor._troubles

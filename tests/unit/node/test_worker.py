@@ -218,3 +218,31 @@ def test_a_rejected_job_has_failed_whatever_attempts_are_left(worker: Worker) ->
 def test_a_task_may_choose_when_to_be_run_again_but_not_in_the_past(worker: Worker) -> None:
     assert attempt(worker, "shop.fail", {"how": "retry"})[1][::4] == ["retry", 12.5]
     assert attempt(worker, "shop.fail", {"how": "back"})[1][::4] == ["retry", 0.0]
+
+
+def test_a_frame_of_reports_holds_a_few_megabytes(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [bytes([number]) * 1_500_000 for number in range(8)]
+    for number, body in enumerate(bodies):
+        worker.outbox.put(("done", [number, 0.0, len(body)], body))
+    frames: list[bytes] = []
+
+    class Line:
+        def sendall(self, frame: bytes) -> None:
+            frames.append(frame)
+            if sum(map(len, frames)) >= sum(map(len, bodies)):
+                raise SystemExit  # the only way out of its loop
+
+    monkeypatch.setattr(worker, "connection", Line())
+    with pytest.raises(SystemExit):
+        worker.write_reports()
+    assert len(frames) == 3
+    assert all(len(frame) < 6_000_000 for frame in frames)
+
+
+def test_orders_are_begun_and_given_back_in_the_order_in_which_they_came(worker: Worker) -> None:
+    worker.board.deadline = float("inf")
+    worker.inbox.extend((seq, b"") for seq in (1, 2, 3, 4))
+    assert [worker.begin_next(0)[0], worker.begin_next(0)[0]] == [1, 2]
+    worker.give_back()
+    assert worker.outbox.get()[:2] == ("returned", [3, 4])
+    assert worker.board.past(0).begun == 2

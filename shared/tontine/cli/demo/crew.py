@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from ...config import StoreConfig
 from ...errors import ConfigError, TontineError
@@ -104,8 +105,11 @@ class Crew:
 
     def kill(self, mate: Mate) -> None:
         """End master and workers as a power cut would."""
-        with suppress(ProcessLookupError):
-            os.killpg(mate.process.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            master = psutil.Process(mate.process.pid)
+            for process in [master, *master.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
         mate.process.wait()
 
     def stop_all(self) -> None:

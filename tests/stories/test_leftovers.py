@@ -1,0 +1,219 @@
+"""What tasks leave behind, and whatever ends a worker, stops no node."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.cluster import Cluster, NodeProcess
+from tests.support.eventually import eventually
+from tests.support.nasty_tasks import ENDING, LEAVING
+from tontine import Client
+from tontine.store import logs
+
+pytestmark = pytest.mark.story
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> NodeProcess:
+    cluster.options = ["--lease", "3s"]
+    return launch(cluster, "--processes", "2", "--slots", "2")
+
+
+def launch(cluster: Cluster, *options: str, **more: Any) -> NodeProcess:
+    node = cluster.launch("a", *options, modules="tests.support.nasty_tasks", **more)
+    cluster.wait_for_members(1)
+    return node
+
+
+@pytest.fixture
+def client(cluster: Cluster, node: NodeProcess) -> Any:
+    with Client(cluster.database) as client:
+        yield client
+
+
+def pids_in(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def trouble(cluster: Cluster, what: str) -> str | None:
+    record = cluster.record("a") or {}
+    return next((one["why"] for one in record.get("troubles", ()) if one["what"] == what), None)
+
+
+def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(client: Client, tmp_path: Path) -> None:
+    files = [tmp_path / how for how in LEAVING]
+    gate = tmp_path / "gate"
+    neighbour = client.submit("story.gate", {"path": str(gate)})
+    late = [
+        client.submit("nasty.leave", {"how": file.name, "pids": str(file), "then_hang": True}, timeout=1.0)
+        for file in files
+    ]
+    ended = client.wait(late, timeout=60)
+    assert {job.state for job in ended} == {"failed"}
+    assert all(job.error is not None and "time limit" in job.error.message for job in ended), ended
+    gate.touch()
+    assert client.wait(neighbour, timeout=30).state == "done"
+    started = [pid for file in files for pid in pids_in(file)]
+    assert len(started) >= len(LEAVING)
+    eventually(lambda: not [pid for pid in started if is_there(pid)], 30, "nothing is left of them")
+
+
+def test_two_signals_end_a_node_whatever_its_tasks_left_behind(
+    client: Client, cluster: Cluster, node: NodeProcess, tmp_path: Path
+) -> None:
+    files = [tmp_path / how for how in LEAVING]
+    done = [client.submit("nasty.leave", {"how": file.name, "pids": str(file)}) for file in files]
+    client.wait(done, timeout=30)
+    assert all(is_there(pid) for file in files for pid in pids_in(file)), "a process may outlive its job"
+    running = client.submit("story.gate", {"path": str(tmp_path / "never")})
+    eventually(lambda: cluster.runs("began"), what="it runs")
+    node.signal(signal.SIGTERM)
+    cluster.wait_for_members(0)
+    node.signal(signal.SIGTERM)
+    assert node.process.wait(30) == 0, node.text()
+    given_back = client.get(running.seq or 0)
+    assert (given_back.state, given_back.lost) == ("queued", 0)
+    assert not [pid for file in files for pid in pids_in(file) if is_there(pid)]
+
+
+def test_a_fence_ends_although_something_was_left_behind(
+    client: Client, cluster: Cluster, node: NodeProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "daemon"
+    client.wait(client.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
+    processes = [psutil.Process(node.process.pid), *node.workers()]
+    for process in processes:
+        process.suspend()
+    time.sleep(3.5)
+    for process in processes:
+        process.resume()
+    assert client.wait(client.submit("story.double", {"x": 4}), timeout=30).result == 8
+    eventually(lambda: not any(map(is_there, pids_in(file))), what="it ended with its worker")
+
+
+def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(client: Client) -> None:
+    ours = [client.submit(f"nasty.{name}") for name in ("fork_and_return", "fork_and_return_async")]
+    exits = client.submit("nasty.fork_and_exit", {"code": 5})
+    workers = [client.submit("story.who") for _ in range(20)]
+    pids = {job.result for job in client.wait(workers, timeout=30)}
+    assert {job.result for job in client.wait(ours, timeout=30)} <= pids
+    assert client.wait(exits, timeout=30).result == 5
+
+
+def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(
+    client: Client, node: NodeProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "daemon"
+    client.wait(client.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
+    (pid,) = pids_in(file)
+    psutil.Process(pid).kill()
+    eventually(lambda: not psutil.pid_exists(pid), what="it is reaped")
+
+
+def test_poison_ends_however_it_ends_its_worker(client: Client, cluster: Cluster) -> None:
+    poisons = [client.submit("nasty.end_worker", {"how": how}) for how in sorted(ENDING)]
+    others = client.submit_many("story.double", [{"x": x} for x in range(30)])
+    assert {job.state for job in client.wait(others, timeout=60)} == {"done"}
+    ended = client.wait(poisons, timeout=120)
+    assert [(job.state, job.lost, job.fails) for job in ended] == [("failed", 4, 0)] * len(ENDING)
+    runs = {how: cluster.runs(how).total() for how in ENDING}
+    assert all(1 <= count <= 8 for count in runs.values()), f"each may be taken for its neighbour at first: {runs}"
+
+
+def test_poison_that_ends_its_worker_after_it_returned_ends(client: Client, cluster: Cluster) -> None:
+    poisons = [client.submit("nasty.end_worker_later", {"delay": delay}) for delay in (0.0, 0.0001)]
+    others = client.submit_many("story.double", [{"x": x} for x in range(50)])
+    assert {job.state for job in client.wait(others, timeout=60)} == {"done"}
+    for job in client.wait(poisons, timeout=60):
+        assert job.state == "done" or (job.state, job.lost) == ("failed", 4)
+    assert max(cluster.runs("later").values()) <= 8
+
+
+def test_a_worker_that_its_job_has_stopped_is_ended_at_the_time_limit(client: Client) -> None:
+    job = client.wait(client.submit("nasty.stop_worker", timeout=0.5), timeout=30)
+    assert job.state == "failed"
+    assert job.error is not None
+    assert "time limit" in job.error.message
+
+
+def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended(client: Client) -> None:
+    job = client.wait(client.submit("nasty.harmless"), timeout=30)
+    assert (job.result, job.attempt) == ("SIGTERM", 1)
+
+
+def test_a_log_that_cannot_be_written_fails_no_job(cluster: Cluster) -> None:
+    launch(cluster, log_to="/dev/full")
+    with Client(cluster.database) as client:
+        jobs = client.wait([client.submit("nasty.say", {"text": f"line {n}"}) for n in range(3)], timeout=30)
+        assert [(job.state, job.result) for job in jobs] == [("done", f"line {n}") for n in range(3)]
+        lines = [line.text for line in cluster.store.run(logs.read_lines(jobs[0].seq or 0, jobs[0].id))]
+    assert lines == ["line 0", "line 0", "line 0 in bytes"]
+
+
+def test_a_worker_that_could_not_be_started_is_started_later_and_the_record_says_so(
+    client: Client, cluster: Cluster, node: NodeProcess
+) -> None:
+    master = psutil.Process(node.process.pid)
+    eventually(lambda: counted(cluster) == (2, 2), what="the record shows both workers")
+    usual = master.rlimit(resource.RLIMIT_NOFILE)
+    master.rlimit(resource.RLIMIT_NOFILE, (8, usual[1]))
+    workers = node.workers()
+    for worker in workers:
+        worker.kill()
+    why = eventually(lambda: trouble(cluster, "workers"), what="the record says so")
+    assert "could not be started" in why
+    assert counted(cluster) == (0, 2)
+    assert node.text().count("a worker could not be started") == 1
+    master.rlimit(resource.RLIMIT_NOFILE, usual)
+    assert client.wait(client.submit("story.double", {"x": 4}), timeout=30).result == 8
+    eventually(lambda: trouble(cluster, "workers") is None and counted(cluster) == (2, 2), what="all is well again")
+
+
+def counted(cluster: Cluster) -> tuple[int, int]:
+    metrics = (cluster.record("a") or {}).get("metrics", {})
+    return metrics.get("workers"), metrics.get("workers_wanted")
+
+
+def test_a_module_that_is_being_replaced_is_loaded_when_it_is_there_again(cluster: Cluster, tmp_path: Path) -> None:
+    module = tmp_path / "replaced_tasks.py"
+    text = "import os\nfrom tontine import Module\nm = Module('m')\n@m.task\ndef end():\n    os._exit(4)\n"
+    module.write_text(text)
+    cluster.options = ["--lease", "3s"]
+    node = cluster.launch("a", modules=str(module))
+    cluster.wait_for_members(1)
+    module.write_text("import nothing_like_this\n")
+    node.workers()[0].kill()
+    assert "nothing_like_this" in eventually(lambda: trouble(cluster, "workers"), what="the record says so")
+    module.write_text(text)
+    eventually(lambda: trouble(cluster, "workers") is None, what="it is loaded")
+    with Client(cluster.database) as client:
+        job = client.wait(client.submit("m.end"), timeout=60)
+    assert (job.state, job.lost) == ("failed", 4), "a crash still counts"
+
+
+def test_workers_end_with_a_killed_master_and_daemons_of_tasks_stay(
+    client: Client, node: NodeProcess, tmp_path: Path
+) -> None:
+    """As docs/guarantees.md says: nobody is left who could end them."""
+    file = tmp_path / "daemon"
+    client.wait(client.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
+    workers = node.workers()
+    node.signal(signal.SIGKILL)
+    assert not psutil.wait_procs(workers, timeout=30)[1]
+    (pid,) = pids_in(file)
+    assert is_there(pid)
+    psutil.Process(pid).kill()
