@@ -138,12 +138,15 @@ class Load:
         return [*(partial(self._submit, "leave", {"how": way}) for way in ways), partial(self._submit, "pool", {})]
 
     def _abrupt(self, random: Random) -> list[Callable[[], None]]:
-        after, code = random.choice([0.0, 0.001, 0.001, 0.01]), random.choice([1, 75])
-        return [partial(self._submit, "abrupt", {"after": after, "code": code})]
+        return [
+            partial(self._submit, "abrupt", {"after": after, "code": random.choice([1, 75])})
+            for after in (0.0, 0.001, random.uniform(1e-5, 0.01))
+        ]
 
     def _large(self, random: Random) -> list[Callable[[], None]]:
         fill = "x" * int(1024 * 1024 * random.choice([random.uniform(6, 14), random.uniform(6, 14), 15.6]))
-        raw = {"task": "chaos.take", "args": {"load": "x" * int(15.9 * 1024 * 1024)}}
+        room = random.choice([400, 2_000, 100_000])  # what is left in the document for its number and its outcome
+        raw = {"task": "chaos.take", "args": {"load": "x" * (16 * 1024 * 1024 - room)}}
         return random.sample(
             [
                 partial(self._submit, "take", {"load": fill}),
