@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 from tests.chaos.tasks import nested
 from tests.support.odd import NOT_UTF8, as_written
 from tontine import Client
-from tontine.errors import StoreError, SubmitInterrupted, TontineError, UnknownJob, Unstorable
+from tontine.errors import ConfigError, StoreError, SubmitInterrupted, TontineError, UnknownJob
 from tontine.store.call import Store
 
 _BROKEN: list[dict[str, Any]] = [
@@ -127,7 +127,7 @@ class Load:
     def _submit(self, task: str, args: dict[str, Any]) -> None:
         try:
             job = self._client.submit(f"chaos.{task}", args)
-        except Unstorable:  # said at once, and to whom it concerns
+        except ConfigError:  # said at once, and to whom it concerns
             self.counts["too large to be submitted"] += 1
         else:
             self.counts["submitted"] += 1

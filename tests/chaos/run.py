@@ -16,7 +16,7 @@ from tests.chaos import leftovers
 from tests.chaos.crew import Crew
 from tests.chaos.injector import Injector
 from tests.chaos.load import Load
-from tests.chaos.plan import KINDS, Plan
+from tests.chaos.plan import KINDS, Fault, Plan
 from tests.chaos.vandal import TICK, Vandal
 from tests.chaos.verdict import Verdict, judge, members_of
 from tests.chaos.watch import Scales, Stall, Witness
@@ -137,19 +137,24 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
         while waiting and waiting[0].at <= now:
             fault = waiting.pop(0)
             whom = scene.crew.hands[fault.target].name
-            happened = scene.injector.inject(fault, now)
-            if happened and KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
-                scene.note_hurt(whom, fault.kind, fault.lasts)
-            if happened and KINDS[fault.kind].befalls == "data":
-                scene.note_hurt(scene.vandal.hurt_node, fault.kind, fault.lasts)
-                say(f"{now:6.1f} s  {fault.kind}: {scene.vandal.told}")
+            if scene.injector.inject(fault, now):
+                _note_hurts(scene, fault, whom)
+                details = f": {scene.vandal.told}" if KINDS[fault.kind].befalls == "data" else ""
+                say(f"{now:6.1f} s  {fault}{details}")
             else:
-                say(f"{now:6.1f} s  {fault}{'' if happened else '  (missed)'}")
+                say(f"{now:6.1f} s  {fault}  (missed)")
         _look_around(scene)
         if now - told >= TELL_EVERY:
             told = now
             scene.scales.weigh()
             say(f"{now:6.1f} s  {len(scene.load.sure):,} jobs taken, {scene.witness.history.changes:,} changes seen")
+
+
+def _note_hurts(scene: Scene, fault: Fault, whom: str) -> None:
+    if KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
+        scene.note_hurt(whom, fault.kind, fault.lasts)
+    elif fault.kind == "scribble" and scene.vandal.hurt_node:
+        scene.note_hurt(scene.vandal.hurt_node, fault.kind, fault.lasts)
 
 
 def _look_around(scene: Scene) -> None:

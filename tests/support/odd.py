@@ -21,12 +21,14 @@ NOT_UTF8 = "\x01no text\x01"
 _AS_BYTES = b"\xff\xfe\xc3\x28\x80\xf0\x9f\xff\xc0"
 assert len(NOT_UTF8.encode()) == len(_AS_BYTES)
 
+LONG = "1 MB of text"
+
 VALUES: dict[str, Any] = {
     "missing": MISSING,
     "null": None,
     "empty text": "",
     "text": "abc",
-    "1 MB of text": "x" * 1024 * 1024,
+    LONG: "x" * 1024 * 1024,
     "text that is not UTF-8": NOT_UTF8,
     "0": 0,
     "-1": -1,
