@@ -20,7 +20,7 @@ from tontine.errors import TontineError
 from tontine.schedule import Schedule
 from tontine.store import schedules
 from tontine.store.call import Store
-from tontine.store.schema import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SAMPLES, SCHEDULES
+from tontine.store.schema import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES
 
 TICK = "tick"
 """The schedule that nobody touches: it must fire whatever becomes of the others."""
@@ -101,14 +101,14 @@ class Vandal:
 
     def drop(self, random: Random) -> bool:
         """Something that nodes rely on is gone."""
-        ways: list[Callable[[], str]] = [
-            self._drop_index,
-            self._drop_roster,
-            self._lower_counter,
-            *(partial(self._drop_collection, name) for name in (BELL, SCHEDULES, EVENTS, LOGS, SAMPLES)),
-        ]
+        ways: dict[Callable[[], str], int] = {
+            self._drop_index: 3,
+            self._drop_roster: 3,
+            self._lower_counter: 3,
+            **{partial(self._drop_collection, name): 1 for name in (BELL, SCHEDULES, EVENTS, LOGS)},
+        }
         self.hurt_node = ""
-        return self._try(random.choice(ways))
+        return self._try(random.choices(list(ways), list(ways.values()))[0])
 
     def _try(self, way: Callable[[], str]) -> bool:
         try:
