@@ -14,7 +14,7 @@ import psutil
 
 from tests.chaos.crew import Crew, Hand
 from tests.chaos.load import Load
-from tests.chaos.plan import Fault
+from tests.chaos.plan import KINDS, Fault
 from tests.chaos.vandal import Vandal
 from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
@@ -47,11 +47,17 @@ class Injector:
 
     def inject(self, fault: Fault, now: float) -> bool:
         """Make it happen; False when there was nobody to befall."""
-        undo = getattr(self, "_" + fault.kind.replace("-", "_"))(fault)
+        undo: Undo | None = self._way(fault.kind)(fault)
         (self.missed if undo is None else self.injected)[fault.kind] += 1
         if undo is not None:
             heapq.heappush(self._undo, (now + fault.lasts, sum(self.injected.values()), undo))
         return undo is not None
+
+    def _way(self, kind: str) -> Callable[[Fault], Undo | None]:
+        if KINDS[kind].befalls == "load":
+            return self._ask_for
+        way: Callable[[Fault], Undo | None] = getattr(self, "_" + kind.replace("-", "_"))
+        return way
 
     def undo(self, now: float) -> None:
         """End the faults whose time is over."""
@@ -186,21 +192,6 @@ class Injector:
     def _lose_insert(self, fault: Fault) -> Undo:
         self.producer.losing = round(fault.amount)
         return self.producer.heal
-
-    def _leave(self, fault: Fault) -> Undo:
-        return self._ask_for(fault)
-
-    def _abrupt(self, fault: Fault) -> Undo:
-        return self._ask_for(fault)
-
-    def _large(self, fault: Fault) -> Undo:
-        return self._ask_for(fault)
-
-    def _deep(self, fault: Fault) -> Undo:
-        return self._ask_for(fault)
-
-    def _unreadable(self, fault: Fault) -> Undo:
-        return self._ask_for(fault)
 
     def _ask_for(self, fault: Fault) -> Undo:
         self._load.ask(fault.kind, fault.amount)

@@ -59,7 +59,7 @@ class Load:
     def ask(self, kind: str, seed: float) -> None:
         """Jobs of a bad kind are wanted, among the others."""
         random = Random(seed)
-        self._asked.extend(_BAD_KINDS[kind](self, random))
+        self._asked.extend(BAD_KINDS[kind](self, random))
 
     def _run(self) -> None:
         actions = {self._one: 40, self._many: 6, self._raw: 8, self._broken: 1, self._cancel: 6, self._retry: 3}
@@ -195,7 +195,7 @@ class Load:
                 self.counts["retries refused"] += 1
 
 
-_BAD_KINDS: dict[str, Callable[[Load, Random], list[Callable[[], None]]]] = {
+BAD_KINDS: dict[str, Callable[[Load, Random], list[Callable[[], None]]]] = {
     "leave": Load._leaving,
     "abrupt": Load._abrupt,
     "large": Load._large,

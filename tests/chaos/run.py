@@ -223,7 +223,7 @@ def _is_complete(scene: Scene) -> bool:
         return False
     names = sorted(hand.name for hand in scene.crew.hands)
     has_guests = any(name.startswith("extra") for name in names)
-    is_agreed = repr(sorted(members_of(roster))) == repr(sorted(str(node["_id"]) for node in nodes))
+    is_agreed = sorted(members_of(roster)) == sorted(str(node["_id"]) for node in nodes)
     return not has_guests and is_agreed and sorted(str(node.get("name")) for node in nodes) == names
 
 

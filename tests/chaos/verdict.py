@@ -12,6 +12,7 @@ from tests.chaos.crew import WORKERS, Hand
 from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
 from tests.support.eventually import eventually
+from tontine.audit.change import Change
 from tontine.audit.invariant import UNSEEN, Conclusion, Finding, Tally
 from tontine.audit.invariant import Verdict as Judgement
 from tontine.audit.runs import Runs
@@ -44,7 +45,7 @@ def judge(scene: Scene) -> Verdict:
     found = scene.store.database.jobs.find({}, {"args.load": 0, "result.load": 0, "result.deep": 0})
     documents = {repr(document["_id"]): document for document in found}
     tally = _Excusing(_KEPT, scene.vandal, {documents[one].get("seq") for one in scene.vandal.jobs & set(documents)})
-    tally.add(finding for change, finding in scene.witness.findings if not scene.vandal.excuses(change))
+    tally.add_seen(scene.witness.findings)
     tally.add(runs.judge(scene.crew.spells))
     tally.add(_judge_jobs(scene, documents, runs))
     tally.add(_judge_accounts(scene, documents))
@@ -61,6 +62,10 @@ class _Excusing(Tally):
     def __init__(self, limit: int, vandal: Vandal, seqs: set[Any]) -> None:
         super().__init__(limit)
         self._vandal, self._seqs = vandal, seqs
+
+    def add_seen(self, findings: Iterable[tuple[Change, Finding]]) -> None:
+        """Of a change it is known which document it was, and when."""
+        super().add(finding for change, finding in findings if not self._vandal.excuses(change))
 
     def add(self, findings: Iterable[Finding]) -> None:
         super().add(one for one in findings if not self._vandal.excuses_finding(one, self._seqs))

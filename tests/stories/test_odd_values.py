@@ -207,7 +207,7 @@ def _clean(deployment: Deployment) -> Iterator[None]:
 
 
 def _forge_jobs(deployment: Deployment, oddities: list[dict[str, str]]) -> None:
-    """Each of these combinations of fields and values: without a number, queued in three ways, and held by two nodes."""
+    """Each of these combinations: without a number, queued in three ways, and held by two nodes."""
     holder = deployment.nodes.find_one({"name": "a", "state": {"$in": list(LIVE)}}, {"_id": 1}) or {"_id": "a"}
     plain = {"task": TASK, "args": {"text": "odd"}, "odd": ""}
     known = {"created_at": PAST, "attempt": 0, "fails": 0, "lost": 0}
