@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.support.replica_set import HOST, ReplicaSet
 from tontine.audit.runs import Spell
 from tontine.clock import SystemClock
 
+WORKERS = 2
 _NO_STORE = "stopped, but MongoDB did not take"
 
 
@@ -50,6 +53,11 @@ class Hand:
     frozen: list[tuple[psutil.Process, float]] = field(default_factory=list)
 
     @property
+    def start_name(self) -> str:
+        """Tells one start of a node from the next."""
+        return f"{self.name}-{self.starts}"
+
+    @property
     def is_up(self) -> bool:
         return self.node is not None and self.node.process.poll() is None
 
@@ -62,8 +70,11 @@ class Crew:
         self.deserters: list[str] = []
         self.spells: list[Spell] = []
         """Which process was frozen, from when to when."""
-        self.runs, self.locks = directory / "runs.jsonl", directory / "locks"
+        self.killed: set[str] = set()
+        """Which starts of nodes were ended with -9: what their tasks had started cannot be helped."""
+        self.runs, self.locks, self.left = directory / "runs.jsonl", directory / "locks", directory / "left.jsonl"
         self.runs.touch()
+        self.left.touch()
         self._servers = servers
         self._database = database
         self._directory = directory
@@ -91,8 +102,8 @@ class Crew:
         uri = self._servers.uri_of(hand.proxy.address)
         command = [sys.executable, "-m", "tontine", "node", "tests.chaos.tasks", "--name", hand.name]
         command += ["--uri", uri, "--database", self._database, "--lease", f"{self._lease}s", "--grace", "15s"]
-        command += ["--processes", "2", "--slots", "2"]
-        log = self._directory / f"{hand.name}-{hand.starts}.log"
+        command += ["--processes", str(WORKERS), "--slots", "2"]
+        log = self._directory / f"{hand.start_name}.log"
         with Path(hand.log_to or log).open("wb") as out:
             process = subprocess.Popen(
                 command,
@@ -106,13 +117,16 @@ class Crew:
         hand.node = NodeProcess(hand.name, process, log)
 
     def _environment(self, hand: Hand) -> dict[str, str]:
-        environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks)}
+        environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks), "CHAOS_LEFT": str(self.left)}
+        environment["CHAOS_NODE"] = hand.start_name
         if hand.clock and self._wrong_clock is not None:
             environment |= {"LD_PRELOAD": str(self._wrong_clock), "WRONG_CLOCK": f"{hand.clock * 60:.0f}"}
         return environment
 
     def kill(self, hand: Hand, *, master_only: bool = False) -> None:
         if hand.node is not None:
+            if hand.is_up:
+                self.killed.add(hand.start_name)
             (hand.node.signal if master_only else hand.node.signal_all)(signal.SIGKILL)
             hand.node.process.wait()
             hand.node = None
@@ -127,6 +141,28 @@ class Crew:
             return hand.node.workers() if hand.node is not None and hand.is_up else []
         except psutil.Error:
             return []
+
+    def starve(self, hand: Hand) -> Callable[[], None] | None:
+        """No new descriptor for a master, and so no new worker; what gives it back."""
+        if hand.node is None:
+            return None
+        master = psutil.Process(hand.node.process.pid)
+        before = master.rlimit(psutil.RLIMIT_NOFILE)
+        master.rlimit(psutil.RLIMIT_NOFILE, (min(master.num_fds(), before[1]), before[1]))
+
+        def feed() -> None:
+            with suppress(psutil.Error):
+                master.rlimit(psutil.RLIMIT_NOFILE, before)
+
+        return feed
+
+    def count_workers(self, hand: Hand) -> int:
+        """Its worker processes; what tasks have started and left to it does not count."""
+        count = 0
+        for process in self.workers(hand):
+            with suppress(psutil.Error):
+                count += "tontine_node.worker" in process.cmdline()
+        return count
 
     def freeze(self, hand: Hand, processes: list[psutil.Process]) -> None:
         for process in processes:
@@ -171,6 +207,15 @@ class Crew:
                 with suppress(psutil.Error):
                     sizes[hand.node.process.pid] = psutil.Process(hand.node.process.pid).memory_info().rss
         return sizes
+
+    def stop_all(self, within: float) -> list[str]:
+        """Ask every node to stop; those that did not in time."""
+        for hand in self.hands:
+            self.ask_to_stop(hand)
+        until = time.monotonic() + within
+        while time.monotonic() < until and any(hand.is_up for hand in self.hands):
+            time.sleep(0.1)
+        return [f"{hand.name} did not stop within {within:.0f} s" for hand in self.hands if hand.is_up]
 
     def close(self) -> None:
         for hand in list(self.hands):

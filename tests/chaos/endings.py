@@ -9,17 +9,34 @@ from tontine.audit.invariant import Finding
 from tontine.states import FINAL, JobState
 from tontine.store.claim import LIMIT
 
-_ENDS_WELL = ("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash")
-_ENDS_BADLY = {"chaos.doomed": "RuntimeError", "chaos.overlong": "TimeoutError", "chaos.crash": "Lost"}
+_ENDS_WELL = (
+    *("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash"),
+    *("chaos.leave", "chaos.abrupt", "chaos.take", "chaos.give"),
+)
+_ENDS_BADLY = {
+    "chaos.doomed": ("RuntimeError",),
+    "chaos.overlong": ("TimeoutError",),
+    "chaos.pool": ("TimeoutError",),
+    "chaos.take": ("InvalidJob", "ResultTooLarge", "UnstorableResult"),
+    "chaos.give": ("ResultTooLarge", "UnstorableResult"),
+}
 _NO_JOB = ("InvalidJob", "InvalidArguments")
+_RUNS_OF_POISON = 30
+"""Each run of one that ends its worker costs it a life; a fence or a kill in the middle may give it another."""
 
 
-def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """L1: it has ended; and as its task says."""
+def judge_final(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """L1: it has ended."""
     seq, state = document.get("seq"), document.get("state")
     if state not in FINAL:
         yield Finding("L1", f"{state or 'raw'} when all should have ended (_id {document['_id']})", seq)
-    elif state == JobState.DONE:
+
+
+def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """It has ended, and as its task says."""
+    yield from judge_final(document)
+    seq, state = document.get("seq"), document.get("state")
+    if state == JobState.DONE:
         if not _may_succeed(document):
             yield Finding("L1", f"{document.get('task')} with {document.get('args')} cannot be done", seq)
         elif document["result"]["attempt"] != document["attempt"]:
@@ -30,7 +47,9 @@ def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def judge_care(document: Mapping[str, Any], runs: int, retried: Collection[int]) -> Iterator[Finding]:
-    """A task that must not run twice has not, unless an operator asked for it."""
+    """A task that must not run twice has not, unless an operator asked for it; and none runs for ever."""
+    if document.get("task") in ("chaos.abrupt", "chaos.crash") and runs > _RUNS_OF_POISON:
+        yield Finding("S9", f"ended its worker, and ran {runs} times", document["seq"])
     if document.get("task") == "chaos.careful" and runs > 1 and document["seq"] not in retried:
         yield Finding("S3", f"must not run twice, and ran {runs} times", document["seq"])
 
@@ -41,8 +60,12 @@ def _is_sound(document: Mapping[str, Any]) -> bool:
 
 
 def _may_succeed(document: Mapping[str, Any]) -> bool:
-    is_poison = document["task"] == "chaos.crash" and document["args"]["times"] > LIMIT
-    return _is_sound(document) and document["task"] in _ENDS_WELL and not is_poison
+    return _is_sound(document) and document["task"] in _ENDS_WELL and not _is_poison(document["task"], document["args"])
+
+
+def _is_poison(task: str, args: Mapping[str, Any]) -> bool:
+    """Whether it ends its worker before it has returned, each time."""
+    return (task == "chaos.crash" and args["times"] > LIMIT) or (task == "chaos.abrupt" and not args["after"])
 
 
 def _may_fail(document: Mapping[str, Any]) -> bool:
@@ -51,4 +74,9 @@ def _may_fail(document: Mapping[str, Any]) -> bool:
         return kind in _NO_JOB
     if kind == "Lost":
         return bool(document["lost"] >= LIMIT or document["task"] == "chaos.careful")
-    return bool(kind == _ENDS_BADLY.get(document["task"]))
+    return kind in _ENDS_BADLY.get(document["task"], _NO_JOB if not _is_readable(document) else ())
+
+
+def _is_readable(document: Mapping[str, Any]) -> bool:
+    """Whether its `_id` and its task are text, or no text at all, rather than bytes that are none."""
+    return "\ufffd" not in f"{document['_id']}{document['task']}"

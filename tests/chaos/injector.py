@@ -8,11 +8,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 
 import psutil
 
 from tests.chaos.crew import Crew, Hand
-from tests.chaos.plan import Fault
+from tests.chaos.load import Load
+from tests.chaos.plan import KINDS, Fault
+from tests.chaos.vandal import Vandal
 from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
 from tests.support.replica_set import ReplicaSet, Server
@@ -27,24 +30,34 @@ Undo = Callable[[], None]
 class Injector:
     """Faults in, faults out. What cannot be done at its moment (a node that is just not there) is counted as missed."""
 
-    def __init__(self, crew: Crew, servers: ReplicaSet, store: Store, producer: Proxy) -> None:
+    def __init__(
+        self, crew: Crew, servers: ReplicaSet, store: Store, producer: Proxy, load: Load, vandal: Vandal
+    ) -> None:
         self.injected: Counter[str] = Counter()
         self.missed: Counter[str] = Counter()
         self._crew = crew
         self._servers = servers
         self._store = store
         self.producer = producer
+        self._load = load
+        self._vandal = vandal
         self._undo: list[tuple[float, int, Undo]] = []
         self._extras = 0
         self._unheard: list[Hand] = []
 
     def inject(self, fault: Fault, now: float) -> bool:
         """Make it happen; False when there was nobody to befall."""
-        undo = getattr(self, "_" + fault.kind.replace("-", "_"))(fault)
+        undo: Undo | None = self._way(fault.kind)(fault)
         (self.missed if undo is None else self.injected)[fault.kind] += 1
         if undo is not None:
             heapq.heappush(self._undo, (now + fault.lasts, sum(self.injected.values()), undo))
         return undo is not None
+
+    def _way(self, kind: str) -> Callable[[Fault], Undo | None]:
+        if KINDS[kind].befalls == "load":
+            return self._ask_for
+        way: Callable[[Fault], Undo | None] = getattr(self, "_" + kind.replace("-", "_"))
+        return way
 
     def undo(self, now: float) -> None:
         """End the faults whose time is over."""
@@ -82,6 +95,16 @@ class Injector:
         with suppress(psutil.Error):  # it may just have ended
             workers[int(fault.at * 100) % len(workers)].kill()
         return _nothing
+
+    def _starve(self, fault: Fault) -> Undo | None:
+        if (hand := self._node(fault)) is None:
+            return None
+        try:
+            feed = self._crew.starve(hand)
+        except psutil.Error:
+            return None
+        self._kill_worker(fault)
+        return feed
 
     def _freeze(self, fault: Fault) -> Undo | None:
         return self._freeze_some(fault, lambda master, workers: [master, *workers])
@@ -169,6 +192,16 @@ class Injector:
     def _lose_insert(self, fault: Fault) -> Undo:
         self.producer.losing = round(fault.amount)
         return self.producer.heal
+
+    def _ask_for(self, fault: Fault) -> Undo:
+        self._load.ask(fault.kind, fault.amount)
+        return _nothing
+
+    def _scribble(self, fault: Fault) -> Undo | None:
+        return _nothing if self._vandal.scribble(Random(fault.amount)) else None
+
+    def _drop(self, fault: Fault) -> Undo | None:
+        return self._vandal.set_up_again if self._vandal.drop(Random(fault.amount)) else None
 
     def _depose(self, fault: Fault) -> Undo | None:
         # A primary takes its time to step down, and other faults must not wait for it.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -11,8 +13,10 @@ from bson import ObjectId
 from pymongo import MongoClient, WriteConcern
 from pymongo.errors import PyMongoError
 
+from tests.chaos.tasks import nested
+from tests.support.odd import NOT_UTF8, as_written
 from tontine import Client
-from tontine.errors import StoreError, SubmitInterrupted, TontineError, UnknownJob
+from tontine.errors import ConfigError, StoreError, SubmitInterrupted, TontineError, UnknownJob
 from tontine.store.call import Store
 
 _BROKEN: list[dict[str, Any]] = [
@@ -34,6 +38,7 @@ class Load:
         self.counts: Counter[str] = Counter()
         self.trouble = ""
         self._recent: deque[int] = deque(maxlen=300)
+        self._asked: deque[Callable[[], None]] = deque()
         self._random = Random(seed)
         self._pause = pause
         self._mongo: MongoClient[dict[str, Any]] = MongoClient(uri, tz_aware=True)
@@ -51,10 +56,16 @@ class Load:
         self._thread.join()
         self._mongo.close()
 
+    def ask(self, kind: str, seed: float) -> None:
+        """Jobs of a bad kind are wanted, among the others."""
+        random = Random(seed)
+        self._asked.extend(BAD_KINDS[kind](self, random))
+
     def _run(self) -> None:
         actions = {self._one: 40, self._many: 6, self._raw: 8, self._broken: 1, self._cancel: 6, self._retry: 3}
         while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
-            action = self._random.choices(list(actions), list(actions.values()))[0]
+            drawn = self._random.choices(list(actions), list(actions.values()))[0]
+            action = self._asked.popleft() if self._asked else drawn
             try:
                 action()
             except SubmitInterrupted as error:
@@ -106,10 +117,62 @@ class Load:
         self._insert(dict(self._random.choice(_BROKEN)))
 
     def _insert(self, document: dict[str, Any]) -> None:
-        document["_id"] = ObjectId()
-        self._database.get_collection("jobs", write_concern=WriteConcern("majority", j=True)).insert_one(document)
+        document.setdefault("_id", ObjectId())
+        jobs = self._database.get_collection("jobs", write_concern=WriteConcern("majority", j=True))
+        jobs.insert_one(as_written(document))
         self.counts["raw"] += 1
-        self._took(document["_id"], None)
+        if isinstance(document["_id"], ObjectId):  # by one that cannot be read nothing can be found again
+            self._took(document["_id"], None)
+
+    def _submit(self, task: str, args: dict[str, Any]) -> None:
+        try:
+            job = self._client.submit(f"chaos.{task}", args)
+        except ConfigError:  # said at once, and to whom it concerns
+            self.counts["too large to be submitted"] += 1
+        else:
+            self.counts["submitted"] += 1
+            self._took(job.id, None)  # neither cancelled nor retried: it is for the nodes to end it
+
+    def _leaving(self, random: Random) -> list[Callable[[], None]]:
+        ways = random.sample(["shell", "session", "multiprocessing", "fork", "copy"], 3)
+        return [*(partial(self._submit, "leave", {"how": way}) for way in ways), partial(self._submit, "pool", {})]
+
+    def _abrupt(self, random: Random) -> list[Callable[[], None]]:
+        return [
+            partial(self._submit, "abrupt", {"after": after, "code": random.choice([1, 75])})
+            for after in (0.0, 0.001, random.uniform(1e-5, 0.01))
+        ]
+
+    def _large(self, random: Random) -> list[Callable[[], None]]:
+        fill = "x" * int(1024 * 1024 * random.choice([random.uniform(6, 14), random.uniform(6, 14), 15.6]))
+        room = random.choice([400, 2_000, 100_000])  # what is left in the document for its number and its outcome
+        raw = {"task": "chaos.take", "args": {"load": "x" * (16 * 1024 * 1024 - room)}}
+        return random.sample(
+            [
+                partial(self._submit, "take", {"load": fill}),
+                partial(self._submit, "give", {"megabytes": random.choice([8.0, 15.9, 15.99])}),
+                partial(self._insert, raw),
+            ],
+            2,
+        )
+
+    def _deep(self, random: Random) -> list[Callable[[], None]]:
+        raw = {"task": "chaos.take", "args": {"load": nested(150)}}
+        levels = random.choice([90, 150, 180])
+        return [
+            partial(self._submit, "take", {"load": nested(150)}),
+            partial(self._submit, "give", {"levels": levels}),
+            partial(self._insert, raw),
+        ]
+
+    def _unreadable(self, random: Random) -> list[Callable[[], None]]:
+        documents: list[dict[str, Any]] = [
+            {"_id": f"{NOT_UTF8}{random.randrange(10**9)}", "task": "chaos.quick"},
+            {"_id": {"n": random.randrange(10**9), "t": NOT_UTF8}, "task": "chaos.quick"},
+            {"task": "chaos.take", "args": {"load": NOT_UTF8}},
+            {"task": NOT_UTF8},
+        ]
+        return [partial(self._insert, document) for document in documents]
 
     def _took(self, id: Any, seq: int | None) -> None:
         self.sure.add(id)
@@ -130,3 +193,12 @@ class Load:
                 self.counts["retries by hand"] += 1
             except TontineError:
                 self.counts["retries refused"] += 1
+
+
+BAD_KINDS: dict[str, Callable[[Load, Random], list[Callable[[], None]]]] = {
+    "leave": Load._leaving,
+    "abrupt": Load._abrupt,
+    "large": Load._large,
+    "deep": Load._deep,
+    "unreadable": Load._unreadable,
+}

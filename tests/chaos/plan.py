@@ -17,6 +17,9 @@ class Kind:
     amount: tuple[float, float] = (0.0, 0.0)
 
 
+ANY = (0.0, 1e6)
+"""Strength as a seed: what exactly happens is drawn from it when there is something for it to happen to."""
+
 KINDS = {
     "kill": Kind("node", 5, (0.1, 2.0), "kill -9 of a node: master and workers"),
     "kill-master": Kind("node", 3, (0.1, 2.0), "kill -9 of a master; its workers must end by themselves"),
@@ -41,6 +44,16 @@ KINDS = {
     "kill-secondary": Kind("mongod", 1, (0.5, 2.0), "kill -9 of a secondary"),
     "lose-majority": Kind("mongod", 2, (0.3, 1.5), "two of three members frozen: reads may work, writes do not"),
     "all-down": Kind("mongod", 2, (0.3, 1.8), "kill -9 of every member"),
+    "starve": Kind("node", 3, (0.2, 0.8), "a node that can open no file and start no process, and loses a worker"),
+    "leave": Kind("load", 3, (0.0, 0.0), "jobs that leave processes behind, or wait for a pool past their time", ANY),
+    "abrupt": Kind("load", 3, (0.0, 0.0), "jobs that end their worker just after they returned", ANY),
+    "large": Kind("load", 3, (0.0, 0.0), "jobs, raw documents and results of 6 to 16 MB", ANY),
+    "deep": Kind("load", 2, (0.0, 0.0), "arguments nested 150 levels, results nested 180", ANY),
+    "unreadable": Kind("load", 2, (0.0, 0.0), "raw documents whose _id or text is not UTF-8", ANY),
+    "scribble": Kind("data", 8, (0.0, 0.2), "odd values in a job, a node's record, a schedule, roster or counter", ANY),
+    "drop": Kind(
+        "data", 3, (2.0, 3.0), "gone: the index of seqs, the bell, the roster, a collection, 500 numbers", ANY
+    ),
 }
 
 
@@ -56,7 +69,7 @@ class Fault:
 
     def __str__(self) -> str:
         whom = f" {self.target}" if KINDS[self.kind].befalls == "node" else ""
-        strength = f", {self.amount:.3g}" if self.amount else ""
+        strength = f", {self.amount:.3g}" if self.amount and KINDS[self.kind].amount is not ANY else ""
         return f"{self.kind}{whom} for {self.lasts:.1f} s{strength}"
 
 

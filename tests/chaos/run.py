@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
+from tests.chaos import leftovers
 from tests.chaos.crew import Crew
 from tests.chaos.injector import Injector
 from tests.chaos.load import Load
-from tests.chaos.plan import KINDS, Plan
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.plan import KINDS, Fault, Plan
+from tests.chaos.vandal import TICK, Vandal
+from tests.chaos.verdict import Verdict, judge, members_of
 from tests.chaos.watch import Scales, Stall, Witness
 from tests.support.eventually import eventually
 from tests.support.replica_set import ReplicaSet
-from tontine.errors import StoreUnavailable
+from tontine.errors import StoreUnavailable, TontineError
 from tontine.store import look, schema
 from tontine.store.call import Store
 
 DATABASE = "chaos"
 ELECTION = 2.0
 STEP = 0.1
+STOP_WITHIN, END_WITHIN = 60.0, 20.0
+HEALED_WITHIN = 6
+"""Leases after which nothing that was written into roster or counter may show: servers may be down meanwhile."""
 TELL_EVERY = 10.0
 FATAL = ("kill", "kill-master", "stop")
 HARMLESS = ("pause", "kill-worker", "freeze-worker")
@@ -58,9 +64,11 @@ class Scene:
     load: Load
     witness: Witness
     injector: Injector
+    vandal: Vandal
     lease: float
     scales: Scales
     stall: Stall = field(default_factory=Stall)
+    troubles: list[str] = field(default_factory=list)
     hurts: dict[str, list[Hurt]] = field(default_factory=dict)
     """What was done to which node."""
 
@@ -73,7 +81,9 @@ class Scene:
 def run(plan: Plan, seed: int, seconds: float, lease: float, directory: Path, say: Say) -> Verdict:
     """The verdict on one run."""
     with ReplicaSet(directory, election=ELECTION) as servers:
-        client: MongoClient[dict[str, Any]] = MongoClient(servers.uri, tz_aware=True)
+        client: MongoClient[dict[str, Any]] = MongoClient(
+            servers.uri, tz_aware=True, unicode_decode_error_handler="replace", datetime_conversion="DATETIME_AUTO"
+        )
         crew = Crew(servers, DATABASE, directory, lease)
         try:
             scene = _start(plan, seed, lease, servers, crew, Store(client[DATABASE]))
@@ -84,10 +94,24 @@ def run(plan: Plan, seed: int, seconds: float, lease: float, directory: Path, sa
                 scene.load.stop()
             _calm_down(scene, say)
             scene.witness.stop()
-            return judge(scene)
+            verdict = judge(scene)
+            say("all nodes are asked to stop")
+            return replace(verdict, violations=(*verdict.violations, *_ends(crew)))
         finally:
             crew.close()
+            leftovers.end(crew.runs)
             client.close()
+
+
+def _ends(crew: Crew) -> Iterator[str]:
+    """What is wrong with how the nodes end, and with what is left of them."""
+    yield from crew.stop_all(STOP_WITHIN)
+    crew.look()
+    yield from crew.deserters
+    try:
+        eventually(lambda: not leftovers.survivors(crew.runs, crew.killed), END_WITHIN)
+    except AssertionError:
+        yield from leftovers.survivors(crew.runs, crew.killed)
 
 
 def _start(plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew, store: Store) -> Scene:
@@ -99,9 +123,11 @@ def _start(plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew,
     eventually(lambda: len(store.run(look.read_cluster())[0].members) == len(plan.clocks), 90, "all nodes joined")
     producer = crew.proxy()
     load = Load(servers.uri_of(producer.address), DATABASE, seed)
-    injector = Injector(crew, servers, store, producer)
+    vandal = Vandal(store, healed_within=HEALED_WITHIN * lease)
+    vandal.set_up()
+    injector = Injector(crew, servers, store, producer, load, vandal)
     load.start()
-    return Scene(servers, crew, store, load, witness, injector, lease, Scales(crew))
+    return Scene(servers, crew, store, load, witness, injector, vandal, lease, Scales(crew))
 
 
 def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
@@ -111,15 +137,24 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
         while waiting and waiting[0].at <= now:
             fault = waiting.pop(0)
             whom = scene.crew.hands[fault.target].name
-            happened = scene.injector.inject(fault, now)
-            if happened and KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
-                scene.note_hurt(whom, fault.kind, fault.lasts)
-            say(f"{now:6.1f} s  {fault}{'' if happened else '  (missed)'}")
+            if scene.injector.inject(fault, now):
+                _note_hurts(scene, fault, whom)
+                details = f": {scene.vandal.told}" if KINDS[fault.kind].befalls == "data" else ""
+                say(f"{now:6.1f} s  {fault}{details}")
+            else:
+                say(f"{now:6.1f} s  {fault}  (missed)")
         _look_around(scene)
         if now - told >= TELL_EVERY:
             told = now
             scene.scales.weigh()
             say(f"{now:6.1f} s  {len(scene.load.sure):,} jobs taken, {scene.witness.history.changes:,} changes seen")
+
+
+def _note_hurts(scene: Scene, fault: Fault, whom: str) -> None:
+    if KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
+        scene.note_hurt(whom, fault.kind, fault.lasts)
+    elif fault.kind == "scribble" and scene.vandal.hurt_node:
+        scene.note_hurt(scene.vandal.hurt_node, fault.kind, fault.lasts)
 
 
 def _look_around(scene: Scene) -> None:
@@ -143,10 +178,31 @@ def _calm_down(scene: Scene, say: Say) -> None:
             scene.crew.ask_to_stop(hand)
         elif not hand.is_up:
             scene.crew.start(hand)
+    _see_a_schedule_fire(scene)
     until = time.monotonic() + 12 * scene.lease + 60
     while time.monotonic() < until and not (_is_done(scene) and _is_complete(scene)):
         _look_around(scene)
         scene.injector.resume_all()
+
+
+def _see_a_schedule_fire(scene: Scene) -> None:
+    """The one that nobody touched still does; then there are no more schedules."""
+    jobs = scene.store.database.jobs
+    try:
+        eventually(lambda: _set_up(scene), 30, "schedules can be added")
+        known = jobs.count_documents({"schedule": TICK})
+        eventually(lambda: jobs.count_documents({"schedule": TICK}) > known, 60, "it fires")
+    except AssertionError as error:
+        scene.troubles.append(f"the schedule {TICK!r} does not fire any more: {error}")
+    scene.vandal.take_down()
+
+
+def _set_up(scene: Scene) -> bool:
+    try:
+        scene.vandal.set_up()
+    except TontineError:
+        return False
+    return True
 
 
 def _is_done(scene: Scene) -> bool:
@@ -161,13 +217,14 @@ def _is_done(scene: Scene) -> bool:
 def _is_complete(scene: Scene) -> bool:
     """Whether the roster holds every place's node, and nobody else."""
     try:
-        roster, _ = scene.store.run(look.read_cluster())
-        live = {node["_id"]: node["name"] for node in scene.store.run(look.read_nodes(dead=False))}
-    except StoreUnavailable:
+        roster = scene.store.database.cluster.find_one({"_id": "roster"}) or {}
+        nodes = list(scene.store.database.nodes.find({"state": {"$ne": "dead"}}, {"name": 1}))
+    except PyMongoError:
         return False
     names = sorted(hand.name for hand in scene.crew.hands)
     has_guests = any(name.startswith("extra") for name in names)
-    return not has_guests and set(roster.members) == set(live) and sorted(live.values()) == names
+    is_agreed = sorted(members_of(roster)) == sorted(str(node["_id"]) for node in nodes)
+    return not has_guests and is_agreed and sorted(str(node.get("name")) for node in nodes) == names
 
 
 def faults_of(plan: Plan) -> Iterator[str]:

@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import multiprocessing
 import os
 import struct
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from tontine import Module, current_job
@@ -109,3 +113,96 @@ def careful(seconds: float) -> dict[str, int]:
 def overlong() -> None:
     with _running():
         time.sleep(600)
+
+
+_AGES = 600
+"""Seconds that a process left behind lives, unless somebody ends it."""
+
+
+def _note_left(pid: int) -> None:
+    """Which process was left behind, and whose it is."""
+    line = {"pid": pid, "worker": os.getpid(), "node": os.environ["CHAOS_NODE"]}
+    os.write(_file("CHAOS_LEFT"), json.dumps(line).encode() + b"\n")
+
+
+def _leave_by_shell(command: str) -> None:
+    """As `os.system` does it, which closes no descriptor."""
+    told = Path(f"{os.environ['CHAOS_LEFT']}.{current_job().seq}.{current_job().attempt}")
+    os.system(f"{command} & echo $! > {told}")
+    _note_left(int(told.read_text()))
+    told.unlink()
+
+
+def _leave_child() -> None:
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(_AGES,))
+    child.start()
+    _note_left(child.pid or 0)
+
+
+def _leave_fork() -> None:
+    """A copy of the worker, in the middle of a task."""
+    if (pid := os.fork()) == 0:
+        time.sleep(_AGES)
+    else:
+        _note_left(pid)
+
+
+_WAYS: dict[str, Callable[[], None]] = {
+    "shell": lambda: _leave_by_shell(f"sleep {_AGES}"),
+    "session": lambda: _leave_by_shell(f"setsid sleep {_AGES}"),
+    "multiprocessing": _leave_child,
+    "fork": _leave_fork,
+    "copy": lambda: _note_left(os.fork() or os.getpid()),
+}
+"""The last one comes back out of its task twice."""
+
+
+@chaos.task
+def leave(how: str) -> dict[str, int]:
+    with _running() as told:
+        pass
+    _WAYS[how]()
+    return told
+
+
+@chaos.task(timeout=1.0)
+def pool() -> None:
+    with _running(), ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
+        waiting = [executor.submit(time.sleep, _AGES) for _ in range(2)]
+        for child in multiprocessing.active_children():
+            _note_left(child.pid or 0)
+        for one in waiting:
+            one.result()
+
+
+@chaos.task
+def abrupt(after: float, code: int) -> dict[str, int]:
+    """Ends its worker so many seconds after it returned; without any, before."""
+    with _running() as told:
+        if not after:
+            os._exit(code)
+    timer = threading.Timer(after, os._exit, [code])
+    timer.daemon = True
+    timer.start()
+    return told
+
+
+@chaos.task
+def take(load: Any) -> dict[str, int]:
+    """Large or deep arguments."""
+    with _running() as told:
+        return told
+
+
+@chaos.task
+def give(megabytes: float = 0.0, levels: int = 0) -> dict[str, Any]:
+    """A large or deep result."""
+    with _running() as told:
+        return {**told, "load": "x" * int(megabytes * 1024 * 1024), "deep": nested(levels)}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {}
+    for _ in range(levels):
+        inner = {"in": inner}
+    return inner

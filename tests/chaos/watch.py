@@ -10,6 +10,7 @@ from datetime import datetime
 from pymongo import MongoClient
 
 from tests.chaos.crew import Crew
+from tontine.audit.change import Change
 from tontine.audit.history import History
 from tontine.audit.invariant import Finding
 from tontine.store import look
@@ -22,7 +23,7 @@ class Witness:
     """Judges every change as it happens."""
 
     def __init__(self, uri: str, database: str) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[tuple[Change, Finding]] = []
         self.trouble = ""
         self.history = History(JOBS, NODES, CLUSTER)
         self._client: MongoClient[dict[str, object]] = MongoClient(uri, tz_aware=True)
@@ -46,13 +47,18 @@ class Witness:
             for change in changes(self._store):
                 self._open.set()
                 if change is not None:
-                    self.findings.extend(self.history.see(change))
+                    self.findings.extend((_bare(change), finding) for finding in self.history.see(change))
                 # Nodes beat all the time: there is no quiet moment to wait for.
                 if self._until is not None and (change is None or change.at is None or change.at > self._until):
                     return
         except Exception as error:  # noqa: BLE001 - a witness that is gone has seen nothing wrong
             self.trouble = f"the witness is gone: {error!r}"
             self._open.set()
+
+
+def _bare(change: Change) -> Change:
+    """Which document it was, and when; its fields may be large."""
+    return Change(change.collection, change.operation, change.id, at=change.at)
 
 
 class Scales:
@@ -72,9 +78,12 @@ class Scales:
 
     @property
     def growth(self) -> float:
-        """The most that a master grew from the first third of its life to the last, of those weighed often enough."""
+        """The most that a master grew from the first third of its life to the last, of those weighed often enough.
+
+        By its least in each: with a large job in hand it takes more, and gives it back.
+        """
         lives = [sizes for sizes in self._seen.values() if len(sizes) >= 6]
-        return max((max(sizes[-len(sizes) // 3 :]) / max(sizes[: len(sizes) // 3]) for sizes in lives), default=1.0)
+        return max((min(sizes[-len(sizes) // 3 :]) / min(sizes[: len(sizes) // 3]) for sizes in lives), default=1.0)
 
 
 class Stall:

@@ -1,0 +1,200 @@
+"""Writes odd values past every check, removes what nodes need, and remembers what it touched: only that is excused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any
+
+import pymongo
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+
+from tests.support import odd
+from tontine.audit.change import Change
+from tontine.audit.invariant import Finding
+from tontine.errors import TontineError
+from tontine.schedule import Schedule
+from tontine.store import schedules
+from tontine.store.call import Store
+from tontine.store.schema import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES
+
+TICK = "tick"
+"""The schedule that nobody touches: it must fire whatever becomes of the others."""
+
+_ODD = ("odd-0", "odd-1", "odd-2")
+_WITHIN = 2.0
+_JOB_FIELDS = (
+    *("attempt", "attempt", "fails", "lost", "timeout", "priority", "node", "node", "max_attempts", "cancel"),
+    *("created_at", "started_at", "progress", "errors", "error", "result"),
+)
+_NODE_FIELDS = (
+    *("beat", "lease", "state", "desired", "modules", "careful", "share", "slots", "running", "tick", "metrics"),
+    *("troubles", "lease_until"),
+)
+_SCHEDULE_FIELDS = ("args", "cron", "every", "timezone", "missed", "next_at")
+
+
+class Vandal:
+    """Has all rights. What it does is said in `told`; None means that there was nothing to do it to."""
+
+    def __init__(self, store: Store, healed_within: float) -> None:
+        self.told = ""
+        self.hurt_node = ""
+        """The name of the node whose record was touched last, if it was one."""
+        self.jobs: set[str] = set()
+        self.nodes: set[str] = set()
+        self.schedules: set[str] = set()
+        self._shared: list[tuple[str, datetime]] = []
+        self._healed_within = timedelta(seconds=healed_within)
+        self._store = store
+        self._database: Database[Any] = store.database
+
+    def set_up(self) -> None:
+        """Schedules to fire, and to scribble on."""
+        for name in (TICK, *_ODD):
+            self._store.run(schedules.add(Schedule(name, "chaos.quick", every=2.0)))
+
+    def set_up_again(self) -> None:
+        """What users made is for them to make again, once somebody has removed it."""
+        with suppress(PyMongoError, TontineError), pymongo.timeout(_WITHIN):  # when calm returns it is made sure of
+            self.set_up()
+
+    def take_down(self) -> None:
+        """No more jobs from schedules."""
+        self._database[SCHEDULES].delete_many({})
+
+    def excuses(self, change: Change) -> bool:
+        """Whether a change is one of a document that was touched, before it can have been put right."""
+        if change.collection == CLUSTER:
+            at = change.at or datetime.now(UTC)
+            second = timedelta(seconds=1)
+            return any(
+                name == change.id and since - second <= at <= since + self._healed_within
+                for name, since in self._shared
+            )
+        return repr(change.id) in {JOBS: self.jobs, NODES: self.nodes}.get(change.collection, ())
+
+    def excuses_finding(self, finding: Finding, seqs: set[Any]) -> bool:
+        """Whether a finding is about such a document; `seqs` are those of the jobs that were touched."""
+        if finding.seq is not None:
+            return finding.seq in seqs
+        if finding.node is not None:
+            return repr(finding.node) in self.nodes
+        # What was recorded of epochs while the roster was not what it should be stays recorded.
+        return finding.invariant == "S5" and any(name == ROSTER for name, _ in self._shared)
+
+    def scribble(self, random: Random) -> bool:
+        """Odd values in one to three documents."""
+        ways: dict[Callable[[Random], str], int] = {
+            self._scribble_job: 6,
+            self._scribble_node: 3,
+            self._scribble_schedule: 2,
+            self._scribble_roster: 1,
+            self._scribble_counter: 1,
+        }
+        self.hurt_node = ""
+        return self._try(lambda: random.choices(list(ways), list(ways.values()))[0](random))
+
+    def drop(self, random: Random) -> bool:
+        """Something that nodes rely on is gone."""
+        ways: dict[Callable[[], str], int] = {
+            self._drop_index: 3,
+            self._drop_roster: 3,
+            self._lower_counter: 3,
+            **{partial(self._drop_collection, name): 1 for name in (BELL, SCHEDULES, EVENTS, LOGS)},
+        }
+        self.hurt_node = ""
+        return self._try(random.choices(list(ways), list(ways.values()))[0])
+
+    def _try(self, way: Callable[[], str]) -> bool:
+        try:
+            with pymongo.timeout(_WITHIN):
+                self.told = way()
+        except PyMongoError as error:  # no primary now: it may have happened all the same
+            self.told = f"perhaps, {type(error).__name__}"
+        return bool(self.told)
+
+    def _scribble_job(self, random: Random) -> str:
+        found = self._database[JOBS].aggregate(
+            [
+                {"$match": {"state": {"$in": ["queued", "working"]}, "seq": {"$gte": 0}}},
+                {"$sample": {"size": random.randint(1, 3)}},
+                {"$project": {"seq": 1, "state": 1}},
+            ]
+        )
+        said = []
+        for job in found:
+            self.jobs.add(repr(job["_id"]))
+            field, value = random.choice(_JOB_FIELDS), random.choice(list(odd.VALUES))
+            odd.scribble(self._database[JOBS], {"_id": job["_id"]}, field, value)
+            said.append(f"{field}: {value} in {job['state']} job {job['seq']}")
+        return "; ".join(said)
+
+    def _scribble_node(self, random: Random) -> str:
+        live = list(self._database[NODES].find({"state": {"$ne": "dead"}}, {"name": 1}))
+        if not live:
+            return ""
+        node = random.choice(sorted(live, key=lambda one: str(one["_id"])))
+        self.nodes.add(repr(node["_id"]))
+        self.hurt_node = str(node.get("name"))
+        field, value = random.choice(_NODE_FIELDS), random.choice(list(odd.VALUES))
+        odd.scribble(self._database[NODES], {"_id": node["_id"]}, field, value)
+        return f"{field}: {value} in the record of {node['_id']}"
+
+    def _scribble_schedule(self, random: Random) -> str:
+        name, field = random.choice(_ODD), random.choice(_SCHEDULE_FIELDS)
+        value = random.choice(list(odd.VALUES))
+        self.schedules.add(name)
+        odd.scribble(self._database[SCHEDULES], {"_id": name}, field, value)
+        return f"{field}: {value} in schedule {name}"
+
+    def _scribble_roster(self, random: Random) -> str:
+        return self._scribble_shared(ROSTER, random.choice(["epoch", "members"]), random)
+
+    def _scribble_counter(self, random: Random) -> str:
+        return self._scribble_shared(COUNTER, "seq", random) if self._seqs_are_unique() else ""
+
+    def _scribble_shared(self, name: str, field: str, random: Random) -> str:
+        value = random.choice(list(odd.VALUES))
+        self._touch(name)
+        odd.scribble(self._database[CLUSTER], {"_id": name}, field, value)
+        return f"{field}: {value} in the {name}"
+
+    def _touch(self, name: str) -> None:
+        self._shared.append((name, datetime.now(UTC)))
+
+    def _drop_index(self) -> str:
+        unique = [
+            name
+            for name, index in self._database[JOBS].index_information().items()
+            if index["key"] == [("seq", 1)] and index.get("unique")
+        ]
+        for name in unique:
+            self._database[JOBS].drop_index(name)
+        return f"the index {', '.join(unique)}" if unique else ""
+
+    def _drop_roster(self) -> str:
+        self._touch(ROSTER)
+        self._database[CLUSTER].delete_one({"_id": ROSTER})
+        return "the roster"
+
+    def _lower_counter(self) -> str:
+        if not self._seqs_are_unique():
+            return ""
+        self._touch(COUNTER)
+        lower = [{"$set": {"seq": {"$subtract": ["$seq", 500]}}}]
+        counter = {"_id": COUNTER, "seq": {"$type": "number", "$gt": 600}}
+        return "500 numbers" if self._database[CLUSTER].update_one(counter, lower).modified_count else ""
+
+    def _seqs_are_unique(self) -> bool:
+        """Without that, numbers that are given again would be those of two jobs, and nobody could help it."""
+        indexes = self._database[JOBS].index_information().values()
+        return any(index["key"] == [("seq", 1)] and index.get("unique") for index in indexes)
+
+    def _drop_collection(self, name: str) -> str:
+        self._database.drop_collection(name)
+        return name
