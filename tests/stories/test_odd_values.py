@@ -23,7 +23,7 @@ from tontine.errors import TontineError
 from tontine.schedule import Schedule
 from tontine.store import bell, schedules, schema
 from tontine.store.call import Store
-from tontine.store.number import take
+from tontine.store.counter import take
 
 pytestmark = [pytest.mark.story, pytest.mark.timeout(600)]
 
