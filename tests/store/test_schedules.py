@@ -25,7 +25,9 @@ def ago(store: Store, seconds: float) -> datetime:
 
 
 def put(store: Store, name: Any, **fields: Any) -> None:
-    store.database.schedules.replace_one({"_id": name}, {"_id": name, **TICK, **fields}, upsert=True)
+    """As from before there was a validator, or by somebody who may go past it."""
+    document = {"_id": name, **TICK, **fields}
+    store.database.schedules.replace_one({"_id": name}, document, upsert=True, bypass_document_validation=True)
 
 
 def next_at(store: Store, name: str) -> Any:

@@ -23,10 +23,11 @@ from ..job import LARGEST, too_large
 from ..legible import legible
 from ..schedule import YEARS, Broken, Schedule
 from .bell import ring_jobs
-from .call import DECODED, RAW, Call, Steps, find, find_one
+from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .counter import raise_counter, take
 from .insert import Wish
 from .look import now, read_cluster
+from .raw import identity
 from .schema import JOBS, SCHEDULES
 
 DUE_AT_ONCE = 100
@@ -120,11 +121,10 @@ def remove(name: str) -> Steps[bool]:
     answer = yield Call(SCHEDULES, "delete_one", ({"_id": name},), repeats=True)
     if answer.deleted_count:
         return True
-    found = yield find(SCHEDULES, {}, raw=True, projection={"_id": 0, "seen": {"_id": "$_id"}})
+    found = yield find(SCHEDULES, {}, raw=True, projection={"_id": 1})
     for one in found:
-        seen = RawBSONDocument(one.raw, RAW)["seen"]
-        if _shown_name(seen) == name:  # the bytes, because what cannot be decoded finds nothing
-            answer = yield Call(SCHEDULES, "delete_one", (seen,), repeats=True)
+        if _shown_name(one) == name:
+            answer = yield Call(SCHEDULES, "delete_one", (identity(one),), repeats=True)
             return bool(answer.deleted_count)
     return False
 
@@ -223,7 +223,7 @@ def _is_anothers(name: str, schedule: Schedule) -> Steps[bool]:
 
 def _judged(found: Mapping[str, Any]) -> Schedule | Broken:
     try:
-        return _decoded(found, DECODED)
+        return _decoded(found, PLAIN)
     except ConfigError as error:
         return Broken(_shown_name(found["schedule"]), str(error))
 
@@ -231,12 +231,14 @@ def _judged(found: Mapping[str, Any]) -> Schedule | Broken:
 def _decoded(found: Mapping[str, Any], codec: CodecOptions[Any]) -> Schedule:
     """The schedule in one document, if it is one. With `RAW`, arguments stay the bytes that a job gets."""
     _check_size(found["size"])
-    document = found["schedule"]
     try:
-        fields = bson.decode(document.raw, codec) if isinstance(document, RawBSONDocument) else document
-        return Schedule.from_document(dict(fields))
+        return Schedule.from_document(_fields(found["schedule"], codec))
     except (BSONError, OverflowError, UnicodeError) as error:
         raise ConfigError(f"its document cannot be decoded: {error}") from error
+
+
+def _fields(document: Mapping[str, Any], codec: CodecOptions[Any]) -> dict[str, Any]:
+    return dict(bson.decode(document.raw, codec) if isinstance(document, RawBSONDocument) else document)
 
 
 def _check_size(size: int) -> None:
@@ -246,6 +248,7 @@ def _check_size(size: int) -> None:
 
 def _shown_name(document: Mapping[str, Any]) -> str:
     try:
-        return legible(document.get("_id", "?"), NAME_SHOWN)
+        name = _fields(document, PLAIN).get("_id")
+        return legible(_fields(name, PLAIN) if isinstance(name, RawBSONDocument) else name, NAME_SHOWN)
     except (BSONError, OverflowError, UnicodeError):
         return "?"

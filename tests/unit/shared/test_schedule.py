@@ -11,12 +11,13 @@ from itertools import islice, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tontine.errors import ConfigError
 from tontine.schedule import FIRED_AT_ONCE, LATE_AFTER, Missed, Schedule
 
+quick = settings(max_examples=60, deadline=None)
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 EVERY = Schedule("tick", "t.t", every=10, next_at=NOON)
 CRON = Schedule("report", "t.t", cron="*/5 * * * *", next_at=NOON)
@@ -57,6 +58,7 @@ def test_a_year_of_missed_seconds_costs_one_step() -> None:
     assert len(due) == FIRED_AT_ONCE
 
 
+@quick
 @given(st.integers(1, 5000), st.lists(st.floats(0, 400), min_size=1, max_size=20), st.sampled_from(["once", "all"]))
 def test_every_time_fires_once_and_in_order_when_somebody_looks_often_enough(
     every: int, pauses: list[float], missed: Missed
@@ -190,6 +192,7 @@ CHANGES = [
 ]
 
 
+@quick
 @given(
     st.sampled_from(CRONS),
     st.sampled_from(ZONES),
@@ -213,6 +216,7 @@ def test_a_next_time_that_was_right_stays_right_until_it_comes(
             assert replace(schedule, next_at=later).mended(between) is None
 
 
+@quick
 @given(
     st.one_of(st.sampled_from(CRONS), st.integers(1, 90000)),
     st.sampled_from(ZONES),
