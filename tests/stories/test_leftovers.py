@@ -5,36 +5,61 @@ from __future__ import annotations
 import resource
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
+from pymongo import MongoClient
 
 from tests.support.cluster import Cluster, NodeProcess
 from tests.support.eventually import eventually
 from tests.support.nasty_tasks import ENDING, LEAVING
 from tontine import Client
-from tontine.store import logs
+from tontine.store import logs, schema
+from tontine.store.call import Store
 
 pytestmark = pytest.mark.story
 
 
-@pytest.fixture
-def node(cluster: Cluster) -> NodeProcess:
-    cluster.options = ["--lease", "3s"]
-    return launch(cluster, "--processes", "2", "--slots", "2")
-
-
-def launch(cluster: Cluster, *options: str, **more: Any) -> NodeProcess:
-    node = cluster.launch("a", *options, modules="tests.support.nasty_tasks", **more)
+def launch(cluster: Cluster, *options: str, log_to: str | None = None) -> NodeProcess:
+    more = ("--lease", "3s", "--processes", "2", "--slots", "2", *options)
+    node = cluster.launch("a", *more, modules="tests.support.nasty_tasks", log_to=log_to)
     cluster.wait_for_members(1)
     return node
 
 
 @pytest.fixture
-def client(cluster: Cluster, node: NodeProcess) -> Any:
+def node(cluster: Cluster) -> NodeProcess:
+    """For a story that does something to the node itself."""
+    return launch(cluster)
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
     with Client(cluster.database) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def lasting(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """One node for all stories after which it goes on as if nothing had happened."""
+    store = Store(mongo_client[f"leftovers_{uuid4().hex[:8]}"])
+    store.run(schema.init())
+    cluster = Cluster(mongo_uri, store, tmp_path_factory.mktemp("lasting"))
+    node = launch(cluster)
+    yield cluster
+    assert node.process.poll() is None, node.text()
+    cluster.close()
+    mongo_client.drop_database(store.database.name)
+
+
+@pytest.fixture
+def users(lasting: Cluster) -> Iterator[Client]:
+    with Client(lasting.database) as client:
         yield client
 
 
@@ -54,19 +79,19 @@ def trouble(cluster: Cluster, what: str) -> str | None:
     return next((one["why"] for one in record.get("troubles", ()) if one["what"] == what), None)
 
 
-def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(client: Client, tmp_path: Path) -> None:
+def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(users: Client, tmp_path: Path) -> None:
     files = [tmp_path / how for how in LEAVING]
     gate = tmp_path / "gate"
-    neighbour = client.submit("story.gate", {"path": str(gate)})
+    neighbour = users.submit("story.gate", {"path": str(gate)})
     late = [
-        client.submit("nasty.leave", {"how": file.name, "pids": str(file), "then_hang": True}, timeout=1.0)
+        users.submit("nasty.leave", {"how": file.name, "pids": str(file), "then_hang": True}, timeout=1.0)
         for file in files
     ]
-    ended = client.wait(late, timeout=60)
+    ended = users.wait(late, timeout=60)
     assert {job.state for job in ended} == {"failed"}
     assert all(job.error is not None and "time limit" in job.error.message for job in ended), ended
     gate.touch()
-    assert client.wait(neighbour, timeout=30).state == "done"
+    assert users.wait(neighbour, timeout=30).state == "done"
     started = [pid for file in files for pid in pids_in(file)]
     assert len(started) >= len(LEAVING)
     eventually(lambda: not [pid for pid in started if is_there(pid)], 30, "nothing is left of them")
@@ -105,53 +130,51 @@ def test_a_fence_ends_although_something_was_left_behind(
     eventually(lambda: not any(map(is_there, pids_in(file))), what="it ended with its worker")
 
 
-def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(client: Client) -> None:
-    ours = [client.submit(f"nasty.{name}") for name in ("fork_and_return", "fork_and_return_async")]
-    exits = client.submit("nasty.fork_and_exit", {"code": 5})
-    workers = [client.submit("story.who") for _ in range(20)]
-    pids = {job.result for job in client.wait(workers, timeout=30)}
-    assert {job.result for job in client.wait(ours, timeout=30)} <= pids
-    assert client.wait(exits, timeout=30).result == 5
+def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(users: Client) -> None:
+    ours = [users.submit(f"nasty.{name}") for name in ("fork_and_return", "fork_and_return_async")]
+    exits = users.submit("nasty.fork_and_exit", {"code": 5})
+    workers = [users.submit("story.who") for _ in range(20)]
+    pids = {job.result for job in users.wait(workers, timeout=30)}
+    assert {job.result for job in users.wait(ours, timeout=30)} <= pids
+    assert users.wait(exits, timeout=30).result == 5
 
 
-def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(
-    client: Client, node: NodeProcess, tmp_path: Path
-) -> None:
+def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(users: Client, tmp_path: Path) -> None:
     file = tmp_path / "daemon"
-    client.wait(client.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
+    users.wait(users.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
     (pid,) = pids_in(file)
     psutil.Process(pid).kill()
     eventually(lambda: not psutil.pid_exists(pid), what="it is reaped")
 
 
-def test_poison_ends_however_it_ends_its_worker(client: Client, cluster: Cluster) -> None:
-    poisons = [client.submit("nasty.end_worker", {"how": how}) for how in sorted(ENDING)]
-    others = client.submit_many("story.double", [{"x": x} for x in range(30)])
-    assert {job.state for job in client.wait(others, timeout=60)} == {"done"}
-    ended = client.wait(poisons, timeout=120)
+def test_poison_ends_however_it_ends_its_worker(users: Client, lasting: Cluster) -> None:
+    poisons = [users.submit("nasty.end_worker", {"how": how}) for how in sorted(ENDING)]
+    others = users.submit_many("story.double", [{"x": x} for x in range(30)])
+    assert {job.state for job in users.wait(others, timeout=60)} == {"done"}
+    ended = users.wait(poisons, timeout=120)
     assert [(job.state, job.lost, job.fails) for job in ended] == [("failed", 4, 0)] * len(ENDING)
-    runs = {how: cluster.runs(how).total() for how in ENDING}
+    runs = {how: lasting.runs(how).total() for how in ENDING}
     assert all(1 <= count <= 8 for count in runs.values()), f"each may be taken for its neighbour at first: {runs}"
 
 
-def test_poison_that_ends_its_worker_after_it_returned_ends(client: Client, cluster: Cluster) -> None:
-    poisons = [client.submit("nasty.end_worker_later", {"delay": delay}) for delay in (0.0, 0.0001)]
-    others = client.submit_many("story.double", [{"x": x} for x in range(50)])
-    assert {job.state for job in client.wait(others, timeout=60)} == {"done"}
-    for job in client.wait(poisons, timeout=60):
+def test_poison_that_ends_its_worker_after_it_returned_ends(users: Client, lasting: Cluster) -> None:
+    poisons = [users.submit("nasty.end_worker_later", {"delay": delay}) for delay in (0.0, 0.0001)]
+    others = users.submit_many("story.double", [{"x": x} for x in range(50)])
+    assert {job.state for job in users.wait(others, timeout=60)} == {"done"}
+    for job in users.wait(poisons, timeout=60):
         assert job.state == "done" or (job.state, job.lost) == ("failed", 4)
-    assert max(cluster.runs("later").values()) <= 8
+    assert max(lasting.runs("later").values()) <= 8
 
 
-def test_a_worker_that_its_job_has_stopped_is_ended_at_the_time_limit(client: Client) -> None:
-    job = client.wait(client.submit("nasty.stop_worker", timeout=0.5), timeout=30)
+def test_a_worker_that_its_job_has_stopped_is_ended_at_the_time_limit(users: Client) -> None:
+    job = users.wait(users.submit("nasty.stop_worker", timeout=0.5), timeout=30)
     assert job.state == "failed"
     assert job.error is not None
     assert "time limit" in job.error.message
 
 
-def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended(client: Client) -> None:
-    job = client.wait(client.submit("nasty.harmless"), timeout=30)
+def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended(users: Client) -> None:
+    job = users.wait(users.submit("nasty.harmless"), timeout=30)
     assert (job.result, job.attempt) == ("SIGTERM", 1)
 
 
