@@ -15,6 +15,7 @@ from ..errors import NotPermitted, StoreError
 from ..roster import Roster
 from ..states import OPEN
 from .call import Call, Steps, command, find, find_one
+from .counter import counted
 from .look import find_unnumbered, now
 from .schema import CLUSTER, COUNTER, EVENTS, INDEXES, JOBS, NODES, ROSTER
 
@@ -61,7 +62,7 @@ def seq_index() -> Steps[SeqIndex | None]:
 def counter() -> Steps[int]:
     """The last number given."""
     document = yield find_one(CLUSTER, {"_id": COUNTER})
-    return int((document or {}).get("seq") or 0)
+    return counted(document)
 
 
 def highest(hint: str | None) -> Steps[Any]:

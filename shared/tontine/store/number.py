@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import bson
 from bson import Int64
+from bson.errors import BSONError
 from pymongo import UpdateOne
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge
 from ..job import LARGEST, JobError, problem, too_large
 from ..states import JobState
 from .bell import ring_jobs
-from .call import Call, Steps, find_some
+from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take
 from .raw import Raw, Some, identity
 from .retention import FOR_EVER, Retention, read_retention
@@ -100,7 +102,18 @@ def _problem(document: Raw) -> str | None:
     size = document.get("size")
     if isinstance(size, int) and size > LARGEST:
         return too_large(size)
+    task = document.get("task")
+    if isinstance(task, str) and "\ufffd" in task and not _is_text(document.raw):
+        return "its text is not UTF-8"
     return problem(document)
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        bson.decode(raw, PLAIN.with_options(unicode_decode_error_handler="strict"))
+    except BSONError:
+        return False
+    return True
 
 
 def _is_about(error: StoreError, field: str) -> bool:
