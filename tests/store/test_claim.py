@@ -150,7 +150,7 @@ def test_only_fresh_jobs_of_the_nodes_tasks_are_found(store: Store) -> None:
     add(store, 5)
     add(store, 1, "t.unknown")
     add(store, 1, delay=0.0)
-    change(store, [2], state="working")
+    change(store, [2], state="working", node="y")
     change(store, [3], state="done")
     found = store.run(claim.find_fresh([1, 2, 3, 4, 6, 7, 99], TASKS))
     assert sorted(seqs(found)) == [1, 4]
@@ -181,7 +181,7 @@ def test_more_tasks_than_the_server_merges_are_asked_for_in_parts(store: Store) 
 
 def test_what_the_cursor_passed_is_found_again_in_the_own_share_only(store: Store) -> None:
     add(store, 20)
-    change(store, [4], state="working")
+    change(store, [4], state="working", node="y")
     assert store.run(claim.find_behind(Share(1, 0, 2), TASKS, 11, 99)) == [2, 6, 8, 10]
     assert store.run(claim.find_behind(Share(1, 0, 2), TASKS, 11, 2)) == [2, 6]
 
