@@ -12,7 +12,7 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.job import unfit
+from tontine.job import is_text, unfit
 from tontine.store import members, repair, settle
 from tontine.store.call import AsyncStore
 from tontine.store.raw import identity
@@ -107,7 +107,7 @@ class Keeper:
     async def repair_unowned(self, holders: Collection[Any]) -> None:
         """Give back jobs that are held by what is no node; at once when it shows among the holders."""
         now = self._clock.now()
-        is_seen = not all(isinstance(holder, str) for holder in holders)
+        is_seen = not all(is_text(holder) for holder in holders)
         if self._beat.has_lease() and (is_seen or now - self._sought_at > UNOWNED_EVERY * self._member.crowd):
             self._sought_at = now
             if count := await self._store.run(repair.repair_unowned(self._retention())):
@@ -134,6 +134,11 @@ class Keeper:
             except StoreError as error:
                 failed = True
                 self._failed(error)
+            except Exception as error:
+                # The top of this loop: one rule that stumbles over what somebody wrote must not stop the others.
+                failed = True
+                self._troubles.note("upkeep", repr(error))
+                log.exception("upkeep failed", extra={"event": "upkeep-failed"})
         if not failed:
             self._troubles.over("upkeep")
 

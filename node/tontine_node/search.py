@@ -128,8 +128,8 @@ class Search:
         elif _is_all_it_could_be(answer, room):
             self._ranked_at -= every - SOON
         found = self._fit(answer)
-        self._lows = [job for job in found if job["priority"] < 0]
-        return found[: len(found) - len(self._lows)]
+        self._lows = [job for job in found if (job["priority"] or 0) < 0]
+        return [job for job in found if (job["priority"] or 0) >= 0]
 
     async def due(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
         """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
+from bson.code import Code
+
 from .states import FINAL, JobState
 
 ERRORS_KEPT = 10
@@ -142,7 +144,7 @@ def problem(document: Mapping[str, Any]) -> str | None:
     task = document.get("task")
     if "task" not in document:
         return 'it has no `task`: name the task to run, like "shop.resize"'
-    if not isinstance(task, str) or not task:
+    if not is_text(task) or not task:
         return f'`task` must be a text like "shop.resize", not {_kind(task)}'
     if not isinstance(document.get("args", {}), Mapping):
         return f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
@@ -178,6 +180,11 @@ def unfit(job: Mapping[str, Any]) -> str | None:
 _COUNTED = (("seq", LAST_SEQ), ("attempt", LAST_ATTEMPT), ("fails", LAST_SEQ), ("lost", LAST_SEQ))
 
 
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether it is text; BSON's code is a kind of text only in Python, and can be no key of anything."""
+    return isinstance(value, str) and not isinstance(value, Code)
+
+
 def is_whole(value: Any) -> TypeGuard[int]:
     """Whether it is an integer; some drivers write every number as a double."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (
@@ -204,7 +211,7 @@ def _timeout_problem(timeout: Any) -> str | None:
 
 
 def _key_problem(key: object) -> str | None:
-    if key is not None and (not isinstance(key, str) or not key):
+    if key is not None and (not is_text(key) or not key):
         return f"`key` must be a text, not {_kind(key)}"
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .job import is_whole
+from .job import is_text, is_whole
 from .share import Share
 
 UNSOUND = -1
@@ -27,7 +27,7 @@ class Roster:
         if document is None:
             return cls()
         epoch, members = document.get("epoch"), document.get("members")
-        known = [member for member in members if isinstance(member, str)] if isinstance(members, list) else []
+        known = [member for member in members if is_text(member)] if isinstance(members, list) else []
         number = int(epoch) if is_whole(epoch) and 0 <= epoch < LAST_EPOCH else UNSOUND
         return cls(number, tuple(dict.fromkeys(known)))
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from .errors import ConfigError
-from .job import problem
+from .job import is_text, problem
 from .legible import legible
 
 Missed = Literal["skip", "once", "all"]
@@ -215,7 +215,7 @@ _FIELDS = frozenset(one.name for one in fields(Schedule)) - {"name"}
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
+    return is_text(value) and 0 < len(value) <= LONGEST_TEXT
 
 
 def _rising(times: Iterable[datetime], after: datetime) -> Iterator[datetime]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from .job import is_text
 from .share import Share
 from .states import Desired, NodeState
 from .trouble import Trouble, lack_of_workers, read_troubles
@@ -130,7 +131,7 @@ def _count(value: Any) -> int | None:
 
 
 def _member(kind: Any, value: Any, otherwise: Any) -> Any:
-    return kind(value) if isinstance(value, str) and value in set(kind) else otherwise
+    return kind(value) if is_text(value) and value in set(kind) else otherwise
 
 
 def _share(value: Any) -> Share | None:

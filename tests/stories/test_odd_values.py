@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -162,11 +162,12 @@ _WARNING = re.compile(r"^[\d:]+ (?:warning|error) +(.*)$", re.MULTILINE)
 
 
 def _has_grown(before: Any, beat: Any) -> bool:
-    return isinstance(beat, int | float) and (not isinstance(before, int | float) or beat > before)
+    """Or it was started anew, after somebody had written something else there."""
+    return isinstance(beat, int | float) and beat != before
 
 
 def _ids(members: Any) -> list[str]:
-    return sorted(map(str, members))
+    return sorted(map(str, members)) if isinstance(members, Iterable) else []
 
 
 def _tracebacks(text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..job import is_text
 from ..roster import Roster
 from .invariant import Finding
 
@@ -15,7 +16,7 @@ def fault(epoch: Any, members: Any) -> str:
     """Why these cannot be a roster's; empty when they can."""
     if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
         return f"the epoch is {epoch!r}"
-    if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
+    if not isinstance(members, list) or not all(is_text(member) for member in members):
         return f"the members of epoch {epoch} are no list of node ids"
     twice = sorted({member for member in members if members.count(member) > 1})
     return f"twice in epoch {epoch}: {', '.join(twice)}" if twice else ""

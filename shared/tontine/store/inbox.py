@@ -16,7 +16,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from ..errors import BulkRefused, StoreError
-from ..job import JobError, problem
+from ..job import JobError, is_text, problem
 from ..states import JobState
 from .bell import ring, ring_jobs
 from .call import RAW, Call, Steps, command, find_one
@@ -182,7 +182,7 @@ def _failed(
     job = {
         "_id": job_id(document["_id"]),
         "seq": seq,
-        **Wish(task[:LONGEST_TASK] if isinstance(task, str) else "").document(args if fits else None, at),
+        **Wish(task[:LONGEST_TASK] if is_text(task) else "").document(args if fits else None, at),
         "state": JobState.FAILED.value,
         "error": JobError("InvalidJob", f"this document of the inbox cannot be a job: {reason}").to_document(),
         "finished_at": at,
@@ -202,7 +202,7 @@ def _problem(document: Mapping[str, Any]) -> str | None:
     if _size(document) > LARGEST:
         return f"it has {_size(document)} bytes, and {LARGEST} are allowed"
     task = document.get("task")
-    if isinstance(task, str) and len(task) > LONGEST_TASK:
+    if is_text(task) and len(task) > LONGEST_TASK:
         return f"its `task` has {len(task)} characters, and {LONGEST_TASK} are allowed"
     return problem(document)
 

@@ -12,6 +12,7 @@ from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
+from ..job import is_text
 from ..roster import Roster
 from ..states import NODE_MOVES, Desired, NodeState, sources
 from .bell import ring
@@ -144,7 +145,7 @@ def _name(module: Any) -> str:
 def beats() -> Steps[dict[str, Pulse]]:
     """The pulse of every node that is not dead (D1)."""
     found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1})
-    return {node["_id"]: Pulse.from_document(node) for node in found if isinstance(node["_id"], str)}
+    return {node["_id"]: Pulse.from_document(node) for node in found if is_text(node["_id"])}
 
 
 def presume_dead(node: str) -> Steps[NodeState]:

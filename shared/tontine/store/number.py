@@ -11,7 +11,7 @@ from bson.errors import BSONError
 from pymongo import UpdateOne
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge
-from ..job import LARGEST, JobError, problem, too_large
+from ..job import LARGEST, JobError, is_text, problem, too_large
 from ..states import JobState
 from .bell import ring_jobs
 from .call import PLAIN, Call, Steps, find_some
@@ -103,12 +103,12 @@ def _problem(document: Raw) -> str | None:
     if isinstance(size, int) and size > LARGEST:
         return too_large(size)
     task = document.get("task")
-    if isinstance(task, str) and "\ufffd" in task and not _is_text(document.raw):
+    if is_text(task) and "\ufffd" in task and not _is_utf8(document.raw):
         return "its text is not UTF-8"
     return problem(document)
 
 
-def _is_text(raw: bytes) -> bool:
+def _is_utf8(raw: bytes) -> bool:
     try:
         bson.decode(raw, PLAIN.with_options(unicode_decode_error_handler="strict"))
     except BSONError:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..job import LAST_ATTEMPT, LAST_SEQ, JobError
+from ..job import LAST_ATTEMPT, LAST_SEQ, JobError, is_text
 from ..states import JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_some
@@ -34,7 +34,7 @@ def repair(
     """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
     if holders is None:
         holders = yield from find_holders()
-    holders = [holder for holder in holders if isinstance(holder, str)]
+    holders = [holder for holder in holders if is_text(holder)]
     if not holders:
         return {}
     # The holders were read first: a node born after that cannot be taken for a missing one.

@@ -49,9 +49,10 @@ def errors_of(uri: str) -> str:
     return " ".join([said, *(str(warning.message) for warning in caught)])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(st.sampled_from(SHAPES), secrets, encodings)
 def test_no_part_of_a_secret_is_in_any_text(shape: str, secret: str, encoded: Callable[[str], str]) -> None:
+    assume(not shape.startswith("user:") or not encoded(secret).startswith("//"))  # a scheme, and no secret
     uri = shape.replace("{}", encoded(secret))
     innocent = shape.replace("{}", "0")
     said = f"{shown(uri)} {StoreConfig(uri)}"
