@@ -241,7 +241,7 @@ def test_interrupted_waiting_leaves_the_job_and_exits_130(environment: dict[str,
 
 def test_completion_asks_the_store_and_never_complains(environment: dict[str, str], run: Run, store: Store) -> None:
     modules = [{"name": "shop", "tasks": ["shop.resize", "shop.mail"]}]
-    store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 0, "modules": modules})
+    store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 1, "modules": modules})
 
     def complete(*words: str, **more: str) -> list[str]:
         line = {"_TONTINE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
