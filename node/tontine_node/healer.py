@@ -46,6 +46,7 @@ class Healer:
         self._is_looking = False
         self._glances = 0
         self._look_at = clock.now()
+        self._left: frozenset[str] = frozenset()
         self._hopeless: frozenset[str] = frozenset()
         self._said: set[str] = set()
 
@@ -105,10 +106,17 @@ class Healer:
         if mended.made:
             log.warning("put back what was missing", extra={"event": "healed", "what": mended.made})
             await self._member.note("healed", what=mended.made, by=self._member.name)
-        self._hopeless = frozenset(await self._store.run(schema.faults()))
+        # What one look leaves may have been dropped while it looked; what two in a row leave, they cannot mend.
+        left = frozenset(await self._store.run(schema.faults()))
+        self._hopeless, self._left = left & self._left, left
+        self._look_at = self._clock.now() + self._look_in()
+
+    def _look_in(self) -> float:
+        if self._left != self._hopeless:
+            return 0.0
         every = LOOK_EVERY if self._is_first else OTHERS_LOOK_EVERY * self._member.crowd
         every = max(every, AGAIN_AFTER) if self._hopeless else every
-        self._look_at = self._clock.now() + every * random.uniform(0.8, 1.0)  # noqa: S311
+        return every * random.uniform(0.8, 1.0)  # noqa: S311
 
     def _tell(self, mended: Mended) -> None:
         if mended.failed:

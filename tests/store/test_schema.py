@@ -13,9 +13,10 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, WriteError
 
 from tontine.errors import NotPermitted, TontineError
-from tontine.store import insert, schema
+from tontine.store import claim, insert, schema, settle
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
+from tontine.store.settle import Kind, Outcome
 
 
 def layout(store: Store) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def fits(value: Any, *kinds: type, least: float = -INFINITY, most: float = INFIN
     return not isinstance(value, int | float) or least <= value <= most
 
 
-INTEGERS = {"least": 0, "most": 2**31}
+INTEGERS = {"least": 0, "most": 2**31 - 1}
 RULES: list[tuple[str, dict[str, Any], str, Callable[[Any], bool]]] = [
     *(("jobs", JOB, name, lambda value: fits(value, int, **INTEGERS)) for name in ("attempt", "fails", "lost")),
     ("jobs", JOB, "seq", lambda value: value is None or fits(value, int, least=0)),
@@ -166,6 +167,17 @@ def test_what_is_wrong_already_can_still_be_changed_and_put_right(store: Store) 
     jobs.update_one({"seq": 1}, {"$set": {"timeout": 30}})
     with pytest.raises(WriteError, match="failed validation"):
         jobs.update_one({"seq": 1}, {"$set": {"timeout": "30s"}})
+
+
+def test_a_node_can_give_back_and_settle_a_job_that_somebody_spoilt_while_it_ran(store: Store) -> None:
+    """A validator that refused its release would hold it for ever."""
+    spoilt = {"timeout": "30s", "priority": INFINITY, "max_attempts": [], "run_at": 5, "args": 1, "key": {}}
+    kinds: list[Kind] = ["released", "retry", "lost", "failed", "cancelled"]
+    for kind in kinds:
+        seq = store.run(insert.submit(Wish("t.t"), {})).seq or 0
+        assert store.run(claim.claim("n", [seq], 0)) == {seq}
+        store.database.jobs.update_one({"seq": seq}, {"$set": spoilt})
+        assert store.run(settle.settle_each("n", [Outcome(kind, seq, 1)])).accepted == {seq}
 
 
 def test_a_user_who_may_not_change_validators_has_all_the_rest(store: Store) -> None:

@@ -1,0 +1,105 @@
+"""When the healer looks, what it takes for hopeless, and what makes it suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from tontine.clock import SystemClock
+from tontine.config import Timing
+from tontine.errors import StoreError, StoreUnavailable
+from tontine.roster import Roster
+from tontine.store import claim, schema
+from tontine.store.call import AsyncStore, Call, Store
+from tontine_node.healer import Healer
+from tontine_node.member import Member
+from tontine_node.troubles import Troubles
+
+
+class Counting(AsyncStore):
+    """Counts the calls, and lets a test do something right after one of them."""
+
+    calls = 0
+    after: tuple[str, object] | None = None
+
+    async def _once(self, call: Call) -> object:
+        answer = await super()._once(call)
+        self.calls += 1
+        if self.after is not None and str(call.args[0]).find(self.after[0]) >= 0:
+            (_, act), self.after = self.after, None
+            await act()  # type: ignore[operator]
+        return answer
+
+
+@pytest.fixture
+async def counting(mongo_uri: str, store: Store) -> AsyncIterator[Counting]:
+    async with AsyncMongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
+        yield Counting(client[store.database.name])
+
+
+@pytest.fixture
+def healer(counting: Counting) -> Healer:
+    member = Member("n", "n", counting, Timing(), SystemClock(), None)  # type: ignore[arg-type]
+    member.roster = Roster(1, ("n",))
+    return Healer(counting, SystemClock(), member, Troubles())
+
+
+async def test_a_glance_costs_one_call_and_what_it_finds_is_mended(
+    healer: Healer, counting: Counting, store: Store
+) -> None:
+    await healer._look()
+    for _ in range(4):
+        before = counting.calls
+        await healer._look()
+        assert counting.calls == before + 1
+    store.database.jobs.drop_index("due")
+    store.database.drop_collection("bell")
+    await healer._look()
+    await healer._look()
+    assert store.run(schema.faults()) == []
+
+
+async def test_what_is_dropped_while_it_mends_is_not_taken_for_hopeless(
+    healer: Healer, counting: Counting, store: Store
+) -> None:
+    async def drop() -> None:
+        await counting.database.drop_collection("schedules")
+
+    counting.after = ("'listIndexes', 'schedules'", drop)  # it has just been found whole
+    await healer._look()
+    assert counting.after is None
+    await healer._look()
+    assert store.run(schema.faults()) == []
+
+
+async def test_what_cannot_be_mended_is_left_for_a_while_but_not_what_comes_after(
+    healer: Healer, counting: Counting, store: Store
+) -> None:
+    job = {"seq": 7, "task": "t.t", "state": "done", "attempt": 1, "fails": 0, "lost": 0}
+    store.database.jobs.drop_index("seq")
+    store.database.jobs.insert_many([dict(job), dict(job)])
+    for _ in range(3):
+        await healer._look()
+    before = counting.calls
+    await healer._look()
+    assert counting.calls == before + 1, "it does not try again at every glance"
+    store.database.jobs.drop_index("due")
+    await healer._look()
+    await healer._look()
+    assert store.run(schema.faults()) == ["jobs.seq is missing"]
+
+
+async def test_a_missing_index_smells_also_when_its_query_is_long_and_an_outage_does_not(
+    healer: Healer, counting: Counting, store: Store
+) -> None:
+    counting.refused = healer.suspect
+    store.database.jobs.drop_index("seq")
+    with pytest.raises(StoreError):
+        await counting.run(claim.find_fresh(range(500), ["t.t"]))
+    assert healer.wake.is_set()
+    healer.wake.clear()
+    for innocent in (StoreUnavailable("no answer in time"), StoreError("MongoDB answered: too many files (code 264)")):
+        healer.suspect(innocent)
+    assert not healer.wake.is_set()
