@@ -107,7 +107,7 @@ class Keeper:
     async def repair_unowned(self, holders: Collection[Any]) -> None:
         """Give back jobs that are held by what is no node; at once when it shows among the holders."""
         now = self._clock.now()
-        is_seen = not all(is_text(holder) for holder in holders)
+        is_seen = not all(is_text(holder) and not repair.is_mangled(holder) for holder in holders)
         if self._beat.has_lease() and (is_seen or now - self._sought_at > UNOWNED_EVERY * self._member.crowd):
             self._sought_at = now
             if count := await self._store.run(repair.repair_unowned(self._retention())):

@@ -152,8 +152,10 @@ def test_jobs_that_are_held_by_what_is_no_node_go_back(store: Store) -> None:
     missing = job(98)
     del missing["node"]
     store.database.jobs.insert_one(missing)
+    mangled = RawBSONDocument(bson.encode({"_id": 97, **job(97, node="abc")}).replace(b"abc", b"\xff\xfec"))
+    store.database.jobs.insert_one(mangled)
     assert store.run(repair.repair([])) == {"y": 1}
-    assert store.run(repair.repair_unowned()) == len(odd) + 1
+    assert store.run(repair.repair_unowned()) == len(odd) + 2
     assert {state for state, _ in states(store).values()} == {"queued"}
 
 

@@ -34,7 +34,7 @@ def repair(
     """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
     if holders is None:
         holders = yield from find_holders()
-    holders = [holder for holder in holders if is_text(holder)]
+    holders = [holder for holder in holders if is_text(holder) and not is_mangled(holder)]
     if not holders:
         return {}
     # The holders were read first: a node born after that cannot be taken for a missing one.
@@ -62,9 +62,19 @@ def repair_unowned(retention: Retention = FOR_EVER) -> Steps[int]:
     """Give back jobs whose `node` cannot be anybody's id: no node will ever settle them. How many."""
     lost = losing(False, {"$literal": "its `node` was no node's id"})
     repaired = yield from _lose(_NOBODY, lost, retention)
+    # Text that is not UTF-8 is an id that nobody can even ask for.
+    held: list[Raw] = yield find_some(JOBS, {"state": _WORKING}, projection={"node": 1}, hint="held")
+    for job in held:
+        if is_mangled(job.get("node")):
+            repaired += yield from _lose(identity(job), lost, retention)
     if repaired:
         yield from ring(JOBS)
     return repaired
+
+
+def is_mangled(text: Any) -> bool:
+    """Whether it may have been read from bytes that are not UTF-8."""
+    return is_text(text) and "\ufffd" in text
 
 
 def _lose(whose: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retention: Retention) -> Steps[int]:
