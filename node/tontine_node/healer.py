@@ -90,9 +90,10 @@ class Healer:
     async def _look(self) -> None:
         is_suspected = self.wake.is_set()
         self.wake.clear()
-        is_time = self._clock.now() >= self._look_at
-        if is_time or not self._hopeless.issuperset(await self._store.run(self._glance(is_suspected))):
-            await self._mend()
+        is_routine = self._clock.now() >= self._look_at
+        if is_routine or not self._hopeless.issuperset(await self._store.run(self._glance(is_suspected))):
+            mended = await self._mend()
+            await self._see_what_is_left(is_routine and mended.found_nothing)
 
     def _glance(self, is_suspected: bool) -> Steps[list[str]]:
         if is_suspected:
@@ -100,15 +101,19 @@ class Healer:
         self._glances += 1
         return schema.collection_faults() if self._glances % 2 else schema.index_faults([JOBS])
 
-    async def _mend(self) -> None:
+    async def _mend(self) -> Mended:
         mended = await self._store.run(schema.mend())
         self._tell(mended)
         if mended.made:
             log.warning("put back what was missing", extra={"event": "healed", "what": mended.made})
             await self._member.note("healed", what=mended.made, by=self._member.name)
-        # What one look leaves may have been dropped while it looked; what two in a row leave, they cannot mend.
-        left = frozenset(await self._store.run(schema.faults()))
-        self._hopeless, self._left = left & self._left, left
+        return mended
+
+    async def _see_what_is_left(self, was_whole: bool) -> None:
+        """What one look leaves may have been dropped while it looked; what two in a row leave, they cannot mend."""
+        if self._left or not was_whole:
+            left = frozenset(await self._store.run(schema.faults()))
+            self._hopeless, self._left = left & self._left, left
         self._look_at = self._clock.now() + self._look_in()
 
     def _look_in(self) -> float:

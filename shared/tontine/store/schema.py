@@ -80,6 +80,10 @@ class Mended:
     def is_newer(self) -> bool:
         return self.version > VERSION
 
+    @property
+    def found_nothing(self) -> bool:
+        return not (self.made or self.failed or self.lacking or self.is_newer)
+
     def tried(self, what: str, making: Steps[bool]) -> Steps[None]:
         """Try to make something that nodes can do without."""
         try:
