@@ -24,5 +24,5 @@ ENV PATH=/opt/tontine/bin:$PATH \
 WORKDIR /app
 USER tontine
 
-# Process 1 reaps no orphans here: run with an init, as `init: true` in docker-compose.yml or `docker run --init` do.
+# A node reaps what its tasks leave behind; the other commands do not: run with an init, as `init: true` in docker-compose.yml or `docker run --init` do.
 ENTRYPOINT ["tontine"]
