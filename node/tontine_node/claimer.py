@@ -252,6 +252,8 @@ class Claimer:
             return await self._claim_apart(jobs, attempt, error)
         except StoreError as error:
             self._doubt(error)
+            if not isinstance(error, StoreUnavailable):  # it is found at once again, and refused again
+                await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
             return 0
         self._refused_at = float("-inf")
         self._keep(entries.values(), ours, first=first)

@@ -14,7 +14,7 @@ import click
 from tontine.cli.options import store_options
 from tontine.clock import SystemClock
 from tontine.config import StoreConfig, Timing, seconds
-from tontine.errors import ConfigError, StoreUnavailable
+from tontine.errors import ConfigError, StoreError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
@@ -126,10 +126,17 @@ class NodeProcess:
         self._adopt_orphans()
         try:
             await _first(_prepare(store, self._config.store), self._stopping.wait())
+            lives = 0
             while not self._stopping.is_set():
-                self._node = Node(self._config, store, beat_store, SystemClock())
-                if not await self._node.run():
-                    return
+                try:
+                    self._node = Node(self._config, store, beat_store, SystemClock())
+                    if not await self._node.run():
+                        return
+                    lives += 1
+                except (StoreError, OSError) as error:
+                    if not lives:
+                        raise
+                    await wait_for_store(error)  # it has worked before: whatever is wrong now may pass
         finally:
             self.last_resort.arm()  # what is left to do are endings, and none may keep a node that is over
             await store.database.client.close()

@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.errors import StoreError
+from tontine.errors import NotPermitted, StoreError
 from tontine.legible import count
 from tontine.share import Share, crowd
 from tontine.store import inbox
@@ -26,6 +26,7 @@ FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
 """Seconds between looks of the first member, and of a few that stand in for it. Who may only insert cannot ring."""
 SOON, SOON_FOR = 0.1, 60.0
 """Where one job came from, more come: for a minute the first member looks often."""
+RULES_EVERY = 30.0
 ASIDE_FOR, ASIDE_AT_MOST = 300.0, 1000
 """Seconds until what the server refused in every form is tried again, and how many are left lying so long."""
 
@@ -55,6 +56,7 @@ class Intake:
         self._first_since = float("-inf")
         self._aside: set[ObjectId] = set()
         self._aside_at = float("-inf")
+        self._ruled_at = float("-inf")
 
     async def run(self) -> None:
         """Take for ever."""
@@ -76,12 +78,23 @@ class Intake:
         self._look_again_at_refused()
         if share.rank > 0 and not await self._lies_still():
             return self._timing.help_after if self._first else OTHERS_EVERY * crowd(share.size)
+        await self._keep_rules(share)
         documents = await self._store.run(inbox.read(self._aside))
         if documents and self._share() is not None and await self._take(documents) == inbox.AT_ONCE:
             return 0.0
         if share.rank > 0:
             return OTHERS_EVERY * crowd(share.size)
         return SOON if self._clock.now() - self._taken_at < SOON_FOR else FIRST_EVERY
+
+    async def _keep_rules(self, share: Share) -> None:
+        """Put the inbox back where it was dropped: the next insert would make one that takes anything."""
+        if share.rank == 0 and self._clock.now() - self._ruled_at >= RULES_EVERY:
+            self._ruled_at = self._clock.now()
+            try:
+                if await self._store.run(inbox.mend()):
+                    log.warning("put the inbox right", extra={"event": "inbox-mended"})
+            except NotPermitted as error:
+                log.info("may not look after the inbox", extra={"event": "inbox-rules", "error": str(error)})
 
     async def _lies_still(self) -> bool:
         """Whether the first document is the one that this node saw there longer than H ago."""

@@ -12,7 +12,7 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.job import is_text, unfit
+from tontine.job import is_text, is_whole, unfit
 from tontine.store import members, repair, settle
 from tontine.store.call import AsyncStore
 from tontine.store.raw import identity
@@ -69,6 +69,8 @@ class Keeper:
         """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
         held = await self._store.run(settle.find_held(self.node))
         for job in held.odd:  # nothing that this node sends can match it
+            if is_whole(seq := job.get("seq")) and int(seq) in self._table:
+                continue  # it still runs here: first its result is refused
             mine = {**identity(job), "state": "working", "node": self.node}
             await self._store.run(repair.set_aside(mine, unfit(job) or "it cannot be settled", self._retention()))
         strays = {seq: attempt for seq, attempt in held.attempts.items() if not self._table.licensed(seq, attempt)}

@@ -163,7 +163,7 @@ class Member:
 
     def see(self, roster: Roster) -> bool:
         """Take notice of a roster; True when it is newer than the one known (G5)."""
-        if roster.epoch <= self.roster.epoch:
+        if not self.roster.is_followed_by(roster):
             self.is_doubtful = self.is_doubtful or roster != self.roster
             return False
         self.roster = roster

@@ -22,6 +22,7 @@ from .config import NodeConfig
 
 log = logging.getLogger(__name__)
 
+VERSION = version("tontine")  # read when it starts: later there may be no file descriptor left to read it with
 ALIVE_AFTER = 3
 """So many heartbeats of a namesake that were seen show that it lives."""
 
@@ -53,7 +54,7 @@ class Registration:
             "name": self.config.name,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "version": version("tontine"),
+            "version": VERSION,
             "slots": self.config.processes * self.config.slots,
             "lease": timing.lease_for,
             "modules": [],
@@ -78,7 +79,7 @@ class Registration:
         try:
             other = await self.store.run(members.namesake(self.config.name))
             if other is not None and self._is_over(other):
-                await self.store.run(members.bury(str(other["_id"]), other.get("beat")))
+                await self.store.run(members.bury(other["_id"], other.get("beat")))
         except StoreUnavailable as error:
             self._namesake = None
             await wait_for_store(error)

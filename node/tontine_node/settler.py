@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge
+from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from tontine.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 JOBS_AT_ONCE = 500
 BYTES_AT_ONCE = 4 * 1024 * 1024
 PUT_OFF_AT_MOST = 60.0
+TRIES = 3
+REFUSED_AT_MOST = 3
+"""Outcomes of one batch that may be at fault themselves; more of them are the server's."""
 
 
 class Settler:
@@ -50,8 +53,9 @@ class Settler:
         self._keep_lines = keep_lines
         self._troubles = troubles
         self._waiting: deque[Outcome] = deque()
-        self._tries: dict[int, int] = {}
-        """How often an outcome of which nothing can be stored was put off."""
+        self._accepted = 0
+        self._tries: dict[int, tuple[int, int]] = {}
+        """How often an outcome was put off, and how many others had been accepted before the first time."""
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
@@ -118,6 +122,10 @@ class Settler:
         except StoreError as error:
             await self._settle_apart(batch, error)
             return
+        self._conclude(batch, settled)
+
+    def _conclude(self, batch: Sequence[Outcome], settled: Settled) -> None:
+        self._accepted += len(settled.accepted)
         if settled.dropped:
             self.dropped += len(settled.dropped)
             log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
@@ -131,20 +139,50 @@ class Settler:
                 self.add(one)
 
     async def _settle_apart(self, batch: Sequence[Outcome], error: StoreError) -> None:
-        """The store will not answer otherwise when it is asked again: find the one that it cannot take."""
-        if len(batch) > 1:
+        """One of these is not taken, and would not be the next time: find it, and let the others go on."""
+        if len(batch) == 1:
+            await self._settle_otherwise(batch[0], error)
+        elif isinstance(error, Unstorable):
             middle = len(batch) // 2
             await self._settle(batch[:middle])
             await self._settle(batch[middle:])
-        elif (smaller := _smaller(batch[0], error)) is not None:
-            log.warning("an outcome cannot be stored", extra={"event": "unstorable", "seq": batch[0].seq})
+        else:
+            await self._settle_each(batch)
+
+    async def _settle_each(self, batch: Sequence[Outcome]) -> None:
+        """The answer may be about one of them, or about the server, which may take them all a moment later."""
+        refused = []
+        for one in batch:
+            try:
+                self._conclude([one], await self._send([one]))
+            except (StoreUnavailable, NotPermitted):
+                raise
+            except StoreError as error:
+                refused.append((one, error))
+                if len(refused) > REFUSED_AT_MOST:
+                    raise
+        for one, why in refused:
+            await self._settle_otherwise(one, why)
+
+    async def _settle_otherwise(self, one: Outcome, error: StoreError) -> None:
+        """What cannot be stored is stored as a failure that can; what the server just does not take is put off."""
+        is_about_it = isinstance(error, Unstorable) or self._is_alone_in_it(one)
+        if is_about_it and (smaller := _smaller(one, error)) is not None:
+            log.warning("an outcome cannot be stored", extra={"event": "unstorable", "seq": one.seq})
             await self._settle([smaller])
         else:
-            self._put_off(batch[0], error)
+            self._put_off(one, error)
+
+    def _is_alone_in_it(self, one: Outcome) -> bool:
+        """Whether it was refused again and again while others were accepted."""
+        tries, accepted = self._tries.get(one.seq, (0, 0))
+        return tries >= TRIES and self._accepted > accepted
 
     def _put_off(self, one: Outcome, error: StoreError) -> None:
-        """Nothing of it can be stored: whatever that is, others do not wait for it."""
-        tries = self._tries[one.seq] = self._tries.get(one.seq, 0) + 1
+        """Whatever keeps it from being stored, others do not wait for it."""
+        tries, accepted = self._tries.get(one.seq, (0, self._accepted))
+        tries += 1
+        self._tries[one.seq] = tries, accepted
         self._troubles.note("settling", f"job {one.seq}: {error}")
         log.warning("an outcome is put off", extra={"event": "put-off", "seq": one.seq, "error": str(error)})
         asyncio.get_running_loop().call_later(min(2.0**tries, PUT_OFF_AT_MOST), self._add_again, one)

@@ -11,7 +11,9 @@ from .share import Share
 
 UNSOUND = -1
 """The epoch of a roster that has none."""
-LAST_EPOCH = 2**53
+LAST_EPOCH = 2**41
+FURTHEST = 2**40
+"""How far an epoch can be ahead of the one known: further than anybody counts, somebody wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,14 @@ class Roster:
         left = tuple(member for member in self.members if member not in gone)
         return self if left == self.members else Roster(self.epoch + 1, left)
 
+    def is_followed_by(self, other: Roster) -> bool:
+        """Whether the other can have come after this one."""
+        return 0 < other.epoch - self.epoch < FURTHEST
+
     def in_place_of(self, other: Roster) -> Roster:
         """The roster that follows this one where a document says something else of the same or an earlier epoch.
 
         That document was restored, edited or made anew; its members are the news in it.
         """
-        return Roster(max(self.epoch, other.epoch, 0) + 1, other.members)
+        believed = other.epoch if other.epoch - self.epoch < FURTHEST else 0
+        return Roster(max(self.epoch, believed, 0) + 1, other.members)

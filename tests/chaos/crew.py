@@ -22,6 +22,8 @@ from tontine.audit.runs import Spell
 from tontine.clock import SystemClock
 
 WORKERS = 2
+STARTED_AFTER = 15.0
+"""Seconds. Until then a master may still be importing what it needs."""
 _NO_STORE = "stopped, but MongoDB did not take"
 
 
@@ -200,12 +202,14 @@ class Crew:
         return self._lost_before + sum(hand.proxy.lost for hand in self.hands)
 
     def memory(self) -> dict[int, int]:
-        """Resident memory of each master, by its process id."""
+        """Resident memory of each master that has started, by its process id."""
         sizes = {}
         for hand in self.hands:
             if hand.is_up and hand.node is not None:
                 with suppress(psutil.Error):
-                    sizes[hand.node.process.pid] = psutil.Process(hand.node.process.pid).memory_info().rss
+                    process = psutil.Process(hand.node.process.pid)
+                    if time.time() - process.create_time() > STARTED_AFTER:
+                        sizes[process.pid] = process.memory_info().rss
         return sizes
 
     def stop_all(self, within: float) -> list[str]:

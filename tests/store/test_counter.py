@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64
 
+from tontine.job import unfit
 from tontine.store import counter, insert, logs, number
 from tontine.store.call import Store
 from tontine.store.insert import Wish
@@ -60,6 +61,17 @@ def test_a_forged_number_does_not_use_numbers_up(store: Store) -> None:
     store.database.jobs.insert_one({**forged, "seq": Int64(2)})
     assert store.run(insert.submit(WISH, None)).seq == 3
     assert store.run(counter.raise_counter()) < 2**53
+
+
+@pytest.mark.parametrize("forged", [2**52 - 1, 2**52, 2**53 - 1])
+def test_the_last_number_that_is_believed_is_not_the_last_that_is_given(store: Store, forged: int) -> None:
+    ready = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0, "args": {}}
+    store.database.jobs.insert_one({**ready, "seq": Int64(forged)})
+    set_counter(store, Int64(forged))
+    store.run(counter.raise_counter(forged))
+    seqs = [store.run(insert.submit(WISH, None)).seq for _ in range(3)]
+    assert seqs == sorted(set(seqs), key=lambda seq: seq or 0)
+    assert all(unfit({**ready, "seq": seq}) is None for seq in seqs)
 
 
 def test_a_number_whose_lines_are_still_kept_is_not_given_to_another_job(store: Store) -> None:

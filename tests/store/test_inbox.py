@@ -226,3 +226,18 @@ def test_a_taker_that_dies_between_insert_and_delete_leaves_nothing_to_do_twice(
     box.database.jobs.update_many({}, {"$set": {"state": "done"}})
     assert take_all(box) == 2
     assert [(job["_id"], job["state"]) for job in jobs(box)] == [(job["_id"], "done") for job in before]
+
+
+def test_an_inbox_that_was_dropped_and_made_by_an_insert_gets_its_rules_back(store: Store) -> None:
+    store.run(inbox.make())
+    assert not store.run(inbox.mend())
+    store.database.drop_collection(inbox.INBOX)
+    store.database[inbox.INBOX].insert_one({"anything": "goes"})
+    assert store.run(inbox.mend())
+    with pytest.raises(WriteError):
+        store.database[inbox.INBOX].insert_one({"anything": "goes"})
+    store.database.drop_collection(inbox.INBOX)
+    assert store.run(inbox.mend())
+    options = store.run(inbox.read_options())
+    assert options is not None
+    assert inbox.is_strict(options)

@@ -56,6 +56,8 @@ ODD: list[Any] = [
     {"epoch": 1, "members": ["a"]},
     {"epoch": 100, "members": [1, None, {}, "a", "a"]},
     {"epoch": 100, "members": "abc"},
+    {"epoch": 2**41 - 1, "members": []},
+    {"epoch": 2**53 - 1, "members": []},
 ]
 
 

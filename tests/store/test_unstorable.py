@@ -13,6 +13,7 @@ from bson import Int64
 from bson.raw_bson import RawBSONDocument
 
 from tests.support.eventually import eventually_async
+from tontine.errors import StoreError
 from tontine.job import LARGEST, JobError
 from tontine.store import claim, insert, number, repair, settle
 from tontine.store.call import PLAIN, AsyncStore, Store
@@ -69,8 +70,10 @@ def states(store: Store) -> dict[Any, tuple[str, str]]:
     return {one.get("seq"): (one.get("state"), (one.get("error") or {}).get("type", "")) for one in found}
 
 
-async def settle_all(store: AsyncStore, outcomes: Iterable[Outcome]) -> tuple[Settler, Table, Troubles]:
-    """Put outcomes through a node's settler until it has nothing left to do."""
+async def settle_all(
+    store: AsyncStore, outcomes: Iterable[Outcome], *, also_put_off: bool = False
+) -> tuple[Settler, Table, Troubles]:
+    """Put outcomes through a node's settler until it has nothing left to do, or also what it has put off."""
 
     async def no_lines() -> None:
         """Nobody prints."""
@@ -82,6 +85,12 @@ async def settle_all(store: AsyncStore, outcomes: Iterable[Outcome]) -> tuple[Se
         settler.add(one)
     running = asyncio.create_task(settler.run())
     await asyncio.wait_for(settler.drained(), 60)
+
+    async def is_empty() -> bool:
+        return not len(table)
+
+    if also_put_off:
+        await eventually_async(is_empty, 60)
     running.cancel()
     return settler, table, troubles
 
@@ -121,6 +130,26 @@ async def test_counts_that_are_no_numbers_do_not_keep_an_attempt_from_ending(
     database.jobs.insert_many([job(1, fails="many", lost={}, errors="none", error=3), job(2, fails=None, lost="x")])
     await settle_all(async_store, [Outcome("retry", 1, 1, 0.1, error=JobError("E", "m")), Outcome("lost", 2, 1)])
     assert [one["state"] for one in database.jobs.find().sort("seq")] == ["queued", "queued"]
+
+
+async def test_what_the_server_does_not_take_for_a_while_is_stored_as_it_was_when_it_does(
+    async_store: AsyncStore, store: Store
+) -> None:
+    """Nothing is wrong with these outcomes: they must not become failures."""
+    store.database.jobs.insert_many([job(seq) for seq in range(1, 9)])
+
+    class Blocked(AsyncStore):
+        refusals = 12
+
+        async def _once(self, call: Any) -> Any:
+            if call.method in ("update_many", "bulk_write") and self.refusals:
+                Blocked.refusals -= 1
+                raise StoreError("MongoDB answered: User writes blocked (code 371)")
+            return await super()._once(call)
+
+    await settle_all(Blocked(async_store.database), [done(seq, seq) for seq in range(1, 9)], also_put_off=True)
+    assert Blocked.refusals == 0
+    assert set(states(store).values()) == {("done", "")}
 
 
 async def test_what_can_never_be_stored_is_put_off_and_said(async_store: AsyncStore, store: Store) -> None:
@@ -184,6 +213,8 @@ def test_raw_jobs_of_any_bytes_are_numbered_or_fail_and_none_stays(store: Store)
     ]
     for one in odd:
         jobs.insert_one(one)
+    odd.append({"_id": 7, "task": "t.t", "args": {"payload": "x" * (16 * MB - 90)}})  # no room for a number
+    jobs.insert_one(odd[-1])
     for _ in range(10):
         found = store.run(number.find_raw())
         if not found:
@@ -191,10 +222,10 @@ def test_raw_jobs_of_any_bytes_are_numbered_or_fail_and_none_stays(store: Store)
         store.run(number.give_numbers(found))
     assert jobs.count_documents({"seq": None}) == 0
     by_state = list(jobs.find({}, {"state": 1, "error.message": 1, "expire_at": 1, "node": 1, "errors": 1}))
-    assert [one["state"] for one in by_state].count("failed") == 4
+    assert [one["state"] for one in by_state].count("failed") == 5
     assert not any("expire_at" in one or "errors" in one for one in by_state)
     reasons = [one["error"]["message"] for one in by_state if "error" in one]
-    assert sum("a job may have 15" in reason for reason in reasons) == 3
+    assert sum("a job may have 15" in reason for reason in reasons) == 4
 
 
 def test_large_documents_are_read_one_answer_at_a_time(store: Store) -> None:

@@ -296,6 +296,8 @@ def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
         if one.get("code") in _TOO_LARGE:
             return TooLarge(str(one.get("errmsg", ""))[:_LINE])
         refused[int(one["index"])] = tuple(one.get("keyPattern", ()))
+    if refused and all(one.get("code") in _INVALID for one in details["writeErrors"]):
+        return Unstorable(f"MongoDB refused it: {str(details['writeErrors'][0].get('errmsg', ''))[:_LINE]}")
     if details.get("writeConcernErrors") or not refused:
         return StoreUnavailable(f"MongoDB could not confirm a write: {_line(error)}")
     return BulkRefused(str(details["writeErrors"][0].get("errmsg", ""))[:_LINE], refused)

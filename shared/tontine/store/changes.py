@@ -9,7 +9,7 @@ from pymongo.errors import PyMongoError
 
 from ..audit.change import Change
 from ..errors import StoreUnavailable
-from .call import DECODED, Store, translated
+from .call import PLAIN, Store, translated
 from .schema import CLUSTER, JOBS, NODES
 
 QUIET_MS = 500
@@ -28,7 +28,7 @@ def changes(store: Store) -> Iterator[Change | None]:
 
     Elections and outages only delay them. What cannot be caught up on (an oplog that has moved past) is an error.
     """
-    database = store.database.with_options(codec_options=DECODED)
+    database = store.database.with_options(codec_options=PLAIN)
     token: Mapping[str, Any] | None = None
     while True:
         try:

@@ -19,7 +19,10 @@ from .call import Call, Steps, find_one
 from .schema import CLUSTER, COUNTER, JOBS, LOGS
 
 _TRIES = 5
-_SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": LAST_SEQ}
+# Somebody may write any number. One that is believed must leave room to count on, and one in use is believed less far
+# than the counter itself: otherwise the last that is believed would be the last that is ever given.
+_USED_BELOW, _GIVEN_BELOW = LAST_SEQ // 2, LAST_SEQ // 4 * 3
+_SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": _GIVEN_BELOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Block:
 def counted(document: Mapping[str, Any] | None) -> int:
     """The last number given, as the counter's document has it; 0 when it says nothing of the kind."""
     seq = (document or {}).get("seq")
-    return int(seq) if is_whole(seq) and 0 <= seq < LAST_SEQ else 0
+    return int(seq) if is_whole(seq) and 0 <= seq < _GIVEN_BELOW else 0
 
 
 def take(count: int) -> Steps[Block]:
@@ -69,10 +72,10 @@ def raise_counter(known: int = 0) -> Steps[int]:
 
     Lines of a job that is no longer kept count, too: they must not become another job's.
     """
-    highest = known
+    highest = known if known < _USED_BELOW else 0
     for collection, hint in ((JOBS, "seq"), (LOGS, "attempt")):
         highest = max(highest, (yield from _highest(collection, hint)))
-    is_sound = {"$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", LAST_SEQ]}]}
+    is_sound = {"$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", _GIVEN_BELOW]}]}
     stands = {"$cond": [is_sound, "$seq", 0]}
     update = [{"$set": {"seq": {"$toLong": {"$max": [stands, Int64(highest)]}}, "at": "$$NOW"}}]
     statement = Call(
@@ -91,7 +94,7 @@ def raise_counter(known: int = 0) -> Steps[int]:
 
 def _highest(collection: str, hint: str) -> Steps[int]:
     options: dict[str, Any] = {"projection": {"_id": 0, "seq": 1}, "sort": [("seq", -1)]}
-    used = {"seq": {"$gte": 0, "$lt": LAST_SEQ}}
+    used = {"seq": {"$gte": 0, "$lt": _USED_BELOW}}
     found = None
     for how in ({"hint": hint}, {}):  # without the index it takes longer, and must be known all the same
         try:

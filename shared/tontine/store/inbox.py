@@ -15,7 +15,7 @@ from bson import Int64, ObjectId
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from ..errors import BulkRefused, StoreError
+from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
 from ..job import JobError, is_text, problem
 from ..states import JobState
 from .bell import ring, ring_jobs
@@ -51,6 +51,13 @@ _RULES = [("validator", VALIDATOR), ("validationLevel", "strict"), ("validationA
 
 def make() -> Steps[None]:
     """Make the inbox, or its rules what they should be, and let nodes look there."""
+    yield from mend()
+    yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": {"inbox": True}}), {"upsert": True}, repeats=True)
+    yield from ring(CLUSTER)
+
+
+def mend() -> Steps[bool]:
+    """Make the inbox, or its rules what they should be; whether that was needed. Without rules it takes anything."""
     options = yield from read_options()
     if options is None:
         try:
@@ -59,10 +66,11 @@ def make() -> Steps[None]:
             if "already exists" not in str(error):
                 raise
             options = {}  # perhaps by an insert, which gives it no rules
-    if options is not None and not is_strict(options):
+    if options is not None and is_strict(options):
+        return False
+    if options is not None:
         yield command(SON([("collMod", INBOX), *_RULES]))
-    yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": {"inbox": True}}), {"upsert": True}, repeats=True)
-    yield from ring(CLUSTER)
+    return True
 
 
 def is_open(settings: Mapping[str, Any] | None) -> bool:
@@ -160,6 +168,17 @@ def _insert(jobs: Sequence[Mapping[str, Any]]) -> Steps[dict[int, tuple[tuple[st
         yield Call(JOBS, "insert_many", (list(jobs),), {"ordered": False}, repeats=True, within=30)
     except BulkRefused as refusal:
         return {place: (key, str(refusal)) for place, key in refusal.refused.items() if key != ("_id",)}
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError as error:
+        if len(jobs) == 1:
+            return {0: ((), str(error))}
+        refused: dict[int, tuple[tuple[str, ...], str]] = {}
+        for place, job in enumerate(jobs):  # one of them cannot be sent at all
+            alone = yield from _insert([job])
+            if alone:
+                refused[place] = alone[0]
+        return refused
     return {}
 
 

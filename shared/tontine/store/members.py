@@ -176,13 +176,12 @@ def namesake(name: str) -> Steps[dict[str, Any] | None]:
     return found
 
 
-def bury(node: str, beat: Any) -> Steps[bool]:
+def bury(node: Any, beat: Any) -> Steps[bool]:
     """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten since."""
     update: dict[str, Any] = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired"}
     update |= {"share": "$$REMOVE", "running": 0}
-    answer = yield Call(
-        NODES, "update_one", ({"_id": node, "state": _ALIVE, "beat": {"$eq": beat}}, [{"$set": update}])
-    )
+    seen = {"_id": {"$eq": node}, "state": _ALIVE, "beat": {"$eq": beat}}
+    answer = yield Call(NODES, "update_one", (seen, [{"$set": update}]))
     return bool(answer.modified_count)
 
 
@@ -216,7 +215,7 @@ def mend_roster(known: Roster) -> Steps[Roster | None]:
     """
     document = yield from _roster_document()
     said = Roster.from_document(document)
-    if said.is_in(document) and (said.epoch > known.epoch or said == known):
+    if said.is_in(document) and (known.is_followed_by(said) or said == known):
         return None
     new, epoch = known.in_place_of(said), (document or {}).get("epoch")
     is_number = isinstance(epoch, int | float)

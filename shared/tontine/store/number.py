@@ -10,7 +10,7 @@ from bson import Int64
 from bson.errors import BSONError
 from pymongo import UpdateOne
 
-from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge
+from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from ..job import LARGEST, JobError, is_text, problem, too_large
 from ..states import JobState
 from .bell import ring_jobs
@@ -73,28 +73,31 @@ def _give(numbered: Numbered) -> Steps[int]:
 
 
 def _give_each(numbered: Numbered) -> Steps[int]:
-    """One by one, after one of them was refused: it fails with the reason, and with less and less of itself."""
+    """One by one, after one of them was refused."""
     retention = yield from read_retention()
     given = 0
     for seq, document in numbered:
-        reason = _problem(document)
-        updates = [_numbering(seq, document, reason, retention)]
-        while updates:
-            try:
-                result = yield _bulk([updates.pop(0)])
-                given += int(result.modified_count)
-                break
-            except (StoreUnavailable, NotPermitted):
-                raise
-            except StoreError as error:
-                if _is_about(error, "seq"):  # the counter was set back; this job's turn comes with the next numbers
-                    yield from raise_counter()
-                    break
-                if reason is None:
-                    reason = _taken(document) if _is_about(error, "key") else _refused(error)
-                    failed = _numbering(seq, document, reason, retention)
-                    updates = [failed, _bare(seq, document, reason, retention)]
+        given += yield from _give_one(seq, document, retention)
     return given
+
+
+def _give_one(seq: Int64, document: Raw, retention: Retention) -> Steps[int]:
+    """Number a job, or fail it: with the reason, and with less of itself where there is no room for that."""
+    reason = _problem(document)
+    for make in (_numbering, _numbering, _bare):
+        try:
+            result = yield _bulk([make(seq, document, reason, retention)])
+            return int(result.modified_count)
+        except Unstorable as error:
+            reason = reason or _refused(error)
+        except BulkRefused as error:
+            if _is_about(error, "seq"):  # the counter was set back; this job's turn comes with the next numbers
+                yield from raise_counter()
+                return 0
+            if not _is_about(error, "key"):
+                return 0  # about the server, or somebody's own index: it may be taken later
+            reason = reason or _taken(document)
+    return 0
 
 
 def _problem(document: Raw) -> str | None:
@@ -116,13 +119,12 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _is_about(error: StoreError, field: str) -> bool:
+def _is_about(error: BulkRefused, field: str) -> bool:
     """Whether a unique index over that field refused it."""
-    keys = error.refused.values() if isinstance(error, BulkRefused) else ()
-    return any(field in key for key in keys)
+    return any(field in key for key in error.refused.values())
 
 
-def _refused(error: StoreError) -> str:
+def _refused(error: Unstorable) -> str:
     if isinstance(error, TooLarge):
         return "it is too large to be numbered, and its other fields had to be removed"
     return f"MongoDB would not take it as one: {error}"
@@ -159,10 +161,10 @@ def _numbering(seq: Int64, document: Raw, reason: str | None, retention: Retenti
     return UpdateOne({**identity(document), "seq": None}, update)
 
 
-def _bare(seq: Int64, document: Raw, reason: str, retention: Retention) -> UpdateOne:
+def _bare(seq: Int64, document: Raw, reason: str | None, retention: Retention) -> UpdateOne:
     """Failed, and nothing else: there was no room for more."""
     counts = {"seq": seq, "attempt": 0, "fails": 0, "lost": 0, "created_at": "$$NOW", "args": {"$literal": {}}}
-    bare = {"_id": "$_id", **counts, **_failure(reason, retention)}
+    bare = {"_id": "$_id", **counts, **_failure(reason or "it cannot be stored", retention)}
     return UpdateOne({**identity(document), "seq": None}, [{"$replaceWith": bare}])
 
 

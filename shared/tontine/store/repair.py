@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..job import LAST_ATTEMPT, LAST_SEQ, JobError, is_text
 from ..states import JobState, NodeState
 from .bell import ring
@@ -99,9 +99,7 @@ def _lose_each(held: Mapping[str, Any], update: Sequence[Mapping[str, Any]], ret
         try:
             answer = yield Call(JOBS, "update_one", (one, update))
             repaired += answer.modified_count
-        except (StoreUnavailable, NotPermitted):
-            raise
-        except StoreError as error:
+        except Unstorable as error:
             repaired += yield from set_aside(one, f"its node ended, and that cannot be noted: {error}", retention)
     return repaired
 

@@ -57,7 +57,7 @@ NODE = Role(
         NODES: ("find", "insert", "update", "remove"),
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
-        LOGS: ("insert", "update"),
+        LOGS: ("find", "insert", "update"),
         SCHEDULES: ("find", "update"),
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
@@ -66,7 +66,8 @@ NODE = Role(
     {
         EVERY: ("listCollections",),
         **{name: _INDEXING if indexes else _MAKING for name, indexes in INDEXES.items()},
-        SAMPLES: ("createCollection", "collMod"),
+        SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),
+        INBOX: _MAKING,
         BELL: ("createCollection", "convertToCapped", "dropCollection"),
     },
 )

@@ -132,7 +132,7 @@ def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] =
         holders = (node, None) if seq in given_back else (node,)
         if job is None or job.get("attempt") != attempt or job.get("node") not in holders:
             settled.dropped.add(seq)
-        elif job["state"] != _WORKING:
+        elif job.get("state") != _WORKING:
             settled.accepted.add(seq)
         # Otherwise it is still ours and still open: to be sent again.
     return settled
