@@ -25,6 +25,7 @@ from .config import NodeConfig
 from .last_resort import LastResort
 from .logs import set_up
 from .master import CANCELS, Node
+from .memory import give_large_blocks_back
 from .registration import wait_for_store
 
 
@@ -97,6 +98,7 @@ def node(
     # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
     gc.freeze()
     gc.set_threshold(20_000)
+    give_large_blocks_back()
     process = NodeProcess(config)
     try:
         asyncio.run(process.serve())

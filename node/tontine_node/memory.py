@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,11 +11,22 @@ from pathlib import Path
 import psutil
 
 MB = 1024 * 1024
+LARGE_BLOCK = 256 * 1024
+_MMAP_THRESHOLD = -3
 HELD_AT_LEAST, HELD_AT_MOST = 16 * MB, 128 * MB
 PART = 16
 """A job is in memory about four times on its way: here, in the pipe, in its worker, and decoded."""
 
 _CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def give_large_blocks_back() -> None:
+    """Let the C library return large blocks to the system when they are freed.
+
+    By itself glibc keeps blocks as large as any that was freed before, and a node that once had large jobs stays large.
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def held_by_default(memory: int) -> int:

@@ -78,3 +78,20 @@ def test_a_worker_that_cannot_start_again_is_shown_and_tried_again(cluster: Clus
         )
         module.write_text(sound)
         assert client.wait(client.submit("brittle.hello"), timeout=60).result == "hello"
+
+
+def test_large_jobs_are_claimed_by_their_bytes_and_not_only_by_their_number(cluster: Cluster) -> None:
+    text = "x" * (5 * 1024 * 1024)
+    with Client(cluster.database) as client:
+        for _ in range(60):
+            client.submit("story.echo", {"text": text})
+    node = cluster.launch("a", "--slots", "4", "--max-held", "16")
+    master, peak = psutil.Process(node.process.pid), 0
+
+    def are_done() -> bool:
+        nonlocal peak
+        peak = max(peak, master.memory_info().rss)
+        return bool(cluster.database.jobs.count_documents({"state": "done"}) == 60)
+
+    eventually(are_done, 120, "60 jobs of 5 MB")
+    assert peak < 250 * 1024 * 1024, "held by number, these take more than twice as much"
