@@ -147,11 +147,12 @@ def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(users: Client, tm
     eventually(lambda: not psutil.pid_exists(pid), what="it is reaped")
 
 
+@pytest.mark.timeout(600)
 def test_poison_ends_however_it_ends_its_worker(users: Client, lasting: Cluster) -> None:
     poisons = [users.submit("nasty.end_worker", {"how": how}) for how in sorted(ENDING)]
     others = users.submit_many("story.double", [{"x": x} for x in range(30)])
-    assert {job.state for job in users.wait(others, timeout=60)} == {"done"}
-    ended = users.wait(poisons, timeout=120)
+    assert {job.state for job in users.wait(others, timeout=250)} == {"done"}
+    ended = users.wait(poisons, timeout=250)
     assert [(job.state, job.lost, job.fails) for job in ended] == [("failed", 4, 0)] * len(ENDING)
     runs = {how: lasting.runs(how).total() for how in ENDING}
     assert all(1 <= count <= 8 for count in runs.values()), f"each may be taken for its neighbour at first: {runs}"
@@ -160,8 +161,8 @@ def test_poison_ends_however_it_ends_its_worker(users: Client, lasting: Cluster)
 def test_poison_that_ends_its_worker_after_it_returned_ends(users: Client, lasting: Cluster) -> None:
     poisons = [users.submit("nasty.end_worker_later", {"delay": delay}) for delay in (0.0, 0.0001)]
     others = users.submit_many("story.double", [{"x": x} for x in range(50)])
-    assert {job.state for job in users.wait(others, timeout=60)} == {"done"}
-    for job in users.wait(poisons, timeout=60):
+    assert {job.state for job in users.wait(others, timeout=250)} == {"done"}
+    for job in users.wait(poisons, timeout=250):
         assert job.state == "done" or (job.state, job.lost) == ("failed", 4)
     assert max(lasting.runs("later").values()) <= 8
 
