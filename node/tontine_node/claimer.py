@@ -146,6 +146,7 @@ class Claimer:
     async def _round(self) -> bool:
         """One round of the loop; whether another should follow at once."""
         hurry, self._hurry = self._hurry, False
+        self._search.look_for_suspects()
         await self._search.around(hurry)
         sweep = self._search.sweep
         if sweep is None:
@@ -233,9 +234,11 @@ class Claimer:
         claimed = 0
         for attempt, batch in batches.items():
             claimed += await self._claim_batch(batch, attempt, first=first)
-        suspect = next((job for job in ours if job["lost"] >= SUSPECT), None)
-        if suspect is not None and self._supervisor.takes_suspects:
-            claimed += await self._claim_batch([suspect], int(suspect["attempt"]))
+        suspects = [job for job in ours if job["lost"] >= SUSPECT]
+        if suspects and self._supervisor.takes_suspects:
+            claimed += await self._claim_batch(suspects[:1], int(suspects[0]["attempt"]))
+            suspects = suspects[1:]
+        self._search.passed_over = self._search.passed_over or bool(suspects)
         return claimed
 
     async def _claim_batch(self, jobs: Sequence[Raw], attempt: int, *, first: bool = False) -> int:

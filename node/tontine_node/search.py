@@ -74,6 +74,8 @@ class Search:
         self._was_helpful = self._helps_soon = False
         self.odd: list[tuple[Raw, str]] = []
         """Jobs that were found and cannot be claimed by anybody, and why."""
+        self.passed_over = False
+        """Whether there may be suspects that were found, or not looked for, while none could be claimed."""
         self._hidden_at = clock.now()
         self._counted = 0
 
@@ -88,6 +90,13 @@ class Search:
     def due_in(self, delay: float) -> None:
         """A job went back to the queue, and is due so many seconds from now."""
         self.next_due = min(self.next_due, self._clock.now() + delay)
+
+    def look_for_suspects(self) -> None:
+        """One can be claimed again. They come one at a time: without this, each would wait for the next slow look."""
+        if self.passed_over and self._supervisor.takes_suspects:
+            self.passed_over = False
+            self.next_due = self._clock.now()
+            self._low_at = NEVER
 
     async def around(self, hurry: bool) -> None:
         """Read roster, counter and settings, when it is time to or the sweep has come to its end."""
@@ -121,6 +130,7 @@ class Search:
         if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
         suspects = self._supervisor.takes_suspects
+        self.passed_over = self.passed_over or (low and not suspects)
         answer = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
         self._ranked_at = self._clock.now()
         if low:
@@ -142,8 +152,9 @@ class Search:
         if not due:
             return []
         self._due_at, self.next_due = now, float("inf")
-        look = claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=self._supervisor.takes_suspects)
-        answer = await self._store.run(look)
+        suspects = self._supervisor.takes_suspects
+        self.passed_over = self.passed_over or not suspects
+        answer = await self._store.run(claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=suspects))
         found = self._fit(answer)
         waits = [job["wait"] / 1000 for job in found]
         later = [wait for wait in waits if wait > 0]

@@ -141,7 +141,7 @@ class Supervisor:
     @property
     def takes_suspects(self) -> bool:
         """Whether a job that may be poison may be claimed now: alone, one at a time, for a slot that is free (P2)."""
-        return self.free_slots() > 0 and not any(entry.lost >= SUSPECT for entry in self.table)
+        return self.free_slots() > 0 and not self.table.suspects
 
     def keep_workers(self) -> None:
         """Start all workers, and from now on in place of each that ends another one."""

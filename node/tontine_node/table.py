@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from tontine.store.claim import SUSPECT
+
 
 class Status(Enum):
     """Where an entry is on its way through the node."""
@@ -36,6 +38,11 @@ class Entry:
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it may be poison, and runs beside no other that may be (P2)."""
+        return self.lost >= SUSPECT
+
 
 class Table:
     """Entries by seq."""
@@ -46,12 +53,15 @@ class Table:
         most_bytes: float = float("inf"),
         eased: Callable[[], None] = lambda: None,
     ) -> None:
-        """`filled` is called when the first entry comes in, `eased` when it holds no more than it should again."""
+        """`filled` is called when the first entry comes in, `eased` when others can come in again: it holds no more
+        bytes than it should, or no suspect any more."""
         self._entries: dict[int, Entry] = {}
         self._filled = filled
         self._most_bytes = most_bytes
         self._eased = eased
         self.bytes = 0
+        self.suspects = 0
+        """How many of its jobs may be poison."""
         self._leaving: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
@@ -73,12 +83,14 @@ class Table:
         self._entries[entry.seq] = entry
         entry.size = len(entry.raw)
         self.bytes += entry.size
+        self.suspects += entry.is_suspect
 
     def drop(self, seq: int) -> None:
         if (entry := self._entries.pop(seq, None)) is not None:
             was_full = self.is_full
             self.bytes -= entry.size
-            if was_full and not self.is_full:
+            self.suspects -= entry.is_suspect
+            if (was_full and not self.is_full) or (entry.is_suspect and not self.suspects):
                 self._eased()
 
     def grow(self, entry: Entry, size: int) -> None:
