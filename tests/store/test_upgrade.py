@@ -181,6 +181,7 @@ def test_lines_of_the_release_before_follow_the_retention_that_is_in_force(earli
     assert written < document["expire_at"]
 
 
+@pytest.mark.long  # the server looks for what has expired once a minute
 def test_only_jobs_that_have_ended_expire(store: Store) -> None:
     past = datetime(2020, 1, 1, tzinfo=UTC)
     job = {"task": "t.t", "args": {}, "attempt": 0, "fails": 0, "lost": 0, "expire_at": past}

@@ -25,7 +25,7 @@ from tontine.store import bell, schedules, schema
 from tontine.store.call import Store
 from tontine.store.counter import take
 
-pytestmark = [pytest.mark.story, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.story, pytest.mark.long, pytest.mark.timeout(600)]
 
 NAMES = ("a", "b")
 SOON, PATIENT = 30.0, 60.0
