@@ -73,7 +73,7 @@ class Numberer:
 
     async def _rest(self, share: Share | None) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pace(share) * random.uniform(0.8, 1.0)):  # noqa: S311
+            async with asyncio.timeout(self._pace(share) * random.uniform(0.95, 1.0)):  # noqa: S311
                 await self.wake.wait()
 
     def _pace(self, share: Share | None) -> float:

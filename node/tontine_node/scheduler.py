@@ -23,7 +23,7 @@ from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY, OTHERS_EVERY = 4.0, 10.0
+LOOK_EVERY, OTHERS_EVERY = 5.0, 10.0
 """Seconds between looks of the first member, and of a few that stand in for it."""
 MEND_EVERY = 30.0
 """Seconds between two checks of all `next_at`; less than the minute in which times still count as due."""
