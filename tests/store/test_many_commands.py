@@ -119,6 +119,7 @@ def test_jobs_that_are_done_are_put_back_only_with_done(run: Run, store: Store) 
     many_done = run("retry", "--state", "done", "--yes")
     assert many_done.code == 2
     assert "give --done, too, if that is meant" in many_done.err
+    assert run("retry", "--state", "done", "--dry-run").out == "1 done job: nothing was changed\n"
     assert run("retry", "--task", "a.b", "--yes").out.endswith("nothing to do\n")
     assert number(store, state="done") == 1
     assert run("retry", str(seq), "--done") == Ran(0, f"job {seq} is back in the queue\n", "")
@@ -221,6 +222,8 @@ def test_a_person_is_asked(environment: dict[str, str], store: Store) -> None:
     assert (code, number(store, state="queued")) == (1, 0)
     assert "3 done or failed jobs: those that are done would run again; put them back? [y/N]" in seen
     assert "nothing was changed" in seen
+    code, seen = at_a_terminal(environment, b"", "retry", "--state", "done", "--yes")
+    assert (code, "give --done, too" in seen) == (2, True)
     code, seen = at_a_terminal(environment, b"y\n", "retry", str(done))
     assert (code, number(store, state="queued")) == (0, 1)
     assert f"job {done} is done: run it again? [y/N]" in seen

@@ -59,9 +59,12 @@ def retry(
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
-        _each(seqs, lambda store, seq: _retry(store, seq, done_too=done_too), as_json, store)
+        _each(
+            seqs, lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes), as_json, store
+        )
     else:
-        change_many(store, _retrying(meant, done_too=done_too), dry_run=dry_run, yes=yes, as_json=as_json)
+        deed = _retrying(meant, done_too=done_too, asks=dry_run or (is_asked() and not yes))
+        change_many(store, deed, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @click.command()
@@ -111,12 +114,12 @@ def _chosen(seqs: tuple[int, ...], filters: dict[str, Any], *, every: bool, dry_
     return None if seqs else meant
 
 
-def _retrying(meant: Filter, *, done_too: bool) -> Deed:
+def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
     from ..store import many
 
     if done_too:
         meant = replace(meant, states=(meant.states or frozenset({JobState.FAILED})) | {JobState.DONE})
-    elif JobState.DONE in meant.states and not is_asked():
+    elif JobState.DONE in meant.states and not asks:
         raise click.UsageError("--state done runs again what is done already: give --done, too, if that is meant")
     caution = "those that are done would run again; " if JobState.DONE in meant.states else ""
     meant = meant.meaning(FINAL, [JobState.FAILED], "put back")
@@ -135,11 +138,11 @@ def _same(meant: Filter) -> Steps[Filter]:
     return meant.anchored((yield from now()))
 
 
-def _retry(store: Store, seq: int, *, done_too: bool) -> tuple[int, JobState, str]:
+def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, JobState, str]:
     from ..store import control
 
     seen = store.run(control.read_job(seq)).state
-    if seen is JobState.DONE and not done_too and not (is_asked() and agrees(f"job {seq} is done: run it again?")):
+    if seen is JobState.DONE and not done_too and not (asks and agrees(f"job {seq} is done: run it again?")):
         return 2, seen, f"job {seq} is done: give --done to run it again"
     job, was_finished = store.run(control.retry(seq, seen))
     if was_finished:
