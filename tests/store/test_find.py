@@ -16,8 +16,8 @@ from tontine.errors import ConfigError
 from tontine.filter import Filter
 from tontine.schedule import Schedule
 from tontine.states import JobState
-from tontine.store import find, schedules
-from tontine.store.call import AsyncStore, Store
+from tontine.store import claim, find, schedules
+from tontine.store.call import AsyncStore, Steps, Store
 
 NOW = datetime.now(UTC)
 STATES = ["done", "failed", "cancelled", "queued", "working"]
@@ -172,6 +172,25 @@ def test_jobs_that_come_meanwhile_are_not_met(store: Store) -> None:
     while not begun.is_over:
         seen += [one["seq"] for one in store.run(begun.page(3))]
     assert seen == [5, 4, 3, 2, 1]
+
+
+def test_a_job_that_is_claimed_while_the_indexes_are_read_is_found(store: Store) -> None:
+    seq = bring(store, JobState.QUEUED)
+    begun = store.run(find.search(Filter.of(state=["queued", "working"])))
+
+    def page() -> Steps[list[dict[str, Any]]]:
+        steps = begun.page(10)
+        call, is_claimed = next(steps), False
+        try:
+            while True:
+                answer = yield call
+                if not is_claimed:  # those held were read, it was not among them
+                    is_claimed = store.run(claim.claim("x", [seq], 0)) == {seq}
+                call = steps.send(answer)
+        except StopIteration as end:
+            return list(end.value)
+
+    assert [(one["seq"], one["state"]) for one in store.run(page())] == [(seq, "working")]
 
 
 async def test_both_clients_find_and_count(

@@ -32,10 +32,10 @@ _UNSUCCESSFUL = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 # Every unfinished job that has its number is on exactly one of these indexes.
 _OPEN: dict[str, tuple[JobState, dict[str, Any]]] = {
+    "held": (JobState.WORKING, {"state": _WORKING}),
     "fresh": (JobState.QUEUED, {"state": _QUEUED, "run_at": None, "priority": None}),
     "ranked": (JobState.QUEUED, {"state": _QUEUED, "run_at": None, "priority": {"$exists": True, "$ne": None}}),
     "due": (JobState.QUEUED, {"state": _QUEUED, "run_at": {"$exists": True, "$ne": None}}),
-    "held": (JobState.WORKING, {"state": _WORKING}),
 }
 
 
@@ -87,9 +87,10 @@ class Search:
 
     def _on_indexes(self, limit: int, projection: Mapping[str, Any] | None) -> Steps[list[dict[str, Any]]]:
         found: dict[int, dict[str, Any]] = {}
-        for route in self.routes:
+        # Jobs that are claimed or given back meanwhile move from index to index: those held are looked at first and
+        # last, so that none slips through, and what is seen twice is newer the second time.
+        for route in (*self.routes, *self.routes[:1]) if len(self.routes) > 1 else self.routes:
             where = _meant(route, self.filter, _numbers(self._below))
-            # What moved on to another index meanwhile is newer where it is now.
             found |= {int(one["seq"]): one for one in (yield from _read(where, route.index, limit, projection))}
         page = [found[seq] for seq in sorted(found, reverse=True)[:limit]]
         self.is_over = len(page) < limit
