@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self, Unpack, overload
 
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
 
 from .batch import Batch
+from .changed import Changed
 from .config import StoreConfig, seconds
 from .errors import ConfigError, JobNotFinished
+from .filter import Filter, Filters, Moment, chosen, purged
+from .found import found, found_async
 from .job import Job
-from .store import control, insert, look
+from .store import control, find, insert, look, many
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
@@ -174,6 +177,37 @@ class Client:
     ) -> None:
         self.close()
 
+    def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> Iterator[Job]:
+        """Jobs that meet all filters, newest first, read as they are asked for."""
+        return found(self._store.run, Filter.of(**filters), limit)
+
+    def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
+        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        return self._store.run(find.count(Filter.of(**filters), limit))
+
+    def cancel_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Cancel unfinished jobs that meet all filters; `progress` hears how many so far."""
+        return self._store.run(many.cancel_many(chosen(filters, every=all), progress))
+
+    def retry_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is named."""
+        return self._store.run(many.retry_many(chosen(filters, every=all), progress))
+
+    def purge(
+        self,
+        *,
+        older_than: Moment | None = None,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Changed:
+        """Remove finished jobs that meet all filters, and what they printed; not those of the last minute."""
+        return self._store.run(many.purge(purged(filters, older_than, every=all), progress))
+
 
 class AsyncClient:
     """The same as `Client`, for asyncio; also takes a PyMongo async or a Motor client or database."""
@@ -276,6 +310,37 @@ class AsyncClient:
         self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
+        """Jobs that meet all filters, newest first, read as they are asked for."""
+        return found_async(self._run, Filter.of(**filters), limit)
+
+    async def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
+        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        return await self._run(find.count(Filter.of(**filters), limit))  # type: ignore[no-any-return]
+
+    async def cancel_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Cancel unfinished jobs that meet all filters; `progress` hears how many so far."""
+        return await self._run(many.cancel_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
+
+    async def retry_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is named."""
+        return await self._run(many.retry_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
+
+    async def purge(
+        self,
+        *,
+        older_than: Moment | None = None,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Changed:
+        """Remove finished jobs that meet all filters, and what they printed; not those of the last minute."""
+        return await self._run(many.purge(purged(filters, older_than, every=all), progress))  # type: ignore[no-any-return]
 
 
 def _async_database(source: Any, name: str) -> Any:

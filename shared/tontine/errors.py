@@ -126,3 +126,11 @@ class Retry(Exception):
 
 class Reject(Exception):
     """Raised in a task: fails the job for good, whatever attempts are left."""
+
+
+class ManyInterrupted(TontineError):
+    """A call on many jobs stopped in the middle: `changed` of them are as was asked for certain."""
+
+    def __init__(self, message: str, changed: int) -> None:
+        super().__init__(message)
+        self.changed = changed

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -128,6 +129,17 @@ def amend(user: User) -> None:
         assert client.retry(job.seq or 0).state is not JobState.CANCELLED
 
 
+def purge(user: User) -> None:
+    with Client(user.trusted) as trusted, Client(user.database) as client:
+        job = trusted.submit("story.double", {"x": 4}, delay="1h")
+        trusted.cancel(job.seq or 0)
+        long_ago = datetime.now(UTC) - timedelta(days=9)
+        user.trusted.jobs.update_one({"_id": job.id}, {"$set": {"finished_at": long_ago}})
+        assert client.purge(older_than="7d").count
+    assert user.trusted.jobs.find_one({"_id": job.id}) is None
+    assert "nothing to do" in run(user.uri, "purge", "--older-than", "7d", "--yes")
+
+
 def schedule(user: User) -> None:
     run(user.uri, "schedule", "add", "nightly", "story.double", '{"x": 4}', "--cron", "0 3 * * *")
     run(user.uri, "schedule", "rm", "nightly")
@@ -160,7 +172,7 @@ DEEDS: dict[str, Callable[[User], Any]] = {
     "add and remove schedules": schedule,
     "write the counter and the roster": lambda user: user.database.cluster.update_one({"_id": 0}, {"$set": {"x": 1}}),
     "make collections, indexes and validators": make_an_index,
-    "remove jobs": lambda user: user.database.jobs.delete_one({"_id": 0}),
+    "remove jobs and what they printed": purge,
     "go round a validator": go_round_a_validator,
     "create users and roles": lambda user: user.database.command("createUser", "eve", pwd="pw", roles=["read"]),
     "drop the database": lambda user: user.database.client.drop_database(user.database.name),

@@ -1,66 +1,165 @@
-"""`tontine retry` and `tontine cancel`: change what becomes of jobs, one after the other."""
+"""`tontine retry` and `tontine cancel`: change what becomes of jobs, by number one after the other, or many at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import click
 
 from ..config import StoreConfig
-from ..errors import UnknownJob
+from ..errors import ConfigError, UnknownJob
+from ..filter import Filter
 from ..legible import legible
-from ..states import JobState
-from ..store.call import Store
-from .options import json_option, opened, seq_argument, store_options
+from ..states import FINAL, OPEN, JobState
+from ..store.call import Steps, Store
+from .many import Deed, agrees, change_many, changing_options, filter_of, filter_options, is_asked
+from .options import json_option, opened, store_options
 from .output import note, write_json
 
-Change = Callable[[Store, int], tuple[bool, JobState, str]]
-"""Changes one job: whether it did what was asked, the job's state now, and what to say."""
+Change = Callable[[Store, int], tuple[int, JobState, str]]
+"""Changes one job: the exit code that this deserves, the job's state now, and what to say."""
+
+_seqs = click.argument("seqs", nargs=-1, type=click.IntRange(0, 2**63 - 1), metavar="[SEQ...]")
 
 
 @click.command()
-@seq_argument
+@_seqs
+@filter_options(FINAL)
+@click.option("--done", "done_too", is_flag=True, help="Also jobs that are done already: their tasks run again.")
+@changing_options
 @json_option
 @store_options
-def retry(seqs: tuple[int, ...], as_json: bool, store: StoreConfig) -> None:
-    """Put finished jobs back in the queue, whatever attempts they have left.
+def retry(
+    *,
+    seqs: tuple[int, ...],
+    done_too: bool,
+    every: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    store: StoreConfig,
+    **filters: Any,
+) -> None:
+    """Put finished jobs back in the queue, whatever attempts they have left: some by number, or all that filters find.
 
-    Exit code 1 if one of them is not finished, 2 if one does not exist; the others are put back all the same.
+    Filters find failed jobs unless --state names other states; what is found is counted first and asked about. A job
+    that is done is put back only with --done, or after a question. --since and --until are about the time when a job
+    ended.
+
+    Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs --done; the
+    others are put back all the same.
+
+    \b
+    Examples:
+      tontine retry 17 18
+      tontine retry --task 'shop.*' --since 2h --error ConnectionError --dry-run
+      tontine retry --state failed --state cancelled --schedule nightly --yes
     """
-    _each(seqs, _retry, as_json, store)
+    meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
+    if meant is None:
+        _each(
+            seqs, lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes), as_json, store
+        )
+    else:
+        deed = _retrying(meant, done_too=done_too, asks=dry_run or (is_asked() and not yes))
+        change_many(store, deed, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @click.command()
-@seq_argument
+@_seqs
+@filter_options(OPEN)
+@changing_options
 @json_option
 @store_options
-def cancel(seqs: tuple[int, ...], as_json: bool, store: StoreConfig) -> None:
-    """Cancel jobs: queued ones at once, running ones as soon as their node has ended them.
+def cancel(
+    *,
+    seqs: tuple[int, ...],
+    every: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    store: StoreConfig,
+    **filters: Any,
+) -> None:
+    """Cancel jobs, some by number, or all that filters find: queued ones at once, running ones as soon as their node
+    has ended them.
+
+    What filters find is counted first and asked about. --since and --until are about the time of submission.
 
     Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled all the same.
+
+    \b
+    Examples:
+      tontine cancel 17 18
+      tontine cancel --task shop.mail --state queued --dry-run
+      tontine cancel --node web-1 --yes
     """
-    _each(seqs, _cancel, as_json, store)
+    meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
+    if meant is None:
+        _each(seqs, _cancel, as_json, store)
+    else:
+        change_many(store, _cancelling(meant), dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _retry(store: Store, seq: int) -> tuple[bool, JobState, str]:
+def _chosen(seqs: tuple[int, ...], filters: dict[str, Any], *, every: bool, dry_run: bool) -> Filter | None:
+    """The filter, or None where jobs are named by number."""
+    meant = filter_of(filters)
+    by_filter = every or not meant.says_nothing
+    if seqs and (by_filter or dry_run):
+        raise click.UsageError("give numbers or filters, not both: filters find jobs by themselves")
+    if not seqs and not by_filter:
+        raise click.UsageError("name jobs by number, or say which with filters like --task, or --all")
+    return None if seqs else meant
+
+
+def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
+    from ..store import many
+
+    if done_too:
+        meant = replace(meant, states=(meant.states or frozenset({JobState.FAILED})) | {JobState.DONE})
+    elif JobState.DONE in meant.states and not asks:
+        raise click.UsageError("--state done runs again what is done already: give --done, too, if that is meant")
+    caution = "those that are done would run again; " if JobState.DONE in meant.states else ""
+    meant = meant.meaning(FINAL, [JobState.FAILED], "put back")
+    return Deed("retry", "put {} back", "put back", meant, _same, many.retry_many, caution)
+
+
+def _cancelling(meant: Filter) -> Deed:
+    from ..store import many
+
+    return Deed("cancel", "cancel {}", "cancelled", meant.meaning(OPEN, OPEN, "cancelled"), _same, many.cancel_many)
+
+
+def _same(meant: Filter) -> Steps[Filter]:
+    from ..store.look import now
+
+    return meant.anchored((yield from now()))
+
+
+def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, JobState, str]:
     from ..store import control
 
-    job, was_finished = store.run(control.retry(seq))
+    seen = store.run(control.read_job(seq)).state
+    if seen is JobState.DONE and not done_too and not (asks and agrees(f"job {seq} is done: run it again?")):
+        return 2, seen, f"job {seq} is done: give --done to run it again"
+    job, was_finished = store.run(control.retry(seq, seen))
     if was_finished:
-        return True, job.state, f"job {seq} is back in the queue"
-    return False, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"
+        return 0, job.state, f"job {seq} is back in the queue"
+    return 1, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"
 
 
-def _cancel(store: Store, seq: int) -> tuple[bool, JobState, str]:
+def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
     from ..store import control
 
     job = store.run(control.cancel(seq))
     match job.state:
         case JobState.CANCELLED:
-            return True, job.state, f"job {seq} is cancelled"
+            return 0, job.state, f"job {seq} is cancelled"
         case JobState.WORKING:
-            return True, job.state, f"job {seq} runs on {legible(job.node, 100)}, which was asked to end it"
-    return False, job.state, f"job {seq} is {job.state.value} already"
+            return 0, job.state, f"job {seq} runs on {legible(job.node, 100)}, which was asked to end it"
+    return 1, job.state, f"job {seq} is {job.state.value} already"
 
 
 def _each(seqs: tuple[int, ...], change: Change, as_json: bool, config: StoreConfig) -> None:
@@ -68,14 +167,14 @@ def _each(seqs: tuple[int, ...], change: Change, as_json: bool, config: StoreCon
     with opened(config) as store:
         for seq in dict.fromkeys(seqs):
             try:
-                was_done, state, message = change(store, seq)
-            except UnknownJob as error:
+                fault, state, message = change(store, seq)
+            except (UnknownJob, ConfigError) as error:
                 code = 2
                 note(f"tontine: {error}")
                 continue
-            code = code or int(not was_done)
+            code = max(code, fault)
             if as_json:
-                write_json({"seq": seq, "ok": was_done, "state": state.value, "message": message})
+                write_json({"seq": seq, "ok": not fault, "state": state.value, "message": message})
             else:
-                click.echo(message, err=not was_done)
+                click.echo(message, err=bool(fault))
     raise click.exceptions.Exit(code)

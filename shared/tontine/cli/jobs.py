@@ -1,57 +1,95 @@
-"""`tontine jobs`: the newest jobs, one line each."""
+"""`tontine jobs`: the newest jobs, one line each, or how many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..config import StoreConfig
+from ..filter import Filter
 from ..legible import ago, count, duration, legible
 from ..states import JobState
-from .complete import complete_tasks
+from .many import filter_of, filter_options
 from .options import json_option, opened, store_options
 from .output import job_state, note, write_json, write_table
+
+if TYPE_CHECKING:
+    from ..store.call import Store
 
 _COLUMNS = ("SEQ", "STATE", "TASK", "ATTEMPT", "AGE", "RAN", "NODE", "NOTE")
 _UNNUMBERED_SHOWN = 1000
 
 
 @click.command()
-@click.option("--state", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
-@click.option("--task", help="Only jobs of this task.", shell_complete=complete_tasks)
+@filter_options(JobState)
+@click.option("--count", "is_counted", is_flag=True, help="Only say how many there are.")
 @click.option(
     "--limit", "-n", type=click.IntRange(1, 2**31 - 1), default=20, show_default=True, help="How many at most."
 )
 @json_option
 @store_options
-def jobs(state: str | None, task: str | None, limit: int, as_json: bool, store: StoreConfig) -> None:
+def jobs(*, is_counted: bool, limit: int, as_json: bool, store: StoreConfig, **filters: Any) -> None:
     """List jobs, newest first.
+
+    All filters must hold; in texts `*` stands for any text. --since and --until are about the time of submission, or,
+    where --state names finished states only, the time when a job ended.
 
     \b
     Examples:
       tontine jobs                            the 20 newest
       tontine jobs --state failed -n 100      what failed lately
+      tontine jobs --state failed --since 2h --error ConnectionError --count
+      tontine jobs --key 'welcome-*'
       tontine jobs --task shop.resize --json  documents for a program, without results
     """
-    from ..store import look
-
+    meant = filter_of(filters)
     with opened(store) as opened_store:
-        found = opened_store.run(look.list_jobs(JobState(state) if state else None, task, limit))
+        if is_counted:
+            _write_count(opened_store, meant, as_json)
+            return
+        found = _found(opened_store, meant, limit)
         if as_json:
             for document in found:
                 write_json(document)
             return
-        now = opened_store.run(look.now())
-        unnumbered = opened_store.run(look.find_unnumbered(_UNNUMBERED_SHOWN))
+        _write_table(opened_store, list(found), meant)
+
+
+def _write_count(store: Store, meant: Filter, as_json: bool) -> None:
+    from ..store import find
+
+    number = store.run(find.count(meant))
+    if as_json:
+        write_json({"count": number})
+    else:
+        click.echo(number)
+
+
+def _found(store: Store, meant: Filter, limit: int) -> Iterator[dict[str, Any]]:
+    """Documents, newest first. Those of a long list are read as they are written."""
+    from ..store import find
+
+    begun = store.run(find.search(meant))
+    while limit and not begun.is_over:
+        page = store.run(begun.page(min(limit, find.PAGE), find.SLIM))
+        limit -= len(page)
+        yield from page
+
+
+def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter) -> None:
+    from ..store import look
+
+    now = store.run(look.now())
+    unnumbered = store.run(look.find_unnumbered(_UNNUMBERED_SHOWN))
     if found:
         write_table(
             _COLUMNS, [_row(document, now) for document in found], right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK")
         )
     elif not unnumbered:
-        note("no such job" if state or task else "no job yet: `tontine submit TASK` adds one")
+        note("no job yet: `tontine submit TASK` adds one" if meant.says_nothing else "no such job")
     if unnumbered:
         more = "or more " if len(unnumbered) == _UNNUMBERED_SHOWN else ""
         note(f"{count(len(unnumbered), 'job')} {more}without a number yet: nodes number them when they run")

@@ -10,11 +10,38 @@ from ..job import Job, problem
 from ..states import FINAL, Desired, JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_one
-from .retention import read_retention
+from .retention import Retention, read_retention
 from .schema import JOBS, NODES
 from .settle import ERRORS_SO_FAR
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
+
+PUT_BACK: list[dict[str, Any]] = [
+    {
+        "$set": {
+            "state": JobState.QUEUED.value,
+            "node": None,
+            "run_at": "$$NOW",
+            "lost": 0,
+            "fails": 0,
+            "errors": ERRORS_SO_FAR,
+        }
+    },
+    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
+]
+"""What makes a queued job of a finished one (J9). The attempt is never reset."""
+
+
+def cancelling(retention: Retention) -> list[dict[str, Any]]:
+    """What cancels a queued job, and asks the holder of a working one to end it (J8)."""
+    is_queued = {"$eq": ["$state", JobState.QUEUED.value]}
+    update = {
+        "state": {"$cond": [is_queued, JobState.CANCELLED.value, "$state"]},
+        "finished_at": {"$cond": [is_queued, "$$NOW", "$$REMOVE"]},
+        "expire_at": {"$cond": [is_queued, retention.expiry(done=False), "$$REMOVE"]},
+        "cancel": True,
+    }
+    return [{"$set": update}]
 
 
 def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
@@ -51,18 +78,11 @@ def read_job(seq: int) -> Steps[Job]:
 
 def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
     """Cancel a queued job at once, or ask the holder of a running one to end it (J8); only one that is `seen`."""
-    asked = {"$eq": ["$state", JobState.QUEUED.value]}
-    retention = yield from read_retention()
-    update = {
-        "state": {"$cond": [asked, JobState.CANCELLED.value, "$state"]},
-        "finished_at": {"$cond": [asked, "$$NOW", "$$REMOVE"]},
-        "expire_at": {"$cond": [asked, retention.expiry(done=False), "$$REMOVE"]},
-        "cancel": True,
-    }
+    update = cancelling((yield from read_retention()))
     open_states = [JobState.QUEUED.value, JobState.WORKING.value] if seen is None else [seen]
     if seen is not None and seen not in (JobState.QUEUED, JobState.WORKING):
         return (yield from read_job(seq))
-    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, [{"$set": update}]), repeats=True)
+    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, update), repeats=True)
     yield from ring(JOBS)
     return (yield from read_job(seq))
 
@@ -80,22 +100,9 @@ def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
         return job, False
     if reason := problem({**document, "state": None}):
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
-    update = [
-        {
-            "$set": {
-                "state": JobState.QUEUED.value,
-                "node": None,
-                "run_at": "$$NOW",
-                "lost": 0,
-                "fails": 0,
-                "errors": ERRORS_SO_FAR,
-            }
-        },
-        {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
-    ]
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:
-        yield Call(JOBS, "update_one", (matching, update))
+        yield Call(JOBS, "update_one", (matching, PUT_BACK))
     except DuplicateKey:
         raise ConfigError(f"job {seq} cannot go back: an unfinished job has its key {job.key!r}") from None
     except StoreUnavailable:

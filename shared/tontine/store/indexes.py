@@ -58,6 +58,12 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
                 "state": {"$in": sorted(state.value for state in FINAL)},
             },
         },
+        # Of all jobs that have ended these are the few that people ask for. A job that gets done is never in it.
+        {
+            "name": "unsuccessful",
+            "key": SON([("finished_at", 1)]),
+            "partialFilterExpression": {"state": {"$in": [JobState.CANCELLED.value, JobState.FAILED.value]}},
+        },
         {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
         # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
         {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": {"seq": None}},

@@ -106,23 +106,6 @@ def now() -> Steps[datetime]:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def list_jobs(state: JobState | None, task: str | None, limit: int) -> Steps[list[dict[str, Any]]]:
-    """The newest jobs' documents, newest first, without what can be large and is seldom asked for."""
-    where: dict[str, Any] = {"seq": {"$gte": 0}}
-    if state is not None:
-        where["state"] = state.value
-    if task is not None:
-        where["task"] = task
-    found: list[dict[str, Any]] = yield find(
-        JOBS,
-        where,
-        sort=[("seq", -1)],
-        limit=limit,
-        projection={"result": 0, "errors": 0, "error.traceback": 0},
-    )
-    return found
-
-
 def read_ended(first: int, last: int, limit: int, states: Iterable[str] = _FINAL) -> Steps[list[dict[str, Any]]]:
     """The documents of jobs numbered `first` to `last` that ended in one of these states, in their order."""
     where = {"seq": {"$gte": first, "$lte": last}, "state": {"$in": list(states)}}

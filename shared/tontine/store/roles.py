@@ -83,7 +83,8 @@ OPERATOR = Role(
     "operator",
     {
         **_LOOKING,
-        JOBS: ("update",),
+        JOBS: ("update", "remove"),
+        LOGS: ("remove",),
         NODES: ("update",),
         SCHEDULES: ("insert", "update", "remove"),
         BELL: ("insert",),
