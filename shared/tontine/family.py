@@ -28,10 +28,11 @@ class Children:
     def count(self) -> int:
         return sum(self.states.values())
 
-    def __str__(self) -> str:
-        """Their number, and how far they are: `3: 2 done, 1 failed`."""
-        number = f"{self.count}" if self.count <= COUNTED_AT_MOST else f"more than {COUNTED_AT_MOST}"
-        return f"{number}: {', '.join(f'{count} {state}' for state, count in self.states.items())}"
+    @property
+    def summary(self) -> str:
+        """How far they are: `2 done, 1 failed`."""
+        more = f", and more: only {COUNTED_AT_MOST} are counted" if self.count > COUNTED_AT_MOST else ""
+        return ", ".join(f"{number} {state}" for state, number in self.states.items()) + more
 
 
 def child_id(parent: int, name: str) -> str:

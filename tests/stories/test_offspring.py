@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import orjson
 import pytest
+from click.testing import CliRunner
 from pymongo import MongoClient
 
 from tests.support.cluster import Cluster, NodeProcess
 from tests.support.eventually import eventually
 from tontine import Client, TontineError
+from tontine.cli import tontine
 from tontine.store import schema
 from tontine.store.call import Store
+from tontine_observer.cleaning import Cleaner
+from tontine_observer.pages import read_page
 
 pytestmark = pytest.mark.story
 
@@ -148,3 +153,33 @@ def test_submit_does_not_stop_the_event_loop_of_an_async_task(client: Client) ->
     job = client.wait(client.submit("story.blocking_parent"), timeout=60)
     assert job.error is not None
     assert "await current_job().submit_async(...)" in job.error.message
+
+
+def test_parent_and_children_know_each_other_wherever_they_are_shown(client: Client, lasting: Cluster) -> None:
+    parent = client.wait(client.submit("story.parent", {"path": ""}), timeout=60)
+    jobs = client.wait([client.get(seq) for seq in parent.result], timeout=60)
+
+    def run(*arguments: str) -> str:
+        where = ["--uri", lasting.uri, "--database", lasting.database.name]
+        return CliRunner().invoke(tontine, [*arguments, *where], catch_exceptions=False).stdout
+
+    shown = run("job", str(parent.seq))
+    assert "children      3 done" in shown
+    assert all(f"{job.seq}  story.double  ✓ done" in shown for job in jobs)
+    told = orjson.loads(run("job", str(parent.seq), "--json"))["children"]
+    assert (told["states"], [one["seq"] for one in told["some"]]) == ({"done": 3}, parent.result)
+    assert "Its task submitted 3 jobs: 3 done." in run("why", str(parent.seq))
+
+    child = str(jobs[0].seq)
+    assert f"parent        {parent.seq}" in run("job", child)
+    document = orjson.loads(run("job", child, "--json"))
+    assert (document["parent"], "children" in document) == (parent.seq, False)
+    assert f"The task of job {parent.seq} (story.parent), done, submitted it." in run("why", child)
+
+    def page(seq: int | None) -> tuple[tuple[str, str], ...]:
+        found = lasting.store.run(read_page(seq or 0, Cleaner()))
+        assert found is not None
+        return found.family
+
+    assert page(parent.seq) == (("children", "3 done"), *(("", f"#{job.seq}  story.double  done") for job in jobs))
+    assert page(jobs[0].seq) == (("parent", f"#{parent.seq}  story.parent  done"),)
