@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine.current import CurrentJob
+from tontine.current import CurrentJob, current_job
 from tontine.errors import ConfigError, TontineError, TooLarge
 from tontine.family import LONGEST_NAME, child_id, ids_of_children
 from tontine.job import Job
 from tontine.offspring import BYTES_AT_ONCE, JOBS_AT_ONCE, Request, recorded
+from tontine.testing import run_task
 
 
 class Asked(list[Request]):
@@ -155,3 +156,13 @@ def test_who_runs_a_task_without_a_node_says_so_or_records(asked: Asked) -> None
         ("shop.bill", {}, 0, "17/3"),
     ]
     assert len({one.seq for one in submitted}) == 3
+
+
+def test_a_task_that_is_run_inline_shows_what_it_submitted() -> None:
+    async def album(names: list[str]) -> list[Any]:
+        found = [await current_job().submit_async("shop.mail", {"to": name}) for name in names]
+        return [one.id for one in found]
+
+    run = run_task(album, seq=17, names=["ada", "grace"])
+    assert run.result == [one.id for one in run.submitted] == ["17/1", "17/2"]
+    assert [one.args for one in run.submitted] == [{"to": "ada"}, {"to": "grace"}]
