@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import bson
@@ -39,8 +40,9 @@ class Offspring:
         self.tasks: set[asyncio.Task[None]] = set()
         self._store = store
         self._clock = clock
-        self._reserve = Reserve()
         self._turn = asyncio.Semaphore(AT_ONCE)
+        self._reserves = [Reserve() for _ in range(AT_ONCE)]
+        """One for each turn: who shares one takes numbers at the same time as others, and most become holes."""
 
     def take(self, child: Child, requests: list[Any], body: bytes) -> None:
         """Requests of a worker's tasks; their bodies come last in the frame's."""
@@ -71,17 +73,8 @@ class Offspring:
         wish = Wish(**bson.decode(request["wish"].raw, DECODED))
         until, pause = self._clock.now() + PATIENCE, 0.1
         while True:
-            steps = offspring.submit(
-                seq,
-                wish,
-                request["names"],
-                request["many"],
-                is_counted=request["counted"],
-                reserve=self._reserve,
-            )
             try:
-                async with self._turn:
-                    return await self._store.run(hurried(steps, until - self._clock.now()))
+                return await self._try(seq, wish, request, until)
             except StoreUnavailable as error:
                 if self._clock.now() + pause > until or child.writer.is_closing():
                     raise StoreUnavailable(
@@ -90,6 +83,16 @@ class Offspring:
                     ) from error
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
+
+    async def _try(self, seq: int, wish: Wish, request: Mapping[str, Any], until: float) -> list[Job]:
+        async with self._turn:
+            reserve = self._reserves.pop()
+            try:
+                names, many, is_counted = request["names"], request["many"], request["counted"]
+                steps = offspring.submit(seq, wish, names, many, is_counted=is_counted, reserve=reserve)
+                return await self._store.run(hurried(steps, until - self._clock.now()))
+            finally:
+                self._reserves.append(reserve)
 
 
 def _answer(child: Child, number: int, answer: dict[str, Any]) -> None:

@@ -51,6 +51,8 @@ def _family(found: Evidence) -> Iterator[tuple[str, str]]:
         yield "children", found.children.summary
     for child in found.children.some:
         yield "", f"#{child.seq}  {child.task}  {child.state.value}"
+    if more := found.children.count - len(found.children.some):
+        yield "", f"and {more} more"
 
 
 def _date(value: Any, otherwise: datetime) -> datetime:

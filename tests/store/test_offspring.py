@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, cast
 
 import bson
@@ -20,10 +21,10 @@ from tontine.offspring import Request
 from tontine.store import evidence, insert, look, offspring
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.insert import Wish
-from tontine.store.reserve import Reserve
+from tontine.store.reserve import AT_MOST, Reserve
 from tontine.why import explain
 from tontine_node.child import Child
-from tontine_node.offspring import Offspring
+from tontine_node.offspring import AT_ONCE, Offspring
 from tontine_node.postbox import Postbox
 from tontine_node.table import Entry
 
@@ -265,6 +266,15 @@ async def test_an_attempt_that_the_master_does_not_run_submits_nothing(
     with pytest.raises(Exception, match="attempt 2 is no longer"):
         await asyncio.wrap_future(line.postbox.ask(request()))
     assert stored(store) == {}
+
+
+async def test_requests_side_by_side_do_not_waste_numbers(line: Line, async_store: AsyncStore, store: Store) -> None:
+    """Who shares a reserve of numbers takes as many as all others at once, and most become holes."""
+    line.offspring = Offspring(async_store, SystemClock())
+    asked = [replace(request(), names=[str(n)]) for n in range(1, 101)]
+    await asyncio.gather(*(asyncio.wrap_future(line.postbox.ask(one)) for one in asked))
+    assert len(stored(store)) == 100
+    assert store.database.cluster.find_one({"_id": "counter"})["seq"] <= 100 + AT_ONCE * AT_MOST
 
 
 class Away(AsyncStore):

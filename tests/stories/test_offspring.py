@@ -61,6 +61,12 @@ def assert_three_ran_once(cluster: Cluster, client: Client, parent: int) -> None
     assert [runs[one["seq"]] for one in found] == [1, 1, 1]
 
 
+def run(cluster: Cluster, *arguments: str) -> str:
+    """What a command says."""
+    where = ["--uri", cluster.uri, "--database", cluster.database.name]
+    return CliRunner().invoke(tontine, [*arguments, *where], catch_exceptions=False).stdout
+
+
 def begin_parent(cluster: Cluster, client: Client, path: Path) -> int:
     """A parent that has submitted two, and waits for its end."""
     job = client.submit("story.parent", {"path": str(path), "ending": "kill"})
@@ -117,6 +123,7 @@ def test_many_children_go_in_at_once(client: Client, lasting: Cluster) -> None:
     job = client.wait(client.submit("story.parent_of_many", {"count": 1200}), timeout=60)
     assert len(set(job.result)) == 1200
     assert [one["args"]["x"] for one in children(lasting, job.seq or 0)] == list(range(1200))
+    assert "and 1190 more" in run(lasting, "job", str(job.seq))
 
 
 def test_a_child_has_children_of_its_own(client: Client) -> None:
@@ -158,23 +165,18 @@ def test_submit_does_not_stop_the_event_loop_of_an_async_task(client: Client) ->
 def test_parent_and_children_know_each_other_wherever_they_are_shown(client: Client, lasting: Cluster) -> None:
     parent = client.wait(client.submit("story.parent", {"path": ""}), timeout=60)
     jobs = client.wait([client.get(seq) for seq in parent.result], timeout=60)
-
-    def run(*arguments: str) -> str:
-        where = ["--uri", lasting.uri, "--database", lasting.database.name]
-        return CliRunner().invoke(tontine, [*arguments, *where], catch_exceptions=False).stdout
-
-    shown = run("job", str(parent.seq))
+    shown = run(lasting, "job", str(parent.seq))
     assert "children      3 done" in shown
     assert all(f"{job.seq}  story.double  ✓ done" in shown for job in jobs)
-    told = orjson.loads(run("job", str(parent.seq), "--json"))["children"]
+    told = orjson.loads(run(lasting, "job", str(parent.seq), "--json"))["children"]
     assert (told["states"], [one["seq"] for one in told["some"]]) == ({"done": 3}, parent.result)
-    assert "Its task submitted 3 jobs: 3 done." in run("why", str(parent.seq))
+    assert "Its task submitted 3 jobs: 3 done." in run(lasting, "why", str(parent.seq))
 
     child = str(jobs[0].seq)
-    assert f"parent        {parent.seq}" in run("job", child)
-    document = orjson.loads(run("job", child, "--json"))
+    assert f"parent        {parent.seq}" in run(lasting, "job", child)
+    document = orjson.loads(run(lasting, "job", child, "--json"))
     assert (document["parent"], "children" in document) == (parent.seq, False)
-    assert f"The task of job {parent.seq} (story.parent), done, submitted it." in run("why", child)
+    assert f"The task of job {parent.seq} (story.parent), done, submitted it." in run(lasting, "why", child)
 
     def page(seq: int | None) -> tuple[tuple[str, str], ...]:
         found = lasting.store.run(read_page(seq or 0, Cleaner()))

@@ -90,9 +90,12 @@ def _of(children: Children) -> Iterator[Text]:
     """How many jobs it has submitted, and some of them."""
     if children.count:
         yield _field("children", Text(children.summary))
+    width = max((len(str(child.seq)) for child in children.some), default=0)
     for child in children.some:
-        facts = Text(f"{'':<{_WIDTH}}{child.seq}  {legible(child.task, 100)}  ")
+        facts = Text(f"{'':<{_WIDTH}}{child.seq:>{width}}  {legible(child.task, 100)}  ")
         yield Text.assemble(facts, job_state(child.state.value))
+    if more := children.count - len(children.some):
+        yield Text(f"{'':<{_WIDTH}}and {more} more", style="dim")
 
 
 def _as_json(children: Children) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import bson
 import pytest
 
-from tontine.errors import ClaimLost, ConfigError, StoreUnavailable, TontineError, TooLarge
+from tontine.errors import ChildDiffers, ClaimLost, ConfigError, StoreUnavailable, TontineError, TooLarge
 from tontine.offspring import Request
 from tontine_node.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
 
@@ -84,6 +84,7 @@ def test_an_answer_has_the_jobs_as_they_are_in_the_queue(post: Post) -> None:
     [
         ("ConfigError", ConfigError),
         ("TooLarge", TooLarge),
+        ("ChildDiffers", ChildDiffers),
         ("StoreUnavailable", StoreUnavailable),
         ("ClaimLost", ClaimLost),
         ("SubmitInterrupted", TontineError),
