@@ -33,6 +33,7 @@ from .intake import Intake
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
+from .offspring import Offspring
 from .registration import Registration, wait_for_store
 from .reporter import Reporter
 from .sampler import Sampler, Standing
@@ -90,6 +91,8 @@ class Node:
         self.supervisor = Supervisor(
             config, clock, self.board, self.table, self.settler.add, self._more_room, self.troubles
         )
+        self.offspring = Offspring(store, clock)
+        self.supervisor.take_requests = self.offspring.take
         self.warden = Warden(self.supervisor, clock)
         self.reporter = Reporter(
             self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
@@ -193,7 +196,7 @@ class Node:
         self.fence.is_over = True
         # One cancel is not enough: a driver that was just timing out may turn it into an error of its own.
         for _ in range(CANCELS):
-            if not (running := [task for task in self._tasks if not task.done()]):
+            if not (running := [task for task in (*self._tasks, *self.offspring.tasks) if not task.done()]):
                 break
             for task in running:
                 task.cancel()

@@ -80,6 +80,8 @@ class Supervisor:
         self.crashes = 0
         self.last_crash = ""
         self.spawn = spawn
+        self.take_requests: Callable[[Child, list[Any], bytes], None] = lambda *_: None
+        """Hears what jobs a worker's tasks want to submit."""
         self._settle = settle
         self._wake = wake
         self._troubles = troubles
@@ -327,6 +329,8 @@ class Supervisor:
         """Take a frame of reports."""
         if "hello" in head or "broken" in head:
             self._take_news(child, head)
+        if "submit" in head:  # before the reports of ends: a job that has ended submits nothing
+            self.take_requests(child, head["submit"], body)
         if "done" in head:
             self._take_done(child, head["done"], body)
         for report in head.get("ended", ()):

@@ -32,6 +32,7 @@ from tontine.module import Library, Task, load
 
 from . import capture, pipe, verdict
 from .board import Board
+from .postbox import Postbox
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 LINGER = 0.002
@@ -53,6 +54,7 @@ class Worker:
         self.ordering = threading.Condition(threading.Lock())
         """Held to change the inbox: orders are begun, or given back, in the order in which they came."""
         self.outbox: queue.SimpleQueue[tuple[str, Any, bytes]] = queue.SimpleQueue()
+        self.postbox = Postbox(self.outbox.put)
         self.loop = asyncio.new_event_loop()
         self.current: dict[int, tuple[current.CurrentJob, asyncio.Task[Any] | None]] = {}
         self.expired: dict[int, float] = {}
@@ -90,6 +92,8 @@ class Worker:
                     self.ordering.notify(len(head["run"]))
             if "recall" in head:
                 self.give_back()
+            if "submitted" in head:
+                self.postbox.take_answer(head["submitted"], body)
             for seq in head.get("cancel", ()):
                 self.cancel(seq)
             for seq, limit in head.get("expire", ()):
@@ -132,12 +136,13 @@ class Worker:
                 size += len(reports[-1][2])
             head: pipe.Head = {}
             bodies: list[bytes] = []
+            requests: list[bytes] = []
             for name, what, body in reports:
                 head.setdefault(name, []).append(what)
                 if body:
-                    bodies.append(body)
+                    (requests if name == "submit" else bodies).append(body)
             try:
-                self.connection.sendall(pipe.pack(head, bodies))
+                self.connection.sendall(pipe.pack(head, bodies + requests))
             except OSError:
                 os._exit(0)
 
@@ -237,7 +242,8 @@ class Worker:
 
     def call(self, task: Task, document: dict[str, Any], args: dict[str, Any]) -> Any:
         seq = int(document["seq"])
-        job = current.CurrentJob(document["_id"], seq, task.name, int(document["attempt"]) + 1, self.note_progress)
+        attempt = int(document["attempt"]) + 1
+        job = current.CurrentJob(document["_id"], seq, task.name, attempt, self.note_progress, submit=self.postbox.ask)
         context = contextvars.copy_context()
         context.run(current.enter, job)
         self.current[seq] = (job, None)

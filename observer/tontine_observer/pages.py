@@ -10,7 +10,7 @@ from tontine.cli.output import json_text
 from tontine.legible import duration
 from tontine.store import evidence, logs, look
 from tontine.store.call import Steps
-from tontine.why import explain
+from tontine.why import Evidence, explain
 
 from .cleaning import Cleaner, mapping
 from .facts import job_row
@@ -39,7 +39,20 @@ def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
         facts=tuple((clean.name(name), _shown(value, clean)) for name, value in document.items() if name not in _SHOWN),
         args=_payload(document.get("args"), clean),
         result=_payload(document["result"], clean) if "result" in document else "",
+        family=tuple((name, clean.text(text)) for name, text in _family(found)),
     )
+
+
+def _family(found: Evidence) -> Iterator[tuple[str, str]]:
+    if found.job and found.job.parent is not None:
+        parent = f"{found.parent.task}  {found.parent.state.value}" if found.parent else "no longer kept"
+        yield "parent", f"#{found.job.parent}  {parent}"
+    if found.children.count:
+        yield "children", found.children.summary
+    for child in found.children.some:
+        yield "", f"#{child.seq}  {child.task}  {child.state.value}"
+    if more := found.children.count - len(found.children.some):
+        yield "", f"and {more} more"
 
 
 def _date(value: Any, otherwise: datetime) -> datetime:

@@ -450,6 +450,8 @@ class JobPage:
     args: str
     result: str
     """Both redacted; hidden until they are asked for."""
+    family: tuple[tuple[str, str], ...] = ()
+    """The job whose task submitted it, and those that its own has submitted."""
 
 
 def node_counts(states: Sequence[str]) -> dict[str, int]:

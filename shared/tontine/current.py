@@ -9,13 +9,14 @@ from typing import Any
 
 from .clock import wall_time
 from .errors import NoCurrentJob
+from .offspring import Parent, Send, send_nowhere
 
 LINES_HELD = 1000
 
 _current: ContextVar[CurrentJob | None] = ContextVar("tontine_current_job", default=None)
 
 
-class CurrentJob:
+class CurrentJob(Parent):
     """The job that the calling task runs."""
 
     __slots__ = ("_cancelled", "_report", "attempt", "id", "lines", "seq", "task", "unfinished_line")
@@ -27,7 +28,9 @@ class CurrentJob:
         task: str,
         attempt: int,
         report: Callable[[CurrentJob, float, str], None],
+        submit: Send = send_nowhere,
     ) -> None:
+        super().__init__(submit)
         self.id = id
         self.seq = seq
         self.task = task

@@ -112,6 +112,10 @@ class SubmitInterrupted(TontineError):
         self.unknown = unknown
 
 
+class ChildDiffers(TontineError):
+    """A task's earlier run has submitted another job under the name that this one is to have."""
+
+
 class NoCurrentJob(TontineError):
     """`current_job()` was called outside a running task."""
 

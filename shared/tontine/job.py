@@ -93,8 +93,10 @@ class Job:
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    parent: int | None = None
+    """The number of the job whose task submitted it, with `current_job().submit(...)`."""
     existed: bool = False
-    """True when a submit with a key found this unfinished job instead of adding one."""
+    """True when a submit found this job instead of adding one: an unfinished one with its key, or an earlier run's."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, existed: bool = False) -> Job:
@@ -124,12 +126,21 @@ class Job:
             created_at=document.get("created_at"),
             started_at=document.get("started_at"),
             finished_at=document.get("finished_at"),
+            parent=_parent(document),
             existed=existed,
         )
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+
+def _parent(document: Mapping[str, Any]) -> int | None:
+    """Producers may have a field of that name, too: only what `_id` says as well is a parent."""
+    parent, identity = document.get("parent"), document.get("_id")
+    if not is_whole(parent) or not isinstance(identity, str):
+        return None
+    return int(parent) if identity.startswith(f"{int(parent)}/") else None
 
 
 def _state(text: object) -> JobState:

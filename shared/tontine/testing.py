@@ -23,6 +23,8 @@ from .client import Client
 from .config import DEFAULT_DATABASE
 from .current import CurrentJob, enter
 from .errors import JobNotFinished, TontineError
+from .job import Job
+from .offspring import recorded
 from .store.call import Store
 from .store.look import count_unfinished
 
@@ -35,6 +37,8 @@ class Run:
 
     result: Any = None
     progress: list[tuple[float, str]] = field(default_factory=list)
+    submitted: list[Job] = field(default_factory=list)
+    """What it submitted with `current_job().submit(...)`."""
 
 
 def run_task(
@@ -45,7 +49,14 @@ def run_task(
     `attempt` and `cancelled` are what the task will see of its job.
     """
     run = Run()
-    job = CurrentJob(seq, seq, function.__name__, attempt, lambda _, value, note: run.progress.append((value, note)))
+    job = CurrentJob(
+        seq,
+        seq,
+        function.__name__,
+        attempt,
+        lambda _, value, note: run.progress.append((value, note)),
+        submit=recorded(run.submitted),
+    )
     if cancelled:
         job.mark_cancelled()
 

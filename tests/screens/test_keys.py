@@ -14,6 +14,7 @@ from tests.screens.still import NOW, StillBoard, StillSource, job, picture
 from tontine_observer.keys import COMMANDS, remapped
 from tontine_observer.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
 from tontine_observer.look.themes import THEMES
+from tontine_observer.picture import JobPage
 from tontine_observer.screens.choose import Choose
 from tontine_observer.screens.confirm import Confirm
 from tontine_observer.screens.help import ABOUT, Help
@@ -229,6 +230,32 @@ async def test_a_jobs_page_hides_its_arguments_until_v() -> None:
         assert "secret-4711" in app.screen.text
         await press(app, pilot, "v")
         assert "secret-4711" not in app.screen.text
+
+
+class Related(StillSource):
+    """Every job has a family."""
+
+    async def page(self, seq: int) -> JobPage | None:
+        page = await super().page(seq)
+        family = (
+            ("parent", "#4321  shop.album  done"),
+            ("children", "1 failed, 2 queued"),
+            ("", "#5001  shop.mail  failed"),
+        )
+        return page and replace(page, family=family)
+
+
+async def test_a_jobs_page_names_its_parent_and_its_children() -> None:
+    async with shown(WIDE, source=Related()) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        assert isinstance(app.screen, Page)
+        for words in (
+            "Parent and children",
+            "#4321  shop.album  done",
+            "1 failed, 2 queued",
+            "#5001  shop.mail  failed",
+        ):
+            assert words in app.screen.text
 
 
 async def test_a_job_that_is_gone_is_said_to_be() -> None:

@@ -41,6 +41,7 @@ def test_tasks_have_the_connection_of_their_node_only_if_it_shares_it(
             assert one.error is not None
             assert one.error.type == "ConfigError"
             assert "--share-uri" in one.error.message
+            assert "current_job().submit(...)" in one.error.message
         assert not home.exists()
         node.signal(signal.SIGTERM)
         assert node.process.wait(timeout=60) == 0

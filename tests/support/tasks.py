@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tontine import AsyncClient, Client, Module, Reject, Retry, current_job
+from tontine import AsyncClient, Client, Module, Reject, Retry, TontineError, current_job
 
 story = Module("story", version="1.0", authors=["The tests <tests@example.org>"])
 
@@ -140,6 +140,57 @@ def submit_more() -> int | None:
 async def submit_more_async() -> int | None:
     async with AsyncClient() as client:
         return (await client.submit("story.echo", {"text": "from a task"})).seq
+
+
+@story.task(max_attempts=3)
+def parent(path: str, ending: str = "") -> list[int | None]:
+    """Submits three jobs; the first run ends after two of them, if it is told so."""
+    note("began")
+    seqs = []
+    for place in range(3):
+        if ending and place == 2 and current_job().attempt == 1:
+            note("ends")
+            if ending == "retry":
+                raise Retry("once more", in_=0.05)
+            Path(path).touch()
+            time.sleep(60)  # until it is killed
+        seqs.append(current_job().submit("story.double", {"x": place}).seq)
+    return seqs
+
+
+@story.task(max_attempts=2)
+async def async_parent(count: int = 3) -> list[list[Any]]:
+    """Submits at once, and twice."""
+    job = current_job()
+    children = await asyncio.gather(*(job.submit_async("story.double", {"x": x}) for x in range(count)))
+    if job.attempt == 1:
+        raise Retry("once more", in_=0.05)
+    return [[child.id, child.existed] for child in children]
+
+
+@story.task
+def parent_of_many(count: int) -> list[int | None]:
+    return [job.seq for job in current_job().submit_many("story.double", ({"x": x} for x in range(count)))]
+
+
+@story.task
+def ancestor(depth: int) -> int | None:
+    return current_job().submit("story.ancestor", {"depth": depth - 1}).seq if depth else None
+
+
+@story.task
+def bad_parent(wish: dict[str, Any]) -> str:
+    """What a bad submit raises, by type and text."""
+    try:
+        current_job().submit(**wish)
+    except TontineError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+@story.task
+async def blocking_parent() -> None:
+    current_job().submit("story.double", {"x": 1})
 
 
 @story.task

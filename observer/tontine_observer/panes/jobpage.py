@@ -22,6 +22,7 @@ def lines(page: JobPage, scene: Scene, width: int) -> list[Line]:
         *_head(page, scene),
         *_section("Why it is where it is", _why(page, scene, width)),
         *_section("Attempts", _attempts(page, width)),
+        *_section("Parent and children", [_fact(name, text) for name, text in page.family]),
         *_section("Arguments and result", _values(page, scene, width)),
         *_section("Log", _logs(page, scene, width)),
         *_section("Everything else", [_fact(name, text) for name, text in page.facts]),

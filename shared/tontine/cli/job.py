@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..config import StoreConfig
 from ..errors import UnknownJob
+from ..family import Children
 from ..legible import ago, duration, legible, legible_lines
 from ..states import JobState
 from .jobs import percent
@@ -19,7 +20,7 @@ from .options import json_option, opened, store_options
 from .output import console, job_state, json_text, note, write_json
 
 _ORDER = (
-    *("seq", "_id", "task", "state", "run_at", "priority", "key", "max_attempts", "timeout", "cancel"),
+    *("seq", "_id", "task", "state", "run_at", "priority", "key", "parent", "max_attempts", "timeout", "cancel"),
     *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
 _LATER = ("progress", "args", "result", "error", "errors")
@@ -41,7 +42,7 @@ def job(seq: int, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -
       tontine job 17 --logs             what the task printed and logged
       tontine job 17 --logs --follow    and what it goes on to print
     """
-    from ..store import look
+    from ..store import look, offspring
 
     if follow and not logs:
         raise click.UsageError("--follow goes with --logs")
@@ -52,13 +53,14 @@ def job(seq: int, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -
         document = opened_store.run(look.read_document(seq))
         if document is None:
             raise UnknownJob(f"there is no job {seq}: `tontine jobs` lists the newest")
+        children = opened_store.run(offspring.read_children(seq))
         if as_json:
-            write_json(document)
+            write_json(document | ({"children": _as_json(children)} if children.count else {}))
             return
         now = opened_store.run(look.now())
         live = opened_store.run(look.read_nodes(dead=False))
     out = console()
-    for line in _lines(document, now):
+    for line in (*_lines(document, now), *_of(children)):
         out.print(line)
     if advice := hint(document, look.tasks_of(live), now):
         note(advice)
@@ -82,6 +84,23 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
     if "error" in document:
         yield _field("error", Text(_headline(document["error"]), style="red"))
         yield from _traceback(document["error"])
+
+
+def _of(children: Children) -> Iterator[Text]:
+    """How many jobs it has submitted, and some of them."""
+    if children.count:
+        yield _field("children", Text(children.summary))
+    width = max((len(str(child.seq)) for child in children.some), default=0)
+    for child in children.some:
+        facts = Text(f"{'':<{_WIDTH}}{child.seq:>{width}}  {legible(child.task, 100)}  ")
+        yield Text.assemble(facts, job_state(child.state.value))
+    if more := children.count - len(children.some):
+        yield Text(f"{'':<{_WIDTH}}and {more} more", style="dim")
+
+
+def _as_json(children: Children) -> dict[str, Any]:
+    some = [{"seq": one.seq, "_id": one.id, "task": one.task, "state": one.state.value} for one in children.some]
+    return {"states": children.states, "some": some}
 
 
 def _field(name: str, value: Text) -> Text:

@@ -35,8 +35,8 @@ def resolve(config: StoreConfig) -> str:
         return config.uri
     if in_worker():
         raise ConfigError(
-            "a task has no connection of its own: pass a URI, or start the node with --share-uri, which gives its own "
-            "to its workers as TONTINE_URI"
+            "a task has no connection of its own: submit jobs with current_job().submit(...), which needs none; or "
+            "pass a URI, or start the node with --share-uri, which gives its own to its workers as TONTINE_URI"
         )
     from .. import embedded
 

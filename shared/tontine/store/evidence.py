@@ -18,6 +18,7 @@ from .ahead import count_ahead
 from .call import Steps, find, find_one
 from .claim import LIMIT, SUSPECT, Overview, overview
 from .look import now, read_nodes
+from .offspring import read_children
 from .schema import JOBS, NODES
 
 COUNTED_AT_MOST = 10_000
@@ -79,6 +80,7 @@ def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
         lost_limit=LIMIT,
     )
     evidence = replace(evidence, nodes=(yield from _with_dead(evidence)), key_holder=(yield from _key_holder(job)))
+    evidence = yield from _with_family(evidence, job)
     return (yield from _with_ahead(evidence, job))
 
 
@@ -103,6 +105,15 @@ def _key_holder(job: Job) -> Steps[Job | None]:
         JOBS, {"key": job.key, "state": {"$in": _OPEN}}, hint="key", projection={"args": 0, "result": 0}
     )
     return Job.from_document(found) if found is not None and found["_id"] != job.id else None
+
+
+def _with_family(evidence: Evidence, job: Job) -> Steps[Evidence]:
+    if job.parent is not None:
+        found = yield find_one(JOBS, {"seq": job.parent}, hint="seq", projection={"args": 0, "result": 0})
+        evidence = replace(evidence, parent=None if found is None else Job.from_document(found))
+    if job.seq is not None and job.attempt:
+        evidence = replace(evidence, children=(yield from read_children(job.seq)))
+    return evidence
 
 
 def _with_ahead(evidence: Evidence, job: Job) -> Steps[Evidence]:

@@ -141,6 +141,12 @@ def submit_many(
     return batch
 
 
+def refuse_unfit(wish: Wish, many: Sequence[Mapping[str, Any] | None]) -> None:
+    """Refuse a wish, or arguments, that no node would take."""
+    wish.check()
+    _check(wish, many)
+
+
 def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
     """Refuse what a node would refuse later, before anything is inserted."""
     now = datetime.now(UTC)  # any time will do: only kinds of values are looked at

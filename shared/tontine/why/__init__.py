@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..states import FINAL, JobState
 from .ended import explain_ended, explain_missing
 from .evidence import Evidence, Finding, Trace
+from .family import tell_family
 from .held import explain_held
 from .queued import explain_queued, second_look
 from .unnumbered import explain_unnumbered
@@ -19,8 +20,9 @@ def explain(evidence: Evidence) -> list[Finding]:
         return list(explain_missing(evidence, evidence.trace or Trace(None, 0)))
     if job.seq is None:
         return list(explain_unnumbered(evidence, job))
+    explain_state = explain_queued
     if job.state in FINAL:
-        return list(explain_ended(evidence, job))
-    if job.state is JobState.WORKING:
-        return list(explain_held(evidence, job))
-    return list(explain_queued(evidence, job))
+        explain_state = explain_ended
+    elif job.state is JobState.WORKING:
+        explain_state = explain_held
+    return [*explain_state(evidence, job), *tell_family(evidence, job)]

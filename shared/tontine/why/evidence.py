@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..family import Children
 from ..job import Job
 from ..roster import Roster
 from ..sighting import Sighting
@@ -53,6 +54,9 @@ class Evidence:
     inserted_at: datetime | None = None
     key_holder: Job | None = None
     """The unfinished job that has its key, when that is another one."""
+    parent: Job | None = None
+    """The job whose task submitted it, if that is still there."""
+    children: Children = field(default_factory=Children)
     expire_at: Any = None
     suspect_from: int = 2
     """Lost so often, it is claimed alone."""

@@ -212,3 +212,16 @@ async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
         assert supervisor._troubles
         supervisor._take(child, hello, b"")
     assert not supervisor._troubles
+
+
+async def test_requests_of_tasks_come_before_the_ends_in_their_frame_and_each_gets_its_body(
+    supervisor: Supervisor, outcomes: list[Outcome]
+) -> None:
+    child = supervisor.children[0]
+    child.sent = {1: entry(1, "plain"), 2: entry(2, "plain")}
+    asked: list[Any] = []
+    supervisor.take_requests = lambda child, requests, body: asked.append((sorted(child.sent), requests, body[-6:]))
+    head = {"done": [[1, 0.1, 3]], "submit": [[1, 2, 1, 6]]}
+    supervisor._take(child, head, b"one" + b"asking")
+    assert asked == [([1, 2], [[1, 2, 1, 6]], b"asking")]
+    assert [outcome.result for outcome in outcomes] == [b"one"]

@@ -174,3 +174,21 @@ def test_an_instant_is_the_same_in_utc() -> None:
     assert (utc(east), utc(east).tzinfo) == (datetime(2030, 1, 1, tzinfo=UTC), UTC)
     naive = datetime(2030, 1, 1, 2)
     assert utc(naive) == naive.astimezone()
+
+
+@pytest.mark.parametrize(
+    ("id", "parent", "expected"),
+    [
+        ("17/1", 17, 17),
+        ("17/1", 17.0, 17),
+        ("17/1", 1, None),
+        ("17/1", "17", None),
+        ("17/1", True, None),
+        ("17/1", None, None),
+        ("x", 17, None),
+        (5, 17, None),
+    ],
+)
+def test_a_parent_is_what_the_id_says_too(id: Any, parent: Any, expected: int | None) -> None:
+    """A producer may have a field of that name."""
+    assert Job.from_document({"_id": id, "task": "t.t", "parent": parent}).parent == expected
