@@ -17,7 +17,7 @@ def explain(evidence: Evidence) -> list[Finding]:
     job = evidence.job
     if job is None:
         return list(explain_missing(evidence, evidence.trace or Trace(None, 0)))
-    if job.seq is None:
+    if not job.is_numbered:
         return list(explain_unnumbered(evidence, job))
     if job.state in FINAL:
         return list(explain_ended(evidence, job))

@@ -87,7 +87,7 @@ class Evidence:
     def owner_id(self) -> str | None:
         """The member whose share the job's number is in."""
         members = self.roster.members
-        return members[self.job.seq % len(members)] if self.job and self.job.seq is not None and members else None
+        return members[self.job.seq % len(members)] if self.job and self.job.is_numbered and members else None
 
     @property
     def owner(self) -> Sighting | None:
