@@ -47,7 +47,10 @@ def unstorable(value: Any, name: str) -> str | None:
     """What inside `value` cannot be stored and what to do about it, in a sentence; None when all of it can be."""
     if _encodes(value):
         return None
-    where, culprit, reason = next(_culprits(value, name, DEEPEST), (name, value, ""))
+    try:
+        where, culprit, reason = next(_culprits(value, name, DEEPEST), (name, value, ""))
+    except Exception:  # noqa: BLE001 - a value's own code, which may raise anything when it is looked into
+        where, culprit, reason = name, value, ""
     if not reason:
         reason = f"is {_named(culprit)}, which MongoDB cannot store: {way_out(culprit)}"
     return f"`{where if len(where) <= _LONGEST else where[:_LONGEST] + '...'}` {reason}"
@@ -92,7 +95,7 @@ def _culprits(value: Any, where: str, levels: int) -> Iterator[tuple[str, Any, s
 def _encodes(value: Any) -> bool:
     try:
         bson.encode({"": value}, codec_options=_CODEC)
-    except REFUSALS:
+    except Exception:  # noqa: BLE001 - the same
         return False
     return True
 

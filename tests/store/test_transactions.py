@@ -204,9 +204,9 @@ async def handle(request: pytest.FixtureRequest, mongo_uri: str) -> AsyncIterato
         async with AsyncMongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
             yield client
     else:
-        client = AsyncIOMotorClient(mongo_uri, tz_aware=True)
-        yield client
-        client.close()
+        motor: Any = AsyncIOMotorClient(mongo_uri, tz_aware=True)
+        yield motor
+        motor.close()
 
 
 async def begin(session: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from bson import ObjectId
 
 from ..job import Job, problem
+from ..lookalike import lookalikes, tell
 from ..sighting import Sighting
 from ..states import OPEN, JobState
 from ..why import Evidence, Trace
@@ -67,6 +68,7 @@ def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
         refusal=None if job.is_numbered else problem(document),
         inserted_at=None if job.is_numbered else _time_in(job.id),
         expire_at=document.get("expire_at"),
+        odd_fields=tuple(tell(*one) for one in lookalikes(document).items()),
         suspect_from=SUSPECT,
         lost_limit=LIMIT,
     )

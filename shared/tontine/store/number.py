@@ -22,10 +22,12 @@ from .schema import JOBS
 
 RAW_AT_ONCE = 500
 
-# All that `problem` looks at; of arguments only whether they are an object, because they may be large.
+# All that `problem` looks at; of arguments only whether they are an object, because they may be large; and the names
+# of all fields, among which there may be one that was meant to be another.
 JUDGED: dict[str, Any] = {
     **dict.fromkeys(("task", "state", "run_at", "priority", "key", "max_attempts", "timeout"), 1),
     "size": {"$bsonSize": "$$ROOT"},
+    "names": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
 }
 

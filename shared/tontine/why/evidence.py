@@ -54,6 +54,8 @@ class Evidence:
     key_holder: Job | None = None
     """The unfinished job that has its key, when that is another one."""
     expire_at: Any = None
+    odd_fields: tuple[str, ...] = ()
+    """Sentences about fields that mean nothing, and look as if they should."""
     suspect_from: int = 2
     """Lost so often, it is claimed alone."""
     lost_limit: int = 4
