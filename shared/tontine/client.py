@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, overload
@@ -16,11 +16,11 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
+from .awaiting import BREATH, judged, late, pauses, waiting
 from .batch import Batch
 from .config import StoreConfig, seconds
-from .errors import ConfigError, JobCancelled, JobFailed, JobNotFinished
+from .errors import ConfigError
 from .job import Job
-from .states import JobState
 from .store import bell, control, insert, logs, look, which
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
@@ -28,9 +28,6 @@ from .store.insert import Wish
 from .store.logs import Line
 from .store.names import JOBS
 from .store.reserve import Reserve
-
-_AT_ONCE = 1000
-_BREATH = 0.002
 
 Args = Mapping[str, Any] | None
 Duration = float | str | timedelta
@@ -72,39 +69,6 @@ def _open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
     if session.has_ended:
         raise ConfigError("this session has ended: submit inside of its `with` block")
     return session if session.in_transaction else None
-
-
-def _waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[Job]]:
-    """Ask for the ended ones among `jobs` until all have; yields what to run, gets its answer."""
-    ended: dict[Any, Job] = {}
-    while missing := [job.id for job in jobs if _key(job.id) not in ended]:
-        for job in (yield look.read_final(missing[:_AT_ONCE])):
-            ended[_key(job.id)] = job
-    return [ended[_key(job.id)] for job in jobs]
-
-
-def _key(id: Any) -> Any:
-    # A producer may choose any `_id`, also one that Python cannot hash.
-    return id if isinstance(id, str | int) or type(id).__name__ == "ObjectId" else repr(id)
-
-
-def _pauses() -> Iterator[float]:
-    pause = 0.005
-    while True:
-        yield pause
-        pause = min(pause * 1.3, 0.25)
-
-
-def _late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
-    some = ", ".join(str(job.seq) for job in jobs[:5])
-    return JobNotFinished(f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s")
-
-
-def _judged(jobs: list[Job], raises: bool) -> list[Job]:
-    failed = [job for job in jobs if job.state is not JobState.DONE] if raises else []
-    if failed:
-        raise (JobCancelled if failed[0].state is JobState.CANCELLED else JobFailed)(failed) from None
-    return jobs
 
 
 class Client:
@@ -181,17 +145,17 @@ class Client:
         """
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         until = None if timeout is None else time.monotonic() + timeout
-        asking, pauses, answer = _waiting(many), _pauses(), None
+        asking, rests, answer = waiting(many), pauses(), None
         while True:
             try:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
-                ended = _judged(end.value, raises)
+                ended = judged(end.value, raises)
                 return ended[0] if isinstance(jobs, Job) else ended
             if answer is not None and until is not None and time.monotonic() >= until:
-                raise _late(many, timeout)
+                raise late(many, timeout)
             answer = self._store.run(steps)
-            time.sleep(_BREATH if answer else next(pauses))
+            time.sleep(BREATH if answer else next(rests))
 
     def get(self, job: Which = None, *, key: str | None = None) -> Job:
         """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
@@ -215,12 +179,12 @@ class Client:
         It looks a few times a second: of changes in quick succession only the last is seen.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        seen, pauses = self.get(job, key=key), _pauses()
+        seen, rests = self.get(job, key=key), pauses()
         yield seen
         while not seen.is_final:
             if until is not None and time.monotonic() >= until:
-                raise _late([seen], timeout)
-            time.sleep(next(pauses))
+                raise late([seen], timeout)
+            time.sleep(next(rests))
             if changed := self._store.run(look.read_changed(seen)):
                 seen = changed
                 yield seen
@@ -323,17 +287,17 @@ class AsyncClient:
         """
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         until = None if timeout is None else time.monotonic() + timeout
-        asking, pauses, answer = _waiting(many), _pauses(), None
+        asking, rests, answer = waiting(many), pauses(), None
         while True:
             try:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
-                ended = _judged(end.value, raises)
+                ended = judged(end.value, raises)
                 return ended[0] if isinstance(jobs, Job) else ended
             if answer is not None and until is not None and time.monotonic() >= until:
-                raise _late(many, timeout)
+                raise late(many, timeout)
             answer = await self._run(steps)
-            await asyncio.sleep(_BREATH if answer else next(pauses))
+            await asyncio.sleep(BREATH if answer else next(rests))
 
     async def get(self, job: Which = None, *, key: str | None = None) -> Job:
         """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
@@ -363,12 +327,12 @@ class AsyncClient:
         It looks a few times a second: of changes in quick succession only the last is seen.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        seen, pauses = await self.get(job, key=key), _pauses()
+        seen, rests = await self.get(job, key=key), pauses()
         yield seen
         while not seen.is_final:
             if until is not None and time.monotonic() >= until:
-                raise _late([seen], timeout)
-            await asyncio.sleep(next(pauses))
+                raise late([seen], timeout)
+            await asyncio.sleep(next(rests))
             if changed := await self._run(look.read_changed(seen)):
                 seen = changed
                 yield seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import bson
@@ -47,10 +47,7 @@ def unstorable(value: Any, name: str) -> str | None:
     """What inside `value` cannot be stored and what to do about it, in a sentence; None when all of it can be."""
     if _encodes(value):
         return None
-    try:
-        where, culprit, reason = next(_culprits(value, name, DEEPEST), (name, value, ""))
-    except Exception:  # noqa: BLE001 - a value's own code, which may raise anything when it is looked into
-        where, culprit, reason = name, value, ""
+    where, culprit, reason = next(_culprits(value, name, DEEPEST), (name, value, ""))
     if not reason:
         reason = f"is {_named(culprit)}, which MongoDB cannot store: {way_out(culprit)}"
     return f"`{where if len(where) <= _LONGEST else where[:_LONGEST] + '...'}` {reason}"
@@ -72,16 +69,16 @@ def _culprits(value: Any, where: str, levels: int) -> Iterator[tuple[str, Any, s
     """Each innermost value that cannot be encoded: where it is, itself, and the reason if its type is not it."""
     if levels == 0:
         yield where, value, "is nested too deep, or inside itself"
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
+    elif isinstance(value, Mapping) and (pairs := _opened(value.items)):
+        for key, inner in pairs:
             if not isinstance(key, str):
                 yield where, value, f"has the key {_short(key)}, and keys must be text: convert it with str()"
             elif "\0" in key or not _encodes(key):
                 yield where, value, f"has the key {key!a}, which holds what no text of MongoDB can"
             elif not _encodes(inner):
                 yield from _culprits(inner, f"{where}[{key!r}]", levels - 1)
-    elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
+    elif isinstance(value, list | tuple) and (inside := _opened(value.__iter__)):
+        for place, inner in enumerate(inside):
             if not _encodes(inner):
                 yield from _culprits(inner, f"{where}[{place}]", levels - 1)
     elif isinstance(value, int):
@@ -90,6 +87,13 @@ def _culprits(value: Any, where: str, levels: int) -> Iterator[tuple[str, Any, s
         yield where, value, "is text with half characters (surrogates), which MongoDB cannot store: pass bytes"
     else:
         yield where, value, ""
+
+
+def _opened(look: Callable[[], Iterable[Any]]) -> list[Any]:
+    try:
+        return list(look())
+    except Exception:  # noqa: BLE001 - a value's own code, which may raise anything when it is looked into
+        return []
 
 
 def _encodes(value: Any) -> bool:

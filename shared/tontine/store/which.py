@@ -35,8 +35,8 @@ def read_job(which: Any = None, key: str | None = None) -> Steps[Job]:
 
 def number_of(which: Any = None, key: str | None = None) -> Steps[int]:
     """The number of the job that is meant; one that came without gets its number now, as a node would give it."""
-    if is_number(which) and key is None:
-        return int(which)
+    if is_number(which) and key is None and 0 <= which < 2**63:
+        return int(which)  # whoever changes it will find out whether it is there
     document = yield from read_which(which, key)
     job = Job.from_document(document)
     if not job.is_numbered:

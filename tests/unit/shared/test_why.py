@@ -356,3 +356,9 @@ def test_a_job_without_a_number_tells_why_nobody_gives_it_one() -> None:
     found = evidence(job(seq=UNNUMBERED), a, b, inserted_at=ago(60))
     assert "node a has not been able to number jobs for 40 s" in only(found, "numbering-troubled").sentence
     assert codes(evidence(job(seq=UNNUMBERED), a, B, inserted_at=ago(60))) == ["unnumbered-long"]
+
+
+def test_a_field_that_was_meant_to_be_another_is_told_last() -> None:
+    found = replace(evidence(job(run_at=NOW + timedelta(minutes=3)), A), odd_fields=("its field `dely` means nothing",))
+    assert codes(found)[-1] == "odd-field"
+    assert only(found, "odd-field").sentence == "Its field `dely` means nothing."
