@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
+from tontine.legible import legible
+from tontine.lookalike import lookalikes, tell
 from tontine.share import Share, crowd
 from tontine.store import number
 from tontine.store.call import AsyncStore
@@ -28,6 +30,7 @@ SOON, SOON_FOR = 0.1, 60.0
 
 TRIES = 3
 STUBBORN_FOR, STUBBORN_AT_MOST = 60.0, 500
+TOLD_AT_MOST = 100
 
 
 class Numberer:
@@ -54,6 +57,7 @@ class Numberer:
         self._stubborn: dict[bytes, tuple[Raw, float]] = {}
         """Jobs that a few tries could not number, and until when they are left alone."""
         self._numbered_at = float("-inf")
+        self._told: set[str] = set()
 
     async def run(self) -> None:
         """Number for ever."""
@@ -89,7 +93,21 @@ class Numberer:
             self._numbered_at = self._clock.now()
             await self._store.run(number.give_numbers(mine))
             self._numbered()
+            self._tell_of_lookalikes(mine)
         return bool(mine) and (raw.is_cut or len(mine) == number.RAW_AT_ONCE)
+
+    def _tell_of_lookalikes(self, jobs: Sequence[Raw]) -> None:
+        """Once for each name: a producer that writes `delay` writes it into all of its jobs."""
+        for job in jobs:
+            for name, field in lookalikes(map(str, job.get("names") or ())).items():
+                if name not in self._told and len(self._told) < TOLD_AT_MOST:
+                    self._told.add(name)
+                    facts = {
+                        "event": "odd-field",
+                        "id": legible(job.get("_id"), 100),
+                        "task": legible(job.get("task"), 100),
+                    }
+                    log.warning("a job came with a field that nobody knows", extra=facts | {"why": tell(name, field)})
 
     def _old_enough(self, raw: Sequence[Raw]) -> list[Raw]:
         """Those that this node has seen lying for longer than H: whoever should number them does not (F2)."""

@@ -13,6 +13,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from tontine import backoff
 from tontine.errors import Reject, Retry
 from tontine.module import Task
+from tontine.storable import unstorable
 
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 LONGEST_DELAY = 10 * 365 * 86400.0
@@ -76,8 +77,8 @@ def encode(result: Any) -> bytes | Report:
     try:
         return bson.encode({"r": result}, codec_options=CODEC)
     except Exception as error:  # noqa: BLE001 - bson raises errors of many types
-        kind = type(result).__name__
-        return ended("refused", "UnstorableResult", f"the result ({kind}) cannot be stored as BSON: {error}")
+        reason = unstorable(result, "result") or f"the result cannot be stored as BSON: {error}"
+        return ended("refused", "UnstorableResult", reason)
 
 
 def delays(task: Task) -> list[float]:

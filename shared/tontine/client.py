@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
+from bson import ObjectId
 from pymongo import AsyncMongoClient, MongoClient
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
+from .awaiting import BREATH, judged, late, pauses, waiting
 from .batch import Batch
 from .changed import Changed
 from .config import StoreConfig, seconds
-from .errors import ConfigError, JobNotFinished
+from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found, found_async
 from .job import Job
-from .store import control, find, insert, look, many
+from .store import bell, control, find, insert, logs, look, many, which
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
+from .store.logs import Line
+from .store.names import JOBS
 from .store.reserve import Reserve
-
-_AT_ONCE = 1000
-_BREATH = 0.002
 
 Args = Mapping[str, Any] | None
 Duration = float | str | timedelta
+Which = Job | int | str | ObjectId | Any
+"""A job by a record of it, its number, or its `_id`; text of digits is a number first, and then an `_id`."""
 
 
 def _wish(
@@ -41,6 +46,7 @@ def _wish(
     key: str | None,
     max_attempts: int | None,
     timeout: Duration | None,
+    meta: Args = None,
 ) -> Wish:
     return Wish(
         task,
@@ -50,33 +56,22 @@ def _wish(
         key,
         max_attempts,
         None if timeout is None else seconds(timeout),
+        meta,  # what every submit should carry, such as the context of a trace, is added here
     )
 
 
-def _waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[Job]]:
-    """Ask for the ended ones among `jobs` until all have; yields what to run, gets its answer."""
-    ended: dict[Any, Job] = {}
-    while missing := [job.id for job in jobs if _key(job.id) not in ended]:
-        for job in (yield look.read_final(missing[:_AT_ONCE])):
-            ended[_key(job.id)] = job
-    return [ended[_key(job.id)] for job in jobs]
-
-
-def _key(id: Any) -> Any:
-    # A producer may choose any `_id`, also one that Python cannot hash.
-    return id if isinstance(id, str | int) or type(id).__name__ == "ObjectId" else repr(id)
-
-
-def _pauses() -> Iterator[float]:
-    pause = 0.005
-    while True:
-        yield pause
-        pause = min(pause * 1.3, 0.25)
-
-
-def _late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
-    some = ", ".join(str(job.seq) for job in jobs[:5])
-    return JobNotFinished(f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s")
+def _open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
+    """The session if a transaction is open in it; without one it changes nothing, as for any other insert."""
+    if session is None:
+        return None
+    if store is None or session.client is not store.database.client:
+        raise ConfigError(
+            "this session belongs to another MongoDB client than the jobs would go through: "
+            "make this client from that one, like Client(mongo_client)"
+        )
+    if session.has_ended:
+        raise ConfigError("this session has ended: submit inside of its `with` block")
+    return session if session.in_transaction else None
 
 
 class Client:
@@ -112,10 +107,16 @@ class Client:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        meta: Args = None,
+        session: ClientSession | None = None,
     ) -> Job:
-        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return self._store.run(insert.submit(wish, args, self._reserve))
+        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+
+        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        """
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, meta)
+        within = _open_transaction(session, self._store)
+        return self._store.run(insert.submit(wish, args, self._reserve, session=within))
 
     def submit_many(
         self,
@@ -128,41 +129,72 @@ class Client:
         max_attempts: int | None = None,
         timeout: Duration | None = None,
         progress: Callable[[int], None] | None = None,
+        meta: Args = None,
+        session: ClientSession | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
-        return self._store.run(insert.submit_many(wish, many, progress=progress))
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, meta)
+        within = _open_transaction(session, self._store)
+        return self._store.run(insert.submit_many(wish, many, progress=progress, session=within))
 
     @overload
-    def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...
+    def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
-    def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...
-    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None) -> Job | list[Job]:
-        """Wait until the job (or all of the jobs) ended, and return it as it is then."""
+    def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...
+    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> Job | list[Job]:
+        """Wait until the job (or all of the jobs) ended, and return it as it is then.
+
+        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
+        """
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         until = None if timeout is None else time.monotonic() + timeout
-        asking, pauses, answer = _waiting(many), _pauses(), None
+        asking, rests, answer = waiting(many), pauses(), None
         while True:
             try:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
-                return end.value[0] if isinstance(jobs, Job) else end.value  # type: ignore[no-any-return]
+                ended = judged(end.value, raises)
+                return ended[0] if isinstance(jobs, Job) else ended
             if answer is not None and until is not None and time.monotonic() >= until:
-                raise _late(many, timeout)
+                raise late(many, timeout)
             answer = self._store.run(steps)
-            time.sleep(_BREATH if answer else next(pauses))
+            time.sleep(BREATH if answer else next(rests))
 
-    def get(self, seq: int) -> Job:
-        """One job as it is now."""
-        return self._store.run(control.read_job(seq))
+    def get(self, job: Which = None, *, key: str | None = None) -> Job:
+        """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
+        return self._store.run(which.read_job(job, key))
 
-    def cancel(self, seq: int) -> Job:
+    def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
         """Cancel a queued job at once; ask the node that runs it to end a running one."""
-        return self._store.run(control.cancel(seq))
+        return self._store.run(control.cancel_which(job, key))
 
-    def retry(self, seq: int) -> Job:
+    def retry(self, job: Which = None, *, key: str | None = None) -> Job:
         """Put a finished job back in the queue; an unfinished one is left as it is."""
-        return self._store.run(control.retry(seq))[0]
+        return self._store.run(control.retry_which(job, key))
+
+    def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
+        """What the job's task printed and logged: lines with their time and attempt, the newest 1,000 of each."""
+        return self._store.run(logs.read_lines_of(job, key))
+
+    def follow(self, job: Which = None, *, key: str | None = None, timeout: float | None = None) -> Iterator[Job]:
+        """The job as it is now, and again after each change that was seen, until it has ended.
+
+        It looks a few times a second: of changes in quick succession only the last is seen.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        seen, rests = self.get(job, key=key), pauses()
+        yield seen
+        while not seen.is_final:
+            if until is not None and time.monotonic() >= until:
+                raise late([seen], timeout)
+            time.sleep(next(rests))
+            if changed := self._store.run(look.read_changed(seen)):
+                seen = changed
+                yield seen
+
+    def ring(self) -> None:
+        """Make idle nodes look for jobs now, after a transaction with jobs was committed."""
+        self._store.run(bell.ring(JOBS))
 
     def close(self) -> None:
         """Close the connection, unless the application brought it."""
@@ -242,10 +274,16 @@ class AsyncClient:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
+        meta: Args = None,
+        session: AsyncClientSession | Any | None = None,
     ) -> Job:
-        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return await self._run(insert.submit(wish, args, self._reserve))  # type: ignore[no-any-return]
+        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+
+        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        """
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, meta)
+        within = _open_transaction(session, self._store)
+        return await self._run(insert.submit(wish, args, self._reserve, session=within))  # type: ignore[no-any-return]
 
     async def submit_many(
         self,
@@ -258,45 +296,84 @@ class AsyncClient:
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109
         progress: Callable[[int], None] | None = None,
+        meta: Args = None,
+        session: AsyncClientSession | Any | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
-        return await self._run(insert.submit_many(wish, many, progress=progress))  # type: ignore[no-any-return]
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, meta)
+        within = _open_transaction(session, self._store)
+        return await self._run(insert.submit_many(wish, many, progress=progress, session=within))  # type: ignore[no-any-return]
 
     @overload
-    async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...  # noqa: ASYNC109
+    async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109
     @overload
-    async def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...  # noqa: ASYNC109
     async def wait(
         self,
         jobs: Job | Sequence[Job],
         timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+        *,
+        raises: bool = False,
     ) -> Job | list[Job]:
-        """Wait until the job (or all of the jobs) ended, and return it as it is then."""
+        """Wait until the job (or all of the jobs) ended, and return it as it is then.
+
+        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
+        """
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         until = None if timeout is None else time.monotonic() + timeout
-        asking, pauses, answer = _waiting(many), _pauses(), None
+        asking, rests, answer = waiting(many), pauses(), None
         while True:
             try:
                 steps = asking.send(answer) if answer is not None else next(asking)
             except StopIteration as end:
-                return end.value[0] if isinstance(jobs, Job) else end.value  # type: ignore[no-any-return]
+                ended = judged(end.value, raises)
+                return ended[0] if isinstance(jobs, Job) else ended
             if answer is not None and until is not None and time.monotonic() >= until:
-                raise _late(many, timeout)
+                raise late(many, timeout)
             answer = await self._run(steps)
-            await asyncio.sleep(_BREATH if answer else next(pauses))
+            await asyncio.sleep(BREATH if answer else next(rests))
 
-    async def get(self, seq: int) -> Job:
-        """One job as it is now."""
-        return await self._run(control.read_job(seq))  # type: ignore[no-any-return]
+    async def get(self, job: Which = None, *, key: str | None = None) -> Job:
+        """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
+        return await self._run(which.read_job(job, key))  # type: ignore[no-any-return]
 
-    async def cancel(self, seq: int) -> Job:
+    async def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
         """Cancel a queued job at once; ask the node that runs it to end a running one."""
-        return await self._run(control.cancel(seq))  # type: ignore[no-any-return]
+        return await self._run(control.cancel_which(job, key))  # type: ignore[no-any-return]
 
-    async def retry(self, seq: int) -> Job:
+    async def retry(self, job: Which = None, *, key: str | None = None) -> Job:
         """Put a finished job back in the queue; an unfinished one is left as it is."""
-        return (await self._run(control.retry(seq)))[0]  # type: ignore[no-any-return]
+        return await self._run(control.retry_which(job, key))  # type: ignore[no-any-return]
+
+    async def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
+        """What the job's task printed and logged: lines with their time and attempt, the newest 1,000 of each."""
+        return await self._run(logs.read_lines_of(job, key))  # type: ignore[no-any-return]
+
+    async def follow(
+        self,
+        job: Which = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncGenerator[Job, None]:
+        """The job as it is now, and again after each change that was seen, until it has ended.
+
+        It looks a few times a second: of changes in quick succession only the last is seen.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        seen, rests = await self.get(job, key=key), pauses()
+        yield seen
+        while not seen.is_final:
+            if until is not None and time.monotonic() >= until:
+                raise late([seen], timeout)
+            await asyncio.sleep(next(rests))
+            if changed := await self._run(look.read_changed(seen)):
+                seen = changed
+                yield seen
+
+    async def ring(self) -> None:
+        """Make idle nodes look for jobs now, after a transaction with jobs was committed."""
+        await self._run(bell.ring(JOBS))
 
     async def close(self) -> None:
         """Close the connection, unless the application brought it."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .job import Job
+
 
 class TontineError(Exception):
     """The base of all errors of Tontine; a command shows its text in one line."""
@@ -101,6 +107,35 @@ class UnknownNode(TontineError):
 
 class JobNotFinished(TontineError):
     """A job did not reach a final state in the time given."""
+
+
+class JobFailed(TontineError):
+    """A job that was waited for ended without a result; `job` is the first of them, `failed` are all."""
+
+    def __init__(self, failed: Sequence[Job]) -> None:
+        self.job = failed[0]
+        self.failed = tuple(failed)
+        more = f" (and {len(failed) - 1} more of those waited for)" if len(failed) > 1 else ""
+        super().__init__(f"job {self.job.seq} ({self.job.task}) {_how_it_ended(self.job)}{more}{_trace_of(self.job)}")
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[Sequence[Job]]]:
+        return type(self), (self.failed,)
+
+
+class JobCancelled(JobFailed):
+    """A job that was waited for was cancelled."""
+
+
+def _how_it_ended(job: Job) -> str:
+    if job.error is None:
+        return f"was {job.state.value}" if job.state == "cancelled" else f"is {job.state.value}"
+    attempts = f" after {job.attempt} attempts" if job.attempt > 1 else ""
+    return f"{job.state.value}{attempts}: {job.error.type}: {job.error.message}"
+
+
+def _trace_of(job: Job) -> str:
+    trace = job.error.traceback if job.error else ""
+    return f"\n\n{trace.rstrip()}" if trace else ""
 
 
 class SubmitInterrupted(TontineError):

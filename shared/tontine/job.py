@@ -20,6 +20,8 @@ LONGEST_TIMEOUT = 366 * 86400
 LAST_SEQ = 2**53
 """No number from here on: doubles count exactly up to it, and nobody gets that far by counting."""
 LAST_ATTEMPT = 2**31 - 1
+UNNUMBERED = -1
+"""The `seq` of a job that another driver inserted, until a node has numbered it: a moment that few ever see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Job:
     """One document of `jobs`, as it was when it was read."""
 
     id: Any
-    seq: int | None = None
+    seq: int = UNNUMBERED
     task: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
     state: JobState = JobState.QUEUED
@@ -97,15 +99,23 @@ class Job:
     """The number of the job whose task submitted it, with `current_job().submit(...)`."""
     existed: bool = False
     """True when a submit found this job instead of adding one: an unfinished one with its key, or an earlier run's."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What the producer wants to know of it later; no argument of its task."""
+
+    def __repr__(self) -> str:
+        number = self.seq if self.is_numbered else f"_id={self.id!r}"
+        return f"Job({number}, {self.task!r}, {self.state.value})"
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, existed: bool = False) -> Job:
         """The record of a document; tolerant, because any driver may have written it."""
         args = document.get("args")
         errors = document.get("errors")
+        meta = document.get("meta")
+        seq = document.get("seq")
         return cls(
             id=document["_id"],
-            seq=document.get("seq"),
+            seq=int(seq) if is_whole(seq) else UNNUMBERED,
             task=str(document.get("task", "")),
             args=args if isinstance(args, Mapping) else {},
             state=_state(document.get("state")),
@@ -128,11 +138,17 @@ class Job:
             finished_at=document.get("finished_at"),
             parent=_parent(document),
             existed=existed,
+            meta=meta if isinstance(meta, Mapping) else {},
         )
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def is_numbered(self) -> bool:
+        """False only for a job that another driver inserted a moment ago."""
+        return self.seq != UNNUMBERED
 
 
 def _parent(document: Mapping[str, Any]) -> int | None:

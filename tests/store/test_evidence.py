@@ -109,3 +109,9 @@ def test_the_owner_is_seen_alive_or_dead_and_twice(store: Store) -> None:
     after = store.run(evidence.gather(1))
     assert after.owner is not None
     assert (after.owner.is_dead, after.owner.death) == (True, "stopped")
+
+
+def test_a_field_that_was_meant_to_be_another_is_seen(store: Store) -> None:
+    store.database.jobs.insert_one({"_id": "x", "task": "t.t", "prioriy": 5, "customer": 7})
+    (told,) = store.run(evidence.gather_by_id("x")).odd_fields
+    assert told.startswith("its field `prioriy` means nothing")

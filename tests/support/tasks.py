@@ -143,7 +143,7 @@ async def submit_more_async() -> int | None:
 
 
 @story.task(max_attempts=3)
-def parent(path: str, ending: str = "") -> list[int | None]:
+def parent(path: str, ending: str = "") -> list[int]:
     """Submits three jobs; the first run ends after two of them, if it is told so."""
     note("began")
     seqs = []

@@ -12,7 +12,9 @@ from rich.text import Text
 from ..config import StoreConfig
 from ..errors import UnknownJob
 from ..family import Children
+from ..job import Job
 from ..legible import ago, duration, legible, legible_lines
+from ..lookalike import lookalikes, tell
 from ..states import JobState
 from .jobs import percent
 from .lines import write_lines
@@ -23,37 +25,42 @@ _ORDER = (
     *("seq", "_id", "task", "state", "run_at", "priority", "key", "parent", "max_attempts", "timeout", "cancel"),
     *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
-_LATER = ("progress", "args", "result", "error", "errors")
+_LATER = ("progress", "args", "meta", "result", "error", "errors")
 _WIDTH = 14
 
 
 @click.command()
-@click.argument("seq", type=click.IntRange(0, 2**63 - 1))
+@click.argument("name", metavar="SEQ_OR_ID")
 @click.option("--logs", is_flag=True, help="Show what its task printed and logged, instead.")
 @click.option("--follow", "-f", is_flag=True, help="With --logs: go on until the job has ended.")
 @json_option
 @store_options
-def job(seq: int, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -> None:
+def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -> None:
     """Show one job whole: its document, errors with tracebacks, and what can be done about it.
 
     \b
     Examples:
       tontine job 17
-      tontine job 17 --logs             what the task printed and logged
-      tontine job 17 --logs --follow    and what it goes on to print
+      tontine job 665f1c0e9b1e8a0001a3c0de    by its _id, also before it has a number
+      tontine job 17 --logs                   what the task printed and logged
+      tontine job 17 --logs --follow          and what it goes on to print
+
+    Digits are a number first, and an _id if no job has that number.
     """
     from ..store import look, offspring
+    from ..store.which import read_which
 
     if follow and not logs:
         raise click.UsageError("--follow goes with --logs")
     with opened(store) as opened_store:
+        try:
+            document = opened_store.run(read_which(name))
+        except UnknownJob as error:
+            raise UnknownJob(f"{error}: `tontine jobs` lists the newest") from None
         if logs:
-            write_lines(opened_store, seq, follow=follow, as_json=as_json)
+            write_lines(opened_store, Job.from_document(document), follow=follow, as_json=as_json)
             return
-        document = opened_store.run(look.read_document(seq))
-        if document is None:
-            raise UnknownJob(f"there is no job {seq}: `tontine jobs` lists the newest")
-        children = opened_store.run(offspring.read_children(seq))
+        children = opened_store.run(offspring.read_children(Job.from_document(document).seq))
         if as_json:
             write_json(document | ({"children": _as_json(children)} if children.count else {}))
             return
@@ -62,6 +69,8 @@ def job(seq: int, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -
     out = console()
     for line in (*_lines(document, now), *_of(children)):
         out.print(line)
+    for odd in lookalikes(document).items():
+        note(tell(*odd))
     if advice := hint(document, look.tasks_of(live), now):
         note(advice)
 
@@ -75,7 +84,7 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
         yield _field(
             "progress", Text(legible(f"{percent(progress.get('value'))}  {progress.get('note') or ''}".strip()))
         )
-    for name in ("args", "result"):
+    for name in ("args", "meta", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))
     earlier = document.get("errors")
@@ -140,6 +149,8 @@ def hint(document: Mapping[str, Any], known: set[str], now: datetime) -> str | N
     """What an operator may want to do now."""
     seq, run_at = document.get("seq"), document.get("run_at")
     error = document.get("error")
+    if seq is None:
+        return f"it has no number yet; `tontine why --id {legible(document.get('_id'), 100)}` tells why"
     match document.get("state"):
         case JobState.FAILED if isinstance(error, Mapping) and error.get("type") == "InvalidJob":
             return "the document itself is wrong: insert a corrected one"

@@ -12,26 +12,27 @@ from ..states import FINAL
 from .output import note, write_json
 
 if TYPE_CHECKING:
+    from ..job import Job
     from ..store.call import Store
     from ..store.logs import Line
 
 LOOK_EVERY = 0.5
 
 
-def write_lines(store: Store, seq: int, *, follow: bool, as_json: bool) -> None:
+def write_lines(store: Store, job: Job, *, follow: bool, as_json: bool) -> None:
     """Write a job's lines; with `follow`, until it has ended: a node stores them before the outcome."""
-    from ..store import control, logs
+    from ..store import logs, which
 
     seen: set[tuple[int, object, str, int]] = set()
     while True:
-        job = store.run(control.read_job(seq))
-        for line in _unseen(store.run(logs.read_lines(seq, job.id)), seen):
+        for line in _unseen(store.run(logs.read_lines(job.seq, job.id)), seen):
             _write(line, as_json)
         if job.state in FINAL or not follow:
             break
         time.sleep(LOOK_EVERY)
+        job = store.run(which.read_job(job))
     if not seen and not as_json:
-        note(f"job {seq} has printed and logged nothing")
+        note(f"job {job.seq} has printed and logged nothing")
 
 
 def _unseen(lines: list[Line], seen: set[tuple[int, object, str, int]]) -> list[Line]:

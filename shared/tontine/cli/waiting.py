@@ -40,9 +40,9 @@ class Submitted:
         self.first = self.first or jobs[0]
         self.size += len(jobs)
         for job in jobs:
-            if job.seq is not None and self.ranges and self.ranges[-1][1] == job.seq - 1:
+            if self.ranges and self.ranges[-1][1] == job.seq - 1:
                 self.ranges[-1] = (self.ranges[-1][0], job.seq)
-            elif job.seq is not None:
+            else:
                 self.ranges.append((job.seq, job.seq))
 
     def headline(self) -> str:

@@ -43,7 +43,7 @@ def why(seq: int | None, id_text: str | None, as_json: bool, store: StoreConfig)
     def gather(opened_store: Store) -> Evidence:
         steps = evidence.gather_by_id(id_text or "") if seq is None else evidence.gather(seq)
         found = opened_store.run(steps)
-        if found.job and found.job.seq is not None and (wait := second_look(found)):
+        if found.job and found.job.is_numbered and (wait := second_look(found)):
             time.sleep(wait)
             return opened_store.run(evidence.look_again(found.job.seq, found))
         return found
@@ -63,7 +63,7 @@ def _facts(found: Evidence, seq: int | None) -> dict[str, Any]:
     job = found.job
     if job is None:
         return {"seq": seq, "state": None}
-    return {"seq": job.seq, "_id": job.id, "task": job.task, "state": job.state.value}
+    return {"seq": job.seq if job.is_numbered else None, "_id": job.id, "task": job.task, "state": job.state.value}
 
 
 def _line(finding: Finding) -> str:
@@ -72,7 +72,7 @@ def _line(finding: Finding) -> str:
 
 def _write(job: Job, findings: list[Finding]) -> None:
     out = console()
-    label = f"job {job.seq}" if job.seq is not None else f"job without a number, _id {legible(job.id, 100)}"
+    label = f"job {job.seq}" if job.is_numbered else f"job without a number, _id {legible(job.id, 100)}"
     out.print(Text.assemble((label, "bold"), f"  {legible(job.task or '-', 100)}  ", job_state(job.state)))
     for finding in findings:
         out.print(Text(f"  {legible(finding.sentence)}"))

@@ -146,6 +146,15 @@ def _reads_again(call: Call, error: Exception) -> bool:
     return isinstance(error, BSONError) and call.method in _READS and not call.plain and not call.raw
 
 
+def _is_for_the_owner(call: Call, error: Exception) -> bool:
+    """Whoever began a transaction begins it again after this, and knows it by a label on the driver's own error."""
+    return (
+        "session" in call.options
+        and isinstance(error, errors.PyMongoError)
+        and error.has_error_label("TransientTransactionError")
+    )
+
+
 _READS = ("find", "find_one", "distinct")
 
 
@@ -184,6 +193,8 @@ class Store(_Driver):
                         return _whole(call, (next(answer, b""), answer.alive))
                 return _whole(call, list(answer) if call.method == "find" else answer)
         except _REFUSALS as error:
+            if _is_for_the_owner(call, error):
+                raise
             if _reads_again(call, error):
                 return self._once(replace(call, plain=True))
             raise translated(error) from error
@@ -225,6 +236,8 @@ class AsyncStore(_Driver):
                 work: Awaitable[Any] = answer.to_list(None) if call.method == "find" else answer
                 return _whole(call, await work)
         except _REFUSALS as error:
+            if _is_for_the_owner(call, error):
+                raise
             if _reads_again(call, error):
                 return await self._once(replace(call, plain=True))
             raise translated(error) from error

@@ -13,6 +13,7 @@ from .call import Call, Steps, find, find_one
 from .retention import Retention, read_retention
 from .schema import JOBS, NODES
 from .settle import ERRORS_SO_FAR
+from .which import number_of
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 
@@ -85,6 +86,17 @@ def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
     yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, update), repeats=True)
     yield from ring(JOBS)
     return (yield from read_job(seq))
+
+
+def cancel_which(which: Any = None, key: str | None = None) -> Steps[Job]:
+    """The same for a job by anything that names it; one that came without a number is numbered before."""
+    return (yield from cancel((yield from number_of(which, key))))
+
+
+def retry_which(which: Any = None, key: str | None = None) -> Steps[Job]:
+    """Put the job back that is meant, if it is finished; the job as it is then."""
+    job, _ = yield from retry((yield from number_of(which, key)))
+    return job
 
 
 def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:

@@ -10,6 +10,7 @@ from typing import Any
 from bson import ObjectId
 
 from ..job import Job, problem
+from ..lookalike import lookalikes, tell
 from ..sighting import Sighting
 from ..states import OPEN, JobState
 from ..why import Evidence, Trace
@@ -20,6 +21,7 @@ from .claim import LIMIT, SUSPECT, Overview, overview
 from .look import now, read_nodes
 from .offspring import read_children
 from .schema import JOBS, NODES
+from .which import possible_ids
 
 COUNTED_AT_MOST = 10_000
 
@@ -37,7 +39,7 @@ def gather(seq: int) -> Steps[Evidence]:
 
 def gather_by_id(text: str) -> Steps[Evidence]:
     """The evidence about a job, by its `_id` as text: an ObjectId, a number or a string."""
-    document = yield find_one(JOBS, {"_id": {"$in": _possible_ids(text)}}, projection={"result": 0})
+    document = yield find_one(JOBS, {"_id": {"$in": possible_ids(text)}}, projection={"result": 0})
     around = yield from overview()
     if document is None:
         moment = yield from now()
@@ -54,15 +56,6 @@ def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
     return replace(after, owner_ticks=after.owner.tick != seen.tick)
 
 
-def _possible_ids(text: str) -> list[Any]:
-    ids: list[Any] = [text]
-    if ObjectId.is_valid(text):
-        ids.append(ObjectId(text))
-    if text.lstrip("-").isdecimal() and abs(int(text)) < 2**63:
-        ids.append(int(text))
-    return ids
-
-
 def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
     job = Job.from_document(document)
     live = yield from read_nodes(dead=False)
@@ -73,9 +66,10 @@ def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
         roster=around.roster,
         nodes=tuple(map(Sighting.from_document, live)),
         ahead_limit=COUNTED_AT_MOST,
-        refusal=problem(document) if job.seq is None else None,
-        inserted_at=_time_in(job.id) if job.seq is None else None,
+        refusal=None if job.is_numbered else problem(document),
+        inserted_at=None if job.is_numbered else _time_in(job.id),
         expire_at=document.get("expire_at"),
+        odd_fields=tuple(tell(*one) for one in lookalikes(document).items()),
         suspect_from=SUSPECT,
         lost_limit=LIMIT,
     )
@@ -99,7 +93,7 @@ def _with_dead(evidence: Evidence) -> Steps[tuple[Sighting, ...]]:
 
 
 def _key_holder(job: Job) -> Steps[Job | None]:
-    if not isinstance(job.key, str) or (job.seq is not None and not job.is_final):
+    if not isinstance(job.key, str) or (job.is_numbered and not job.is_final):
         return None
     found = yield find_one(
         JOBS, {"key": job.key, "state": {"$in": _OPEN}}, hint="key", projection={"args": 0, "result": 0}
@@ -119,7 +113,7 @@ def _with_family(evidence: Evidence, job: Job) -> Steps[Evidence]:
 def _with_ahead(evidence: Evidence, job: Job) -> Steps[Evidence]:
     """Counts what is before the job, if it can be claimed now and its owner has its task."""
     share = evidence.roster.share_of(evidence.owner_id or "")
-    waits = job.state is JobState.QUEUED and job.seq is not None and not is_later(job.run_at, evidence.now)
+    waits = job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
     owner = evidence.owner
     if not waits or share is None or owner is None or job.task not in owner.tasks:
         return evidence

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
 import bson
 from bson import ObjectId
-from bson.errors import BSONError
 
 from ..batch import Batch
-from ..errors import BulkRefused, ConfigError, StoreError, StoreUnavailable, SubmitInterrupted, TontineError, TooLarge
+from ..errors import (
+    BulkRefused,
+    ConfigError,
+    StoreError,
+    StoreUnavailable,
+    SubmitInterrupted,
+    TontineError,
+    TooLarge,
+    Unstorable,
+)
 from ..job import LARGEST, Job, problem, too_large, utc
 from ..states import OPEN, JobState
+from ..storable import REFUSALS, unstorable
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one
 from .counter import Block, raise_counter, take
@@ -26,6 +35,8 @@ CHUNK = 2000
 RENUMBERED_AT_MOST = 5
 ROOM_BESIDE_ARGS = 16 * 1024
 """Bytes that a job's other fields may take."""
+LARGEST_META = 4 * 1024
+"""Bytes. It goes to the node with the job, and is shown beside it: a place for a trace, a tenant, a request's id."""
 CENTURY = 100 * 365 * 86400
 _OPEN = sorted(state.value for state in OPEN)
 
@@ -41,6 +52,7 @@ class Wish:
     key: str | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+    meta: Mapping[str, Any] | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -67,6 +79,8 @@ class Wish:
         for name in ("key", "max_attempts", "timeout"):
             if (value := getattr(self, name)) is not None:
                 document[name] = value
+        if self.meta:
+            document["meta"] = self.meta
         return document
 
     def check(self) -> None:
@@ -77,23 +91,32 @@ class Wish:
             raise ConfigError(f"`run_at` must be a datetime, not {type(self.run_at).__name__}")
         if self.delay is not None and not 0 <= self.delay <= CENTURY:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
+        if self.meta is not None:
+            _check_meta(self.meta)
 
 
-def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None) -> Steps[Job]:
-    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
+def submit(
+    wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None, *, session: Any = None
+) -> Steps[Job]:
+    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`.
+
+    With a `session` it is added in the transaction that is open there.
+    """
     wish.check()
     _check(wish, [args])
+    if session is not None:
+        return (yield from _submit_within(session, wish, args, reserve))
     block = yield from take(1) if reserve is None else reserve.take_one()
-    documents = _documents(wish, [args], block)
+    documents = make_documents(wish, [args], block)
     if wish.is_fresh:
         # Before it is there: it will be when a node has heard of it, and waits for a majority meanwhile.
         yield from ring_jobs(block.first, block.last, fresh=True)
     try:
-        refused = yield from _insert(documents)
+        refused = yield from put_in(documents)
     except StoreUnavailable as error:
         raise SubmitInterrupted(f"it is not known whether the job was inserted: {error}", 0, 1) from error
     if refused:
-        return (yield from _holder_of(wish, documents[0]))
+        return (yield from holder_of(wish, documents[0]))
     is_renumbered = documents[0]["seq"] != block.first
     if is_renumbered and reserve is not None:
         reserve.forget()
@@ -107,6 +130,7 @@ def submit_many(
     many: Iterable[Mapping[str, Any] | None],
     *,
     progress: Callable[[int], None] | None = None,
+    session: Any = None,
 ) -> Steps[Batch]:
     """Add one job per arguments, a chunk at a time; `progress` hears how many are in."""
     wish.check()
@@ -114,14 +138,16 @@ def submit_many(
         raise ConfigError("a key belongs to one job: submit it alone")
     batch = Batch(wish.task)
     arguments = iter(many)
+    if session is not None:
+        return (yield from _submit_many_within(session, wish, arguments, batch, progress))
     while chunk := list(islice(arguments, CHUNK)):
         inserted = unknown = 0
         documents: list[dict[str, Any]] = []
         try:
             _check(wish, chunk)
             block = yield from take(len(chunk))
-            documents = _documents(wish, chunk, block)
-            yield from _insert(documents)
+            documents = make_documents(wish, chunk, block)
+            yield from put_in(documents)
             seqs = [document["seq"] for document in documents]
             yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh)
         except TontineError as error:
@@ -154,15 +180,31 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
     if reason := problem(wish.document(odd, now)):
         raise ConfigError(f"this cannot be a job: {reason}")
     for args in chunk:
-        if args and not _is_small(args) and (size := len(_encoded(args))) > LARGEST - ROOM_BESIDE_ARGS:
+        if args and not _is_small(args) and (size := len(_encoded(args, "args"))) > LARGEST - ROOM_BESIDE_ARGS:
             raise TooLarge(f"this cannot be a job: {too_large(size)}")
 
 
-def _encoded(args: Mapping[str, Any]) -> bytes:
+def _check_meta(meta: Mapping[str, Any]) -> None:
+    if not isinstance(meta, Mapping):
+        raise ConfigError(f"`meta` must be a dictionary, not {type(meta).__name__}")
+    if (size := len(_encoded(meta, "meta"))) > LARGEST_META:
+        raise TooLarge(
+            f"`meta` has {size} bytes, and {LARGEST_META} are allowed: what the task needs belongs into its arguments"
+        )
+
+
+def _encoded(value: Mapping[str, Any], name: str) -> bytes:
     try:
-        return bson.encode(args, codec_options=DECODED)
-    except (BSONError, OverflowError, UnicodeError):
-        return b""  # inserting it will say why it cannot be
+        return bson.encode(value, codec_options=DECODED)
+    except REFUSALS as error:
+        raise Unstorable(f"this cannot be a job: {unstorable(value, name) or error}") from error
+
+
+def _named(error: Unstorable, chunk: Sequence[Mapping[str, Any] | None]) -> Unstorable:
+    """The same refusal with the argument that it is about: what is small was not encoded before."""
+    reasons = (unstorable(args, "args") for args in chunk if args)
+    reason = next(filter(None, reasons), None)
+    return error if reason is None or isinstance(error, TooLarge) else Unstorable(f"this cannot be a job: {reason}")
 
 
 def _is_small(args: Mapping[str, Any]) -> bool:
@@ -173,7 +215,7 @@ def _is_small(args: Mapping[str, Any]) -> bool:
     )
 
 
-def _documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
+def make_documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
     same = wish.document(None, block.at)
     return [
         {"_id": ObjectId(), "seq": seq, **same, "args": {} if args is None else args}
@@ -186,7 +228,7 @@ def _count_of(documents: list[dict[str, Any]]) -> Call:
     return Call(JOBS, "count_documents", ({"_id": {"$in": ids}},), repeats=True)
 
 
-def _insert(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
+def put_in(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
     """Insert, and again after an unknown outcome: an `_id` that is there already is ours (F1).
 
     Numbers that others have already show that the counter was set back: it is put right, and these get new ones.
@@ -212,15 +254,65 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
         if any(key not in (("key",), ("seq",)) for key in refused.values()):
             raise
         return refused
+    except Unstorable as error:
+        raise _named(error, [document["args"] for document in documents]) from error
     return {}
 
 
-def _holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
+def _submit_within(session: Any, wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None) -> Steps[Job]:
+    if wish.key is not None:
+        # A key that is taken would end the whole transaction: so look before, with its eyes.
+        looking = find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}}, session=session)
+        holder = yield replace(looking, repeats=False)
+        if holder is not None:
+            return Job.from_document(holder, existed=True)
+    block = yield from take(1) if reserve is None else reserve.take_one()
+    documents = yield from _insert_within(session, wish, [args], block)
+    return Job.from_document(documents[0])
+
+
+def _submit_many_within(
+    session: Any,
+    wish: Wish,
+    arguments: Iterator[Mapping[str, Any] | None],
+    batch: Batch,
+    progress: Callable[[int], None] | None,
+) -> Steps[Batch]:
+    while chunk := list(islice(arguments, CHUNK)):
+        _check(wish, chunk)
+        block = yield from take(len(chunk))
+        batch.add((yield from _insert_within(session, wish, chunk, block)))
+        if progress:
+            progress(len(batch))
+    return batch
+
+
+def _insert_within(
+    session: Any, wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block
+) -> Steps[list[dict[str, Any]]]:
+    """Insert in a transaction that is the application's: once, for only its owner may begin it again.
+
+    Its numbers were taken outside, because a transaction that wrote the counter would stand in the way of all others.
+    When it commits, nodes may be far past these numbers: with a `run_at` they are found by their time instead.
+    """
+    documents = [{"run_at": block.at, **document} for document in make_documents(wish, chunk, block)]
+    try:
+        yield Call(JOBS, "insert_many", (documents,), {"ordered": False, "session": session}, within=30)
+    except BulkRefused as error:
+        raise StoreError(f"MongoDB has ended the transaction, begin it again: {error}") from error
+    except Unstorable as error:
+        raise _named(error, chunk) from error
+    # Too early for certain, but an idle node looks again a moment later, and most transactions are short.
+    yield from ring_jobs(block.first, block.last, fresh=False)
+    return documents
+
+
+def holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
     for _ in range(5):
         holder = yield find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}})
         if holder is not None:
             return Job.from_document(holder, existed=holder["_id"] != document["_id"])
-        refused = yield from _insert([document])  # it ended in between
+        refused = yield from put_in([document])  # it ended in between
         if not refused:
             return Job.from_document(document)
     raise ConfigError(f"key {wish.key!r} is taken and freed too quickly to add a job")

@@ -12,6 +12,7 @@ from pymongo import UpdateOne
 from .call import Call, Steps, find
 from .names import LOGS
 from .retention import FOR_EVER, Retention
+from .which import read_job
 
 LINES_KEPT = 1000
 
@@ -59,3 +60,9 @@ def read_lines(seq: int, job: Any) -> Steps[list[Line]]:
     mine = {"seq": seq, "job": {"$in": [job, None]}}
     found: list[dict[str, Any]] = yield find(LOGS, mine, sort=[("attempt", 1)], hint="attempt")
     return [Line(int(one["attempt"]), line["at"], line["text"]) for one in found for line in one.get("lines", ())]
+
+
+def read_lines_of(which: Any = None, key: str | None = None) -> Steps[list[Line]]:
+    """The same for a job by anything that names it."""
+    job = yield from read_job(which, key)
+    return (yield from read_lines(job.seq, job.id))

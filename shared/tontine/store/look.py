@@ -29,6 +29,7 @@ from .schema import (
     SAMPLES,
     VALIDATORS,
 )
+from .which import read_job
 
 T = TypeVar("T")
 
@@ -79,6 +80,21 @@ def read_final(ids: Sequence[Any]) -> Steps[list[Job]]:
     """Those of the jobs that have ended, by `_id`."""
     found = yield find(JOBS, {"_id": {"$in": list(ids)}, "state": {"$in": _FINAL}})
     return [Job.from_document(document) for document in found]
+
+
+def read_changed(seen: Job) -> Steps[Job | None]:
+    """The job as it is now; None when it is still as it was `seen`, which costs no more than its few moving fields."""
+    document = yield find_one(JOBS, {"_id": seen.id}, projection=_CHANGING)
+    if document is not None and _moving(Job.from_document(document)) == _moving(seen):
+        return None
+    return (yield from read_job(seen))
+
+
+_CHANGING = dict.fromkeys(("seq", "state", "attempt", "fails", "lost", "cancel", "node", "progress", "run_at"), 1)
+
+
+def _moving(job: Job) -> tuple[Any, ...]:
+    return tuple(getattr(job, name) for name in _CHANGING)
 
 
 def hurried(steps: Steps[T], within: float) -> Steps[T]:

@@ -22,10 +22,12 @@ from .schema import JOBS
 
 RAW_AT_ONCE = 500
 
-# All that `problem` looks at; of arguments only whether they are an object, because they may be large.
-_JUDGED: dict[str, Any] = {
+# All that `problem` looks at; of arguments only whether they are an object, because they may be large; and the names
+# of all fields, among which there may be one that was meant to be another.
+JUDGED: dict[str, Any] = {
     **dict.fromkeys(("task", "state", "run_at", "priority", "key", "max_attempts", "timeout"), 1),
     "size": {"$bsonSize": "$$ROOT"},
+    "names": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
 }
 
@@ -35,7 +37,7 @@ def find_raw(limit: int = RAW_AT_ONCE, but: Sequence[Raw] = ()) -> Steps[Some]:
     where: dict[str, Any] = {"seq": None}
     if but:
         where["$nor"] = [identity(one) for one in but]
-    found: Some = yield find_some(JOBS, where, projection=_JUDGED, sort=[("seq", 1)], limit=limit, hint="raw")
+    found: Some = yield find_some(JOBS, where, projection=JUDGED, sort=[("seq", 1)], limit=limit, hint="raw")
     return found
 
 

@@ -17,7 +17,7 @@ from ..states import JobState
 from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
 from .counter import take
-from .insert import Wish, _documents, _holder_of, _insert, refuse_unfit
+from .insert import Wish, make_documents, holder_of, put_in, refuse_unfit
 from .reserve import Reserve
 from .schema import JOBS
 
@@ -42,20 +42,20 @@ def submit(
     """
     refuse_unfit(wish, many)
     block = yield from take(len(many)) if reserve is None or len(many) > 1 else reserve.take_one()
-    documents = _documents(wish, many, block)
+    documents = make_documents(wish, many, block)
     for name, document in zip(names, documents, strict=True):
         document |= {"_id": child_id(parent, name), "parent": Int64(parent)}
-    refused = yield from _insert(documents)
+    refused = yield from put_in(documents)
     if reserve is not None and documents[0]["seq"] != block.first:
         reserve.forget()
     found = yield find(JOBS, {"_id": {"$in": [one["_id"] for one in documents]}}, projection=_KNOWN)
     stored = {one["_id"]: one for one in found}
     if refused and not stored:
-        return [(yield from _holder_of(wish, documents[0]))]
+        return [(yield from holder_of(wish, documents[0]))]
     # What is not there any more was added, and has ended and expired since.
     jobs = [Job.from_document(stored.get(one["_id"], one)) for one in documents]
     jobs = [replace(job, existed=job.seq != one["seq"]) for job, one in zip(jobs, documents, strict=True)]
-    if new := [job.seq for job in jobs if not job.existed and job.seq is not None]:
+    if new := [job.seq for job in jobs if not job.existed]:
         yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh)
     if earlier := [(job, one) for job, one in zip(jobs, documents, strict=True) if job.existed]:
         yield from _refuse_others(parent, earlier, is_counted=is_counted)

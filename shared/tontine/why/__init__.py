@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..job import Job
 from ..states import FINAL, JobState
 from .ended import explain_ended, explain_missing
 from .evidence import Evidence, Finding, Trace
@@ -18,7 +19,12 @@ def explain(evidence: Evidence) -> list[Finding]:
     job = evidence.job
     if job is None:
         return list(explain_missing(evidence, evidence.trace or Trace(None, 0)))
-    if job.seq is None:
+    odd = [Finding("odd-field", f"{one[0].upper()}{one[1:]}.") for one in evidence.odd_fields]
+    return [*_about(evidence, job), *odd]
+
+
+def _about(evidence: Evidence, job: Job) -> list[Finding]:
+    if not job.is_numbered:
         return list(explain_unnumbered(evidence, job))
     explain_state = explain_queued
     if job.state in FINAL:

@@ -58,6 +58,8 @@ class Evidence:
     """The job whose task submitted it, if that is still there."""
     children: Children = field(default_factory=Children)
     expire_at: Any = None
+    odd_fields: tuple[str, ...] = ()
+    """Sentences about fields that mean nothing, and look as if they should."""
     suspect_from: int = 2
     """Lost so often, it is claimed alone."""
     lost_limit: int = 4
@@ -91,7 +93,7 @@ class Evidence:
     def owner_id(self) -> str | None:
         """The member whose share the job's number is in."""
         members = self.roster.members
-        return members[self.job.seq % len(members)] if self.job and self.job.seq is not None and members else None
+        return members[self.job.seq % len(members)] if self.job and self.job.is_numbered and members else None
 
     @property
     def owner(self) -> Sighting | None:

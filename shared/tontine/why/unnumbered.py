@@ -51,4 +51,4 @@ def _nobody_numbers(e: Evidence, node: Sighting, waited: float) -> Finding:
 
 
 def _label(job: Job) -> str:
-    return f"job {job.seq}" if job.seq is not None else f"the job {job.id}"
+    return f"job {job.seq}" if job.is_numbered else f"the job {job.id}"

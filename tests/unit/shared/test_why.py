@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tontine.job import Job, JobError, Progress
+from tontine.job import UNNUMBERED, Job, JobError, Progress
 from tontine.roster import Roster
 from tontine.share import Share
 from tontine.sighting import Sighting
@@ -254,7 +254,7 @@ def test_a_key_that_was_taken_names_the_job_that_has_it() -> None:
 
 
 def test_a_job_without_a_number() -> None:
-    raw = job(seq=None, created_at=None)
+    raw = job(seq=UNNUMBERED, created_at=None)
     assert codes(evidence(raw, A, inserted_at=ago(1))) == ["unnumbered"]
     assert codes(evidence(raw, A, inserted_at=ago(60))) == ["unnumbered-long"]
     assert codes(evidence(raw)) == ["unnumbered", "no-node"]
@@ -353,6 +353,12 @@ def test_a_job_whose_node_cannot_store_outcomes_says_so_first() -> None:
 
 def test_a_job_without_a_number_tells_why_nobody_gives_it_one() -> None:
     a, b = (replace(one, troubles=(trouble("numbering"),)) for one in (A, B))
-    found = evidence(job(seq=None), a, b, inserted_at=ago(60))
+    found = evidence(job(seq=UNNUMBERED), a, b, inserted_at=ago(60))
     assert "node a has not been able to number jobs for 40 s" in only(found, "numbering-troubled").sentence
-    assert codes(evidence(job(seq=None), a, B, inserted_at=ago(60))) == ["unnumbered-long"]
+    assert codes(evidence(job(seq=UNNUMBERED), a, B, inserted_at=ago(60))) == ["unnumbered-long"]
+
+
+def test_a_field_that_was_meant_to_be_another_is_told_last() -> None:
+    found = replace(evidence(job(run_at=NOW + timedelta(minutes=3)), A), odd_fields=("its field `dely` means nothing",))
+    assert codes(found)[-1] == "odd-field"
+    assert only(found, "odd-field").sentence == "Its field `dely` means nothing."

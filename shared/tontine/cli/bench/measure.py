@@ -61,7 +61,7 @@ def submit(store: Store, jobs: int) -> Backlog:
         began = time.perf_counter()
         submitted = store.run(insert.submit_many(Wish(NOOP), [None] * jobs, progress=meter.reach))
         took = time.perf_counter() - began
-    seqs = [job.seq for job in submitted if job.seq is not None]
+    seqs = [job.seq for job in submitted]
     if seqs[-1] - seqs[0] + 1 != jobs:
         raise TontineError("somebody else submits jobs to this database: nothing can be measured like this")
     return Backlog(seqs[0], seqs[-1], jobs / took)

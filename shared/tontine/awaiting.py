@@ -1,0 +1,51 @@
+"""What waiting for jobs is made of, whoever waits and however: what to ask next, how long to rest, what to raise."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from .errors import JobCancelled, JobFailed, JobNotFinished
+from .job import Job
+from .states import JobState
+from .store import look
+from .store.call import Steps
+
+BREATH = 0.002
+_AT_ONCE = 1000
+
+
+def waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[Job]]:
+    """Ask for the ended ones among `jobs` until all have; yields what to run, gets its answer."""
+    ended: dict[Any, Job] = {}
+    while missing := [job.id for job in jobs if _key(job.id) not in ended]:
+        for job in (yield look.read_final(missing[:_AT_ONCE])):
+            ended[_key(job.id)] = job
+    return [ended[_key(job.id)] for job in jobs]
+
+
+def _key(id: Any) -> Any:
+    # A producer may choose any `_id`, also one that Python cannot hash.
+    return id if isinstance(id, str | int) or type(id).__name__ == "ObjectId" else repr(id)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between looks: short at first, for a job that ends at once, and a quarter of a second for long."""
+    pause = 0.005
+    while True:
+        yield pause
+        pause = min(pause * 1.3, 0.25)
+
+
+def late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
+    """The error for jobs that did not end in time."""
+    some = ", ".join(str(job.seq) for job in jobs[:5])
+    return JobNotFinished(f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s")
+
+
+def judged(jobs: list[Job], raises: bool) -> list[Job]:
+    """Jobs that have ended; if one of them should be raised that did not end well, it is."""
+    failed = [job for job in jobs if job.state is not JobState.DONE] if raises else []
+    if failed:
+        raise (JobCancelled if failed[0].state is JobState.CANCELLED else JobFailed)(failed) from None
+    return jobs

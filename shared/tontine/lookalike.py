@@ -1,0 +1,53 @@
+"""Fields of a job that mean nothing, and look as if they should: another driver checks no names. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from .legible import legible
+
+# What a producer may write, and what nodes and this package write beside it.
+WRITTEN = ("task", "args", "run_at", "priority", "key", "max_attempts", "timeout", "meta")
+_KNOWN = frozenset(WRITTEN) | {
+    *("_id", "seq", "state", "attempt", "fails", "lost", "cancel", "node", "progress", "result", "error", "errors"),
+    *("created_at", "started_at", "finished_at", "expire_at", "schedule"),
+}
+# Names that other queues have for the same thing.
+_ELSEWHERE = {
+    **dict.fromkeys(("delay", "eta", "countdown", "run_after", "run_in", "not_before"), "run_at"),
+    **dict.fromkeys(("kwargs", "arguments", "params", "parameters"), "args"),
+    **dict.fromkeys(("retries", "max_retries", "tries"), "max_attempts"),
+    **dict.fromkeys(("time_limit", "max_time"), "timeout"),
+    **dict.fromkeys(("func", "function", "task_name"), "task"),
+    "prio": "priority",
+}
+_ALIKE = 0.8
+
+
+def lookalikes(names: Iterable[str]) -> dict[str, str]:
+    """Those of a document's fields that mean nothing here, each with the field that was probably meant."""
+    names = frozenset(names)
+    unknown = sorted(names - _KNOWN)
+    meant = {name: _meant(name) for name in unknown}
+    return {name: field for name, field in meant.items() if field is not None and field not in names}
+
+
+def tell(name: str, field: str) -> str:
+    """A sentence about such a field."""
+    return f"its field `{legible(name, 40)}` means nothing and changes nothing: `{field}` was meant, perhaps"
+
+
+def _meant(name: str) -> str | None:
+    plain = _plain(name)
+    if plain in _PLAIN:
+        return _PLAIN[plain]
+    close = get_close_matches(plain, _PLAIN, 1, _ALIKE) if 2 < len(plain) <= 30 else []
+    return _PLAIN[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+_PLAIN = {_plain(name): field for name, field in (*_ELSEWHERE.items(), *((name, name) for name in WRITTEN))}

@@ -1,0 +1,64 @@
+"""A field that means nothing and looks as if it should is told with the one that was meant."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from tontine.job import Job
+from tontine.lookalike import WRITTEN, lookalikes, tell
+from tontine.store.insert import Wish
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("prioriy", "priority"),
+        ("delay", "run_at"),
+        ("runAt", "run_at"),
+        ("run-at", "run_at"),
+        ("eta", "run_at"),
+        ("kwargs", "args"),
+        ("arg", "args"),
+        ("maxAttempts", "max_attempts"),
+        ("max_retries", "max_attempts"),
+        ("time_out", "timeout"),
+        ("Key", "key"),
+    ],
+)
+def test_the_field_that_was_meant_is_found(name: str, meant: str) -> None:
+    assert lookalikes(["_id", "task", name]) == {name: meant}
+
+
+def test_a_field_of_the_producers_own_is_nobodys_business() -> None:
+    own = [
+        "customer",
+        "name",
+        "id",
+        "data",
+        "source",
+        "tags",
+        "created_by",
+        "x",
+        "monkey",
+        "origin",
+        "parent",
+        "max_age",
+    ]
+    assert lookalikes(["_id", "task", *own]) == {}
+
+
+def test_beside_the_field_that_was_meant_it_is_the_producers_own() -> None:
+    assert lookalikes(["task", "run_at", "delay"]) == {}
+
+
+def test_every_field_of_a_job_is_known() -> None:
+    written = {field.name for field in fields(Job)} - {"id", "existed"}
+    assert lookalikes(written) == {}
+    assert {field.name for field in fields(Wish)} - {"delay"} <= {*WRITTEN}
+
+
+def test_the_sentence_is_one_line_whatever_the_name_is() -> None:
+    ((name, meant),) = lookalikes(["prio\nity"]).items()
+    assert "\n" not in tell(name, meant)
