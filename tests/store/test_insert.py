@@ -167,5 +167,5 @@ def test_repeating_an_insert_adds_nothing(store: Store) -> None:
     with pytest.raises(BulkRefused) as caught:
         store.run(insert_them())
     assert caught.value.refused == dict.fromkeys(range(3), ("_id",))
-    assert store.run(insert._insert(documents)) == {}, "an _id that is there already is ours"
+    assert store.run(insert.put_in(documents)) == {}, "an _id that is there already is ours"
     assert count(store) == 3

@@ -105,7 +105,7 @@ def _with_family(evidence: Evidence, job: Job) -> Steps[Evidence]:
     if job.parent is not None:
         found = yield find_one(JOBS, {"seq": job.parent}, hint="seq", projection={"args": 0, "result": 0})
         evidence = replace(evidence, parent=None if found is None else Job.from_document(found))
-    if job.seq is not None and job.attempt:
+    if job.is_numbered and job.attempt:
         evidence = replace(evidence, children=(yield from read_children(job.seq)))
     return evidence
 

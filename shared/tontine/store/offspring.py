@@ -17,7 +17,7 @@ from ..states import JobState
 from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
 from .counter import take
-from .insert import Wish, make_documents, holder_of, put_in, refuse_unfit
+from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit
 from .reserve import Reserve
 from .schema import JOBS
 
