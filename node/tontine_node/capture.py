@@ -104,19 +104,21 @@ class _Voice:
 
     def __init__(self, stream: TextIO, *, as_json: bool) -> None:
         self._stream = stream
-        self._as_json = as_json
+        self.as_json = as_json
 
-    def say(self, job: CurrentJob, level: str, lines: Iterable[str], **facts: Any) -> None:
+    def say(self, job: CurrentJob | None, level: str, lines: Iterable[str], **facts: Any) -> None:
         """Lines of a task; one write for all, so that those of other slots do not come between."""
-        of_job = {"seq": job.seq, "task": job.task, "attempt": job.attempt, **facts}
-        self._write(self._line(level, line, f"job {job.seq} {job.task} | {line}", of_job) for line in lines)
+        whose = "" if job is None else f"job {job.seq} {job.task} | "
+        if job is not None:
+            facts |= {"seq": job.seq, "task": job.task, "attempt": job.attempt}
+        self._write(self._line(level, line, whose + line, facts) for line in lines)
 
     def tell(self, level: str, message: str, sentence: str, facts: Mapping[str, Any]) -> None:
         """A line of the worker itself."""
         self._write([self._line(level, message, sentence, facts)])
 
     def _line(self, level: str, message: str, sentence: str, facts: Mapping[str, Any]) -> str:
-        if not self._as_json:
+        if not self.as_json:
             return for_people(wall_time(), level, sentence)
         shown = "info" if level in ("stdout", "stderr") else level
         return for_machines(wall_time(), shown, printable(message), facts)
@@ -134,23 +136,27 @@ class _Tee(_Patient):
         super().__init__(stream)
         self._name = name
         self._voice = voice
+        self.unfinished_line = ""
+        """Of what no job prints."""
 
     def take(self, text: str) -> bool:
         job = running_job()
-        if job is None:
+        if job is None and not self._voice.as_json:
             return False
-        *lines, rest = (job.unfinished_line + text).split("\n")
+        writer = self if job is None else job
+        *lines, rest = (writer.unfinished_line + text).split("\n")
         if len(rest) > HELD_AT_MOST:
             lines.append(rest)
             rest = ""
-        job.unfinished_line = rest
+        writer.unfinished_line = rest
         if lines:
             self.say(job, lines)
         return True
 
-    def say(self, job: CurrentJob, lines: Sequence[str]) -> None:
-        for line in lines:
-            job.add_line(line[:LINE_LIMIT])
+    def say(self, job: CurrentJob | None, lines: Sequence[str]) -> None:
+        if job is not None:
+            for line in lines:
+                job.add_line(line[:LINE_LIMIT])
         self._voice.say(job, self._name, lines, event="printed", stream=self._name)
 
 
@@ -171,16 +177,13 @@ class _ToJob(logging.Handler):
             self.handleError(record)
             return
         level, job = record.levelname.lower(), running_job()
-        lines = text.splitlines()
         if job is not None:
             for line in f"{level}: {text}".splitlines():
                 job.add_line(line[:LINE_LIMIT])
         if streams:
             return  # the application writes it in a form of its own
-        if job is not None:
-            self._voice.say(job, level, lines, event="logged", logger=record.name)
-        else:
-            self._voice.tell(level, text, text, {"event": "logged", "logger": record.name})
+        lines = [text] if self._voice.as_json else text.splitlines()
+        self._voice.say(job, level, lines, event="logged", logger=record.name)
 
 
 def _streams_of(record: logging.LogRecord) -> Iterator[Any]:

@@ -16,7 +16,7 @@ def callee(function: Any) -> Callable[..., Any]:
     if isinstance(function, staticmethod):
         function = function.__func__
     if isinstance(function, type) or not callable(function):
-        kind = "a class" if isinstance(function, type) else f"a {type(function).__name__}"
+        kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
         raise ConfigError(f"{_named(function)} cannot be a task: it is {kind}, and a task is a function")
     if _is_any(inspect.isgeneratorfunction, function) or _is_any(inspect.isasyncgenfunction, function):
         raise ConfigError(

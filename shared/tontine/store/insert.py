@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import bson
 from bson import ObjectId
 from bson.errors import BSONError
 
+from .. import hooks
 from ..batch import Batch
 from ..errors import BulkRefused, ConfigError, StoreError, StoreUnavailable, SubmitInterrupted, TontineError, TooLarge
 from ..job import LARGEST, Job, problem, too_large, utc
@@ -41,6 +43,7 @@ class Wish:
     key: str | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+    meta: Mapping[str, Any] | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -67,6 +70,8 @@ class Wish:
         for name in ("key", "max_attempts", "timeout"):
             if (value := getattr(self, name)) is not None:
                 document[name] = value
+        if self.meta:
+            document["meta"] = self.meta
         return document
 
     def check(self) -> None:
@@ -79,6 +84,29 @@ class Wish:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
 
 
+_Rest = ParamSpec("_Rest")
+_Added = TypeVar("_Added")
+
+
+def _instrumented(
+    operation: Callable[Concatenate[Wish, _Rest], Steps[_Added]],
+) -> Callable[Concatenate[Wish, _Rest], Steps[_Added]]:
+    """The same operation, with what instruments this process around it, if anything does."""
+
+    @wraps(operation)
+    def around(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+        if hooks.around_submit is None:
+            return operation(wish, *rest, **more)
+        return within(wish, *rest, **more)
+
+    def within(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+        with hooks.submitting(wish.task, wish.meta) as meta:
+            return (yield from operation(replace(wish, meta=meta), *rest, **more))
+
+    return around
+
+
+@_instrumented
 def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None) -> Steps[Job]:
     """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
     wish.check()
@@ -102,6 +130,7 @@ def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None =
     return Job.from_document(documents[0])
 
 
+@_instrumented
 def submit_many(
     wish: Wish,
     many: Iterable[Mapping[str, Any] | None],
