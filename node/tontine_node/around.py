@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -35,13 +35,38 @@ class Judge:
     of_result: Callable[[Any], End]
 
 
+ENDS_LOOPS = (SystemExit, KeyboardInterrupt)
+"""What leaves a coroutine through the event loop, and ends that for all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Such an error on its way out of the loop as a value."""
+
+    error: BaseException
+
+
+def unpacked(value: Any) -> Any:
+    """What came out of the loop; raises what was raised in it."""
+    if isinstance(value, Raised):
+        raise value.error
+    return value
+
+
+async def _packed(awaitable: Awaitable[Any]) -> Any:
+    try:
+        return await awaitable
+    except ENDS_LOOPS as error:
+        return Raised(error)
+
+
 def start(hooks: Iterable[Callable[[], Any]], loop: asyncio.AbstractEventLoop) -> None:
     """Call the hooks for a worker's start; one that fails is logged, and the worker works without it."""
     for hook in hooks:
         try:
             made = hook()
             if is_async(hook):
-                loop.run_until_complete(made)
+                unpacked(loop.run_until_complete(_packed(made)))
         except BaseException:  # the user's code may raise anything, also SystemExit
             log.exception("the hook %s failed at the worker's start", _name(hook))
 
@@ -73,7 +98,7 @@ def drive(steps: Steps, loop: asyncio.AbstractEventLoop, check: Callable[[BaseEx
     """Make all steps in this thread; async hooks in the loop. `check` is called after each, with what it raised."""
 
     def make(call: Call, awaits: bool) -> Any:
-        return asyncio.run_coroutine_threadsafe(call(), loop).result() if awaits else call()
+        return unpacked(asyncio.run_coroutine_threadsafe(_packed(call()), loop).result()) if awaits else call()
 
     try:
         step = next(steps)

@@ -296,11 +296,13 @@ class Worker:
                 result = await task.function(**args)
             except BaseException as error:
                 self.end_if_forked(error)
+                if isinstance(error, around.ENDS_LOOPS):
+                    return around.Raised(error)
                 raise
             self.end_if_forked()
             return result
 
-        return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        return around.unpacked(context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result())
 
     def attempt_hooked(
         self,

@@ -150,7 +150,7 @@ def test_what_is_raised_after_a_job_is_logged_and_changes_nothing(
     @shop.after_job
     async def fails_too(job: CurrentJob, ended: Ended) -> None:
         called.append("second")
-        raise ValueError
+        raise error if isinstance(error, SystemExit | KeyboardInterrupt) else ValueError
 
     shop.task(name="work")(lambda: 5)
 
@@ -199,6 +199,10 @@ def test_hooks_at_the_start_are_called_once_and_one_that_fails_stops_nothing(
         raise SystemExit(3)
 
     @shop.on_worker_start
+    async def broken_too() -> None:
+        raise SystemExit(3)
+
+    @shop.on_worker_start
     async def connect() -> None:
         notes.append("connected")
 
@@ -241,3 +245,24 @@ def test_what_comes_first_before_comes_last_after() -> None:
     both: Any = joined(outer, inner)
     assert both.before == ["outer a", "outer b", "inner a", "inner b"]
     assert both.after == ["inner b", "inner a", "outer b", "outer a"]
+
+
+@pytest.mark.parametrize("with_hooks", [False, True])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(error: BaseException, with_hooks: bool) -> None:
+    shop = Module("shop")
+    if with_hooks:
+        shop.before_job(lambda job: None)
+
+    @shop.task
+    async def leave() -> None:
+        raise error
+
+    @shop.task
+    async def stay() -> int:
+        return 5
+
+    with lone_worker(shop) as worker:
+        kind, report = attempt(worker, "shop.leave")
+        assert (kind, report[1]) == ("failed", type(error).__name__)
+        assert attempt(worker, "shop.stay") == ("done", 5), "others beside it go on"
