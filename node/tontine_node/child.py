@@ -121,7 +121,7 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
         reader, writer = await asyncio.open_connection(sock=ours, limit=2**20)
         board.clear(index)
         numbers = (index, theirs.fileno(), board.fd, config.processes, config.slots, os.getpid())
-        command = [sys.executable, "-m", "tontine_node.worker", *map(str, numbers), *config.modules]
+        command = [sys.executable, "-m", "tontine_node.worker", *map(str, numbers), config.log.word, *config.modules]
         environment = worker_environment(config.store, share_uri=config.share_uri)
         try:
             return Child(index, Process(command, environment, (theirs.fileno(), board.fd)), reader, writer)

@@ -23,7 +23,7 @@ from tontine.store.counter import raise_counter
 from . import orphans
 from .config import NodeConfig
 from .last_resort import LastResort
-from .logs import set_up
+from .logs import LogStyle, set_up
 from .master import CANCELS, Node
 from .memory import give_large_blocks_back
 from .registration import wait_for_store
@@ -52,8 +52,8 @@ from .registration import wait_for_store
     is_flag=True,
     help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
-@click.option("--verbose", "-v", is_flag=True, help="Log details.")
+@click.option("--json", "as_json", is_flag=True, help="Log as JSON lines, also what tasks print.")
+@click.option("--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job.")
 @store_options
 def node(
     modules: tuple[str, ...],
@@ -92,9 +92,10 @@ def node(
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,
         share_uri=share_uri,
+        log=LogStyle(as_json, verbose),
         store=store,
     )
-    set_up(as_json=as_json, verbose=verbose)
+    set_up(config.log)
     # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
     gc.freeze()
     gc.set_threshold(20_000)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
 
+from .logs import LogStyle
 from .memory import held_by_default, memory_limit
 
 
@@ -30,6 +31,7 @@ class NodeConfig:
     """Bytes of jobs and results that the master holds at a time; 0: by this machine's memory."""
     share_uri: bool = False
     """Whether tasks get the URI in their environment, and with it the node's rights."""
+    log: LogStyle = field(default_factory=LogStyle)
     store: StoreConfig = field(default_factory=StoreConfig)
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ from .ear import Ear
 from .fence import GUARD_EVERY, Fence
 from .healer import Healer
 from .intake import Intake
+from .journal import Journal
 from .keeper import Keeper
 from .member import Heartbeat, Member
 from .numberer import Numberer
@@ -79,6 +80,7 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table(self._look_soon, config.max_held, self._more_room)
+        self.journal = Journal(self.id, self.table, lambda: self.supervisor.tasks)
         self.settler = Settler(
             self.id,
             store,
@@ -87,6 +89,7 @@ class Node:
             self._back_in_queue,
             self._keep_lines,
             self.troubles,
+            self.journal,
         )
         self.supervisor = Supervisor(
             config, clock, self.board, self.table, self.settler.add, self._more_room, self.troubles

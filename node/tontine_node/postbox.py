@@ -21,8 +21,7 @@ from tontine import errors
 from tontine.errors import ClaimLost, TontineError
 from tontine.job import Job
 from tontine.offspring import Request
-
-from .verdict import CODEC, Report
+from tontine.verdict import CODEC, Report
 
 REQUESTS_AT_ONCE = 8
 BYTES_AT_ONCE = 4 * 1024 * 1024

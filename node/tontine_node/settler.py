@@ -15,6 +15,7 @@ from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
+from .journal import Journal
 from .table import Table
 from .troubles import Troubles
 
@@ -40,6 +41,7 @@ class Settler:
         back_in_queue: Callable[[float], None],
         keep_lines: Callable[[], Awaitable[None]],
         troubles: Troubles,
+        journal: Journal | None = None,
     ) -> None:
         self.node = node
         self.done = 0
@@ -52,6 +54,7 @@ class Settler:
         self._back_in_queue = back_in_queue
         self._keep_lines = keep_lines
         self._troubles = troubles
+        self._journal = journal
         self._waiting: deque[Outcome] = deque()
         self._accepted = 0
         self._tries: dict[int, tuple[int, int]] = {}
@@ -203,7 +206,11 @@ class Settler:
         return self._table.licensed(one.seq, one.attempt)
 
     def _count(self, one: Outcome) -> None:
-        self.done += one.kind == "done"
+        if self._journal is not None and (one.kind != "done" or self._journal.is_thorough):
+            self._journal.note(one)
+        if one.kind == "done":
+            self.done += 1
+            return
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"
         if one.kind in ("retry", "released", "lost"):
@@ -211,8 +218,8 @@ class Settler:
 
 
 def _group(one: Outcome) -> int | None:
-    """Clean successes of one attempt number can be settled by one update."""
-    return one.attempt if one.kind == "done" and one.clean else None
+    """Clean successes of one attempt number can be settled by one update, unless they had said how far they are."""
+    return one.attempt if one.kind == "done" and one.clean and one.progress is None else None
 
 
 def _smaller(one: Outcome, error: StoreError) -> Outcome | None:

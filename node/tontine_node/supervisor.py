@@ -50,6 +50,8 @@ class TaskFacts:
     max_attempts: int
     delays: list[float]
     """Its backoff before the second attempt, the third, ..."""
+    retries_timeouts: bool = True
+    """Whether an attempt that ran too long is tried again, if there are attempts left."""
 
 
 class Supervisor:
@@ -257,7 +259,7 @@ class Supervisor:
         """An attempt is over: settle it."""
         entry.status = Status.RESULT
         self.table.grow(entry, len(outcome.result))
-        self.progress.pop(entry.seq, None)
+        outcome.progress = self.progress.pop(entry.seq, None)
         self._settle(outcome)
 
     def end_after_exit(self, child: Child, entry: Entry, outcome: Outcome) -> None:
@@ -331,15 +333,15 @@ class Supervisor:
             self._take_news(child, head)
         if "submit" in head:  # before the reports of ends: a job that has ended submits nothing
             self.take_requests(child, head["submit"], body)
+        for seq, value, note in head.get("progress", ()):  # before the end of the job that said it
+            if seq in child.sent:
+                self.progress[seq] = (value, note)
         if "done" in head:
             self._take_done(child, head["done"], body)
         for report in head.get("ended", ()):
             self._take_ended(child, *report)
         for returned in head.get("returned", ()):
             self._take_returned(child, returned)
-        for seq, value, note in head.get("progress", ()):
-            if seq in child.sent:
-                self.progress[seq] = (value, note)
         for seq, attempt, lines in head.get("lines", ()):
             self.lines.append((seq, attempt, [(at, text) for at, text in lines]))
         if child.is_recalled and not self.running_in(child):

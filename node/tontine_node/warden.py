@@ -80,7 +80,7 @@ class Warden:
         error = JobError("TimeoutError", f"it ran longer than its time limit of {limit:g} s")
         facts = self._supervisor.tasks.get(entry.task)
         fails, allowed = entry.fails + 1, entry.max_attempts or (facts.max_attempts if facts else 1)
-        if fails >= allowed:
+        if fails >= allowed or (facts and not facts.retries_timeouts):
             return Outcome("failed", entry.seq, entry.attempt, ran, error=error)
         delays = facts.delays if facts else []
         delay = delays[min(fails, len(delays)) - 1] if delays else backoff.delay_before(fails)

@@ -21,17 +21,20 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import bson
 
-from tontine import current
+from tontine import current, verdict
 from tontine.clock import SystemClock
 from tontine.errors import ConfigError, UnknownTask
+from tontine.hooks import Hooks
 from tontine.module import Library, Task, load
 
-from . import capture, pipe, verdict
+from . import around, capture, pipe
 from .board import Board
+from .logs import LogStyle
 from .postbox import Postbox
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
@@ -48,6 +51,7 @@ class Worker:
         self.connection = connection
         self.board = board
         self.library = library
+        self.hooks = library.hooks()
         self.clock = SystemClock()
         self.pid = os.getpid()
         self.inbox: deque[tuple[int, bytes]] = deque()
@@ -58,10 +62,11 @@ class Worker:
         self.loop = asyncio.new_event_loop()
         self.current: dict[int, tuple[current.CurrentJob, asyncio.Task[Any] | None]] = {}
         self.expired: dict[int, float] = {}
-        self.progressed: dict[int, tuple[float, str]] = {}
         self.saying = threading.Lock()
         self.begun = threading.Event()
         """Set when a job begins, for whoever rests until then."""
+        self.output: capture.Output | None = None
+        self.tells_begin = False
 
     def run(self) -> None:
         """Serve until the master closes the connection or the lease runs out."""
@@ -71,12 +76,20 @@ class Worker:
             threading.Thread(target=_or_end, args=(target,), daemon=True).start()
         for slot in range(self.board.slots):
             threading.Thread(target=_or_end, args=(self.serve_slot, slot), daemon=True, name=f"slot-{slot}").start()
+        around.start(self.library.start_hooks(), self.loop)
         self.outbox.put(("hello", self.describe(), b""))
         self.loop.run_forever()
 
     def describe(self) -> dict[str, Any]:
         tasks = {
-            task.name: [task.on_lost, task.is_async, task.timeout, task.max_attempts, verdict.delays(task)]
+            task.name: [
+                task.on_lost,
+                task.is_async,
+                task.timeout,
+                task.max_attempts,
+                verdict.delays(task),
+                task.retries(TimeoutError()),
+            ]
             for module in self.library.modules
             for task in module.tasks.values()
         }
@@ -153,7 +166,8 @@ class Worker:
             self.rest()
             if os.getppid() != parent or self.clock.now() > self.board.deadline:
                 self.end_at_deadline()
-            self.say_progress()
+            for job, _ in list(self.current.values()):
+                self.say_news(job)
 
     def end_at_deadline(self) -> NoReturn:
         """Somebody else may run these jobs now: all that works for them ends. Only the mark says that none is to blame,
@@ -167,17 +181,15 @@ class Worker:
         if self.current or self.begun.wait(WATCH_IDLE_EVERY):  # in this order, no job begins unseen
             time.sleep(WATCH_EVERY)
 
-    def say_progress(self) -> None:
-        """Send on the newest progress of each job, and what it printed since."""
-        while self.progressed:
-            seq, (value, note) = self.progressed.popitem()
-            self.outbox.put(("progress", [seq, value, note], b""))
-        for job, _ in list(self.current.values()):
-            self.say_lines(job)
+    def say_news(self, job: current.CurrentJob) -> None:
+        """Send on a job's newest progress, and what it printed since.
 
-    def say_lines(self, job: current.CurrentJob) -> None:
-        """Two threads come here; no line may be on its way in one when the other reports that the job has ended."""
+        Two threads come here; nothing may be on its way in one when the other reports that the job has ended.
+        """
         with self.saying:
+            if job.newest_progress is not None:
+                self.outbox.put(("progress", [job.seq, *job.newest_progress], b""))
+                job.newest_progress = None
             lines = []
             while job.lines:
                 at, text = job.lines.popleft()
@@ -189,14 +201,13 @@ class Worker:
         while True:
             seq, raw, begun = self.begin_next(slot)
             try:
-                end = self.attempt(seq, raw)
+                end = self.attempt(seq, raw, begun)
             finally:
                 job, _ = self.current.pop(seq, (None, None))
                 if job is not None:
-                    if job.unfinished_line:
-                        job.add_line(job.unfinished_line)
-                    self.say_lines(job)
-                self.progressed.pop(seq, None)
+                    if job.unfinished_line and self.output is not None:
+                        self.output.finish_line(job)
+                    self.say_news(job)
                 self.expired.pop(seq, None)
             self.board.ended(self.index, slot)
             ran = self.clock.now() - begun
@@ -218,51 +229,106 @@ class Worker:
             self.board.started(self.index, slot, seq, begun)
         return seq, raw, begun
 
-    def attempt(self, seq: int, raw: bytes) -> bytes | verdict.Report:
+    def attempt(self, seq: int, raw: bytes, begun: float | None = None) -> bytes | verdict.Report:
         """Run one job; its result as BSON, or how it ended otherwise."""
         try:
             document = bson.decode(raw, verdict.CODEC)
             task = self.library.find(document["task"])
             args = document.get("args") or {}
-            if reason := task.misfit(args):
-                return verdict.ended("refused", "InvalidArguments", reason)
+            reason = task.misfit(args)
         except UnknownTask as error:
             return verdict.ended("refused", "UnknownTask", str(error))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a document, it fails that job only (P3)
             return verdict.ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
+        hooks = self.hooks.get(task.name)
+        if hooks is not None:
+            return self.attempt_hooked(hooks, task, document, args, reason, begun)
+        if reason:
+            return verdict.ended("refused", "InvalidArguments", reason)
         try:
-            result = self.call(task, document, args)
+            result = self.call(task, document, args, begun)
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, also SystemExit: it fails that job only
             self.end_if_forked(error)
-            cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
-            return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)
+            return self.judge_error(task, document, error)
+        return self.judge_result(seq, result)
+
+    def judge_error(self, task: Task, document: dict[str, Any], error: BaseException) -> verdict.Report:
+        seq = int(document["seq"])
+        if reason := task.misfit_inside(error):
+            return verdict.ended("refused", "InvalidArguments", reason)
+        cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
+        return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)
+
+    def judge_result(self, seq: int, result: Any) -> bytes | verdict.Report:
         if self.was_cancelled(seq):
             return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
         return verdict.encode(result)
 
-    def call(self, task: Task, document: dict[str, Any], args: dict[str, Any]) -> Any:
+    def enter(
+        self, task: Task, document: dict[str, Any], begun: float | None
+    ) -> tuple[current.CurrentJob, contextvars.Context]:
+        """The job that a task sees, and the context in which it sees it."""
         seq = int(document["seq"])
-        attempt = int(document["attempt"]) + 1
-        job = current.CurrentJob(document["_id"], seq, task.name, attempt, self.note_progress, submit=self.postbox.ask)
+        job = current.CurrentJob(
+            document["_id"],
+            seq,
+            task.name,
+            int(document["attempt"]) + 1,
+            self.note_progress,
+            document=document,
+            limits=(task.max_attempts, task.timeout),
+            begun=begun,
+            submit=self.postbox.ask,
+        )
         context = contextvars.copy_context()
         context.run(current.enter, job)
         self.current[seq] = (job, None)
         if not self.begun.is_set():
             self.begun.set()
+        if self.tells_begin and self.output is not None:
+            self.output.tell_begin(job)
+        return job, context
+
+    def call(self, task: Task, document: dict[str, Any], args: dict[str, Any], begun: float | None) -> Any:
+        job, context = self.enter(task, document, begun)
         if not task.is_async:
             result = context.run(task.function, **args)
             self.end_if_forked()
             return result
 
         async def shell() -> Any:
-            self.current[seq] = (job, asyncio.current_task())
+            self.current[job.seq] = (job, asyncio.current_task())
             try:
                 result = await task.function(**args)
             except BaseException as error:
                 self.end_if_forked(error)
+                if isinstance(error, around.ENDS_LOOPS):
+                    return around.Raised(error)
                 raise
             self.end_if_forked()
             return result
+
+        return around.unpacked(context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result())
+
+    def attempt_hooked(
+        self,
+        hooks: Hooks,
+        task: Task,
+        document: dict[str, Any],
+        args: dict[str, Any],
+        reason: str | None,
+        begun: float | None,
+    ) -> bytes | verdict.Report:
+        """Run one job with its module's hooks around it, all of them in one context."""
+        job, context = self.enter(task, document, begun)
+        judge = around.Judge(partial(self.judge_error, task, document), partial(self.judge_result, job.seq))
+        steps = around.play(hooks, job, partial(task.function, **args), judge, refusal=reason)
+        if not task.is_async:
+            return context.run(around.drive, steps, self.loop, self.end_if_forked)
+
+        async def shell() -> bytes | verdict.Report:
+            self.current[job.seq] = (job, asyncio.current_task())
+            return await around.drive_async(steps, self.end_if_forked)
 
         return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
 
@@ -281,7 +347,7 @@ class Worker:
             os._exit(code if isinstance(code, int) else int(code is not None))
 
     def note_progress(self, job: current.CurrentJob, value: float, note: str) -> None:
-        self.progressed[job.seq] = (value, verdict.printable(note))
+        job.newest_progress = (value, verdict.printable(note))
 
     def was_cancelled(self, seq: int) -> bool:
         job, _ = self.current.get(seq, (None, None))
@@ -318,8 +384,9 @@ def _end_with_parent() -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`python -m tontine_node.worker INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT MODULE...`"""
+    """`python -m tontine_node.worker INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT LOG MODULE...`"""
     index, connection_fd, board_fd, processes, slots, parent = map(int, arguments[:6])
+    log, modules = LogStyle.parse(arguments[6]), arguments[7:]
     _end_with_parent()
     if os.getppid() != parent:
         os._exit(0)
@@ -332,16 +399,17 @@ def main(arguments: Sequence[str]) -> None:
     board = Board(board_fd, processes, slots)
     capture.shield()
     try:
-        library = load(arguments[6:])
+        library = load(modules)
     except ConfigError as error:
         connection.sendall(pipe.pack({"broken": [str(error)]}))
         return
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
-        text = f"{', '.join(arguments[6:])} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
+        text = f"{', '.join(modules)} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         connection.sendall(pipe.pack({"broken": [text]}))
         return
-    capture.install()
-    Worker(index, connection, board, library).run()
+    worker = Worker(index, connection, board, library)
+    worker.output, worker.tells_begin = capture.install(as_json=log.as_json), log.verbose
+    worker.run()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .clock import wall_time
+from .clock import SystemClock, wall_time
 from .errors import NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
 
@@ -19,7 +20,21 @@ _current: ContextVar[CurrentJob | None] = ContextVar("tontine_current_job", defa
 class CurrentJob(Parent):
     """The job that the calling task runs."""
 
-    __slots__ = ("_cancelled", "_report", "attempt", "id", "lines", "seq", "task", "unfinished_line")
+    __slots__ = (
+        "_begun",
+        "_cancelled",
+        "_deadline",
+        "_document",
+        "_limits",
+        "_report",
+        "attempt",
+        "id",
+        "lines",
+        "newest_progress",
+        "seq",
+        "task",
+        "unfinished_line",
+    )
 
     def __init__(
         self,
@@ -28,8 +43,13 @@ class CurrentJob(Parent):
         task: str,
         attempt: int,
         report: Callable[[CurrentJob, float, str], None],
+        *,
+        document: Mapping[str, Any] | None = None,
+        limits: tuple[int, float | None] = (1, None),
+        begun: float | None = None,
         submit: Send = send_nowhere,
     ) -> None:
+        """`limits` are its task's attempts and time limit, `begun` is when it began by this host's stopwatch."""
         super().__init__(submit)
         self.id = id
         self.seq = seq
@@ -37,12 +57,54 @@ class CurrentJob(Parent):
         self.attempt = attempt
         self.lines: deque[tuple[float, str]] = deque(maxlen=LINES_HELD)
         self.unfinished_line = ""
+        self.newest_progress: tuple[float, str] | None = None
+        """What the task said last and nobody has passed on yet."""
         self._report = report
         self._cancelled = False
+        self._document = document or {}
+        self._limits = limits
+        self._begun = begun
+        self._deadline: datetime | None = None
 
     def progress(self, value: float, note: str = "") -> None:
         """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and then."""
         self._report(self, min(1.0, max(0.0, float(value))), str(note)[:500])
+
+    @property
+    def key(self) -> str | None:
+        """The job's key, if it has one."""
+        return self._document.get("key")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What its producer gave it along, beside the arguments; empty if nothing."""
+        meta = self._document.get("meta")
+        return dict(meta) if isinstance(meta, Mapping) else {}
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was submitted, in server time."""
+        return self._document.get("created_at")
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts may fail: the job's own limit, else its task's."""
+        return int(self._document.get("max_attempts") or self._limits[0])
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether the job fails for good if this attempt raises. Attempts that were lost or given back do not count."""
+        return int(self._document.get("fails") or 0) + 1 >= self.max_attempts
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When its time limit ends this attempt, by this host's clock; None without a limit."""
+        limit = self._document.get("timeout") or self._limits[1]
+        if self._deadline is None and limit is not None:
+            now = SystemClock().now()
+            left = (now if self._begun is None else self._begun) + float(limit) - now
+            self._deadline = datetime.fromtimestamp(wall_time(), UTC) + timedelta(seconds=left)
+        return self._deadline
 
     @property
     def cancelled(self) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +12,13 @@ from typing import Any, Literal, TypeVar, overload
 
 from .backoff import STANDARD, Wait
 from .config import seconds
-from .errors import ConfigError, UnknownTask
+from .errors import ConfigError, Reject, Retry, UnknownTask
+from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
+from .hooks import Hooks, joined
 from .job import LONGEST_TIMEOUT
 
 OnLost = Literal["retry", "fail"]
+Errors = tuple[type[BaseException], ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -31,45 +32,74 @@ class Task:
     timeout: float | None = None
     on_lost: OnLost = "retry"
     backoff: Wait = STANDARD
+    retry_on: Errors | None = None
+    give_up_on: Errors = ()
+    is_async: bool = field(init=False)
+    _names: tuple[frozenset[str], frozenset[str]] | None = field(init=False, repr=False)
 
-    @property
-    def is_async(self) -> bool:
-        return _is_async(self.function)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", is_async(self.function))
+        object.__setattr__(self, "_names", plain_names(self.function))
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Why these arguments do not fit the function's signature; None when they do."""
-        names = _plain_names(self.function)
+        names = self._names
         if names is not None and isinstance(args, dict) and names[0] <= args.keys() <= names[1]:
             return None
-        signature = inspect.signature(self.function)
+        signature = signature_of(self.function)
         try:
             signature.bind(**args)
         except TypeError as error:
             return f"arguments do not fit {self.name}{signature}: {error}"
         return None
 
+    def misfit_inside(self, error: BaseException) -> str | None:
+        """Why arguments that fit the function did not fit what it wraps, if that is what this error says."""
+        reason = misfit_inside(self.function, error)
+        return None if reason is None else f"arguments do not fit {self.name}{reason}"
 
-_is_async = functools.cache(inspect.iscoroutinefunction)
+    def retries(self, error: BaseException) -> bool:
+        """Whether another attempt may help after this error."""
+        if isinstance(error, Retry | Reject):
+            return isinstance(error, Retry)
+        if isinstance(error, self.give_up_on):
+            return False
+        return self.retry_on is None or isinstance(error, self.retry_on)
 
 
-@functools.cache
-def _plain_names(function: Callable[..., Any]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The names that a call must give, and those that it may; None if the signature is more than names."""
-    parameters = inspect.signature(function).parameters.values()
-    if not all(one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) for one in parameters):
-        return None
-    needed = frozenset(one.name for one in parameters if one.default is one.empty)
-    return needed, frozenset(one.name for one in parameters)
+def _errors(name: str, given: Any) -> Errors:
+    """Exception classes, one or many."""
+    many = tuple(given) if isinstance(given, tuple | list | set | frozenset) else (given,)
+    for one in many:
+        if not isinstance(one, type) or not issubclass(one, BaseException):
+            raise ConfigError(f"{name} takes exception classes, like {name}=(ConnectionError,), not {one!r}")
+        if issubclass(one, Retry | Reject):
+            raise ConfigError(f"{name} cannot have {one.__name__}: raising that decides for itself")
+    return many
+
+
+def _retry_rules(retry_on: Any, give_up_on: Any) -> tuple[Errors | None, Errors]:
+    """Both as they are kept; `ConfigError` where one undoes what the other says."""
+    wanted = None if retry_on is None else _errors("retry_on", retry_on)
+    unwanted = _errors("give_up_on", give_up_on)
+    if wanted == ():
+        raise ConfigError("retry_on=() would try nothing again: leave max_attempts at 1 instead")
+    for one in wanted or ():
+        if issubclass(one, unwanted):
+            raise ConfigError(f"{one.__name__} is in retry_on, and give_up_on never tries it again: keep one of them")
+    return wanted, unwanted
 
 
 @dataclass(slots=True)
-class Module:
+class Module(Hooks):
     """A named set of tasks, with a version and authors; nodes announce the modules they have."""
 
     name: str
     version: str = "0"
     authors: Sequence[str] = ()
     tasks: dict[str, Task] = field(default_factory=dict, init=False)
+    everywhere: Hooks = field(default_factory=Hooks, init=False, repr=False)
+    """Hooks for the jobs of all modules that a worker has beside this one."""
 
     def __post_init__(self) -> None:
         if not self.name or not all(part.isidentifier() for part in self.name.split(".")):
@@ -87,6 +117,8 @@ class Module:
         timeout: float | str | None = None,
         on_lost: OnLost = "retry",
         backoff: Wait = STANDARD,
+        retry_on: type[BaseException] | Errors | None = None,
+        give_up_on: type[BaseException] | Errors = (),
     ) -> Callable[[Function], Function]: ...
 
     def task(
@@ -98,12 +130,15 @@ class Module:
         timeout: float | str | None = None,
         on_lost: OnLost = "retry",
         backoff: Wait = STANDARD,
+        retry_on: type[BaseException] | Errors | None = None,
+        give_up_on: type[BaseException] | Errors = (),
     ) -> Any:
         """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4, ...)`.
 
         The function itself stays callable as it was. `max_attempts` counts attempts that raise (default 1: running
         code twice is its author's decision); `on_lost` says what becomes of a job whose worker died while it ran;
-        `backoff` is any of tenacity's wait strategies.
+        `backoff` is any of tenacity's wait strategies. With `retry_on` only these exceptions are tried again, those of
+        `give_up_on` never are.
         """
         if max_attempts < 1:
             raise ConfigError(f"max_attempts={max_attempts} cannot work: a job needs at least one attempt")
@@ -112,12 +147,14 @@ class Module:
         limit = None if timeout is None else seconds(timeout)
         if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
             raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none")
+        rules = _retry_rules(retry_on, give_up_on)
 
         def add(function: Any) -> Any:
-            full = f"{self.name}.{name or function.__name__}"
+            called = callee(function)
+            full = f"{self.name}.{name or name_of(called)}"
             if full in self.tasks:
                 raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
-            self.tasks[full] = Task(full, function, max_attempts, limit, on_lost, backoff)
+            self.tasks[full] = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
             return function
 
         return add if function is None else add(function)
@@ -146,6 +183,20 @@ class Library:
 
     def describe(self) -> list[dict[str, Any]]:
         return [module.describe() for module in self.modules]
+
+    def start_hooks(self) -> list[Callable[[], Any]]:
+        """What a worker calls before its first job."""
+        return [hook for module in self.modules for hook in (*module.everywhere.started, *module.started)]
+
+    def hooks(self) -> dict[str, Hooks]:
+        """What a worker calls around jobs, by task; nothing for tasks without."""
+        everywhere = [module.everywhere for module in self.modules]
+        found: dict[str, Hooks] = {}
+        for module in self.modules:
+            hooks = joined(*everywhere, module)
+            if hooks.around_jobs():
+                found |= dict.fromkeys(module.tasks, hooks)
+        return found
 
 
 def load(names: Sequence[str]) -> Library:

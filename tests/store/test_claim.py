@@ -100,7 +100,7 @@ def test_an_announced_job_is_claimed_by_its_number_and_told_as_it_was(store: Sto
         "lost": 0,
         "max_attempts": 7,
     }
-    told = bson.decode(claimed.raw)
+    told: dict[str, Any] = bson.decode(claimed.raw, bson.CodecOptions(tz_aware=True))
     assert told == {name: value for name, value in before.items() if name in told}
     assert {"_id", "seq", "task", "args"} <= set(told), "a worker gets all that it needs"
     assert job(store, seq) == before | {"state": "working", "node": "x", "attempt": 1}

@@ -288,3 +288,19 @@ def test_a_running_job_shows_its_start_and_its_progress(store: Store) -> None:
     assert (found["progress"], found["state"]) == (note, "working")
     assert timedelta(seconds=2) <= store.run(look.now()) - found["started_at"] < timedelta(seconds=30)
     assert "progress" not in job(store, others)
+
+
+@pytest.mark.parametrize("kind", ["done", "failed", "refused", "cancelled", "lost", "retry", "released"])
+def test_a_job_that_ends_shows_the_last_that_its_task_said(store: Store, kind: Any) -> None:
+    (seq,) = hold(store)
+    store.run(settle.note_running("x", [(seq, 1, 1.0, {"value": 0.33, "note": "one"})]))
+    end(store, kind, seq, result=encoded(7), error=BROKEN, progress=(0.67, "$two"), final=True)
+    shown = None if kind in ("retry", "released") else {"value": 0.67, "note": "$two"}
+    assert job(store, seq).get("progress") == shown
+
+
+def test_an_outcome_without_progress_leaves_what_was_written(store: Store) -> None:
+    (seq,) = hold(store)
+    store.run(settle.note_running("x", [(seq, 1, 1.0, {"value": 0.33, "note": "one"})]))
+    end(store, "failed", seq, error=BROKEN)
+    assert job(store, seq)["progress"] == {"value": 0.33, "note": "one"}

@@ -21,7 +21,8 @@ find = PathFinder.find_spec
 
 
 def find_spec(name, path=None, target=None):
-    return None if name.partition(".")[0] in ("textual", "aiohttp", "fiftyone", "motor") else find(name, path, target)
+    extras = ("textual", "aiohttp", "fiftyone", "motor", "opentelemetry")
+    return None if name.partition(".")[0] in extras else find(name, path, target)
 
 
 PathFinder.find_spec = find_spec
@@ -71,3 +72,9 @@ def test_looking_once_and_submitting_need_no_extra(plain: dict[str, str], mongo_
     assert run(plain, "submit", "story.double", '{"x": 1}', *where).returncode == 0
     once = run(plain, "observe", "--once", *where)
     assert "1 queued" in once.stdout, once.stderr
+
+
+def test_tracing_names_its_extra(plain: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "import tontine.otel"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=plain, timeout=60, check=False)
+    assert ended.stderr.strip().endswith("tontine.otel needs the 'otel' extra: pip install 'tontine[otel]'")

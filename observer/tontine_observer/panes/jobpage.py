@@ -41,7 +41,8 @@ def _head(page: JobPage, scene: Scene) -> Iterator[Line]:
     last = f"   last held by {page.holder}" if page.holder and not held else ""
     yield [(f" in the share of {page.owner}" if page.owner else " in nobody's share", "muted"), (held or last, "muted")]
     if row.progress is not None:
-        yield [(" ", "text"), *meter(row.progress, row.progress_note, scene, 30)]
+        value = 1.0 if row.state == "done" else row.progress  # what its task said last is seldom 100 %
+        yield [(" ", "text"), *meter(value, row.progress_note, scene, 30)]
     now = page.at.timestamp()
     times: list[str] = []
     for name, at in (("created", row.created_at), ("started", row.started_at), ("ended", row.finished_at)):

@@ -81,9 +81,9 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
     for name in names:
         yield _field(name, _value(name, document[name], now))
     if isinstance(progress := document.get("progress"), Mapping):
-        yield _field(
-            "progress", Text(legible(f"{percent(progress.get('value'))}  {progress.get('note') or ''}".strip()))
-        )
+        # The last that a task says of itself is seldom 100 %; that it is done says more.
+        value = 1.0 if document.get("state") == JobState.DONE else progress.get("value")
+        yield _field("progress", Text(legible(f"{percent(value)}  {progress.get('note') or ''}".strip())))
     for name in ("args", "meta", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))

@@ -34,9 +34,9 @@ QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 # MongoDB merges at most 200 sorted index ranges; more tasks than this are asked for in parts.
 _TASKS_AT_ONCE = 100
 
-_FIELDS = dict.fromkeys(
-    ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at"), 1
-)
+_COUNTED = ("seq", "attempt", "fails", "lost")
+_SHOWN_TO_TASKS = ("args", "key", "meta", "created_at")
+_FIELDS = dict.fromkeys((*_COUNTED, *_SHOWN_TO_TASKS, "task", "priority", "max_attempts", "timeout", "run_at"), 1)
 
 
 @dataclass(frozen=True, slots=True)

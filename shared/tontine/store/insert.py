@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import bson
 from bson import ObjectId
 
+from .. import hooks
 from ..batch import Batch
 from ..errors import (
     BulkRefused,
@@ -95,6 +97,29 @@ class Wish:
             _check_meta(self.meta)
 
 
+_Rest = ParamSpec("_Rest")
+_Added = TypeVar("_Added")
+
+
+def _instrumented(
+    operation: Callable[Concatenate[Wish, _Rest], Steps[_Added]],
+) -> Callable[Concatenate[Wish, _Rest], Steps[_Added]]:
+    """The same operation, with what instruments this process around it, if anything does."""
+
+    @wraps(operation)
+    def around(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+        if hooks.around_submit is None:
+            return operation(wish, *rest, **more)
+        return within(wish, *rest, **more)
+
+    def within(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+        with hooks.submitting(wish.task, wish.meta) as meta:
+            return (yield from operation(replace(wish, meta=meta), *rest, **more))
+
+    return around
+
+
+@_instrumented
 def submit(
     wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None, *, session: Any = None
 ) -> Steps[Job]:
@@ -125,6 +150,7 @@ def submit(
     return Job.from_document(documents[0])
 
 
+@_instrumented
 def submit_many(
     wish: Wish,
     many: Iterable[Mapping[str, Any] | None],

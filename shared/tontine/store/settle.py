@@ -49,6 +49,8 @@ class Outcome:
     """For `done`: no earlier attempt left an error, so many of these can be settled by one update."""
     final: bool = False
     """For `lost`: the task does not want to be run again after that."""
+    progress: tuple[float, str] | None = None
+    """What the task said last of how far it is."""
     bare: bool = False
     """For `refused`: its document has no room for that, so everything goes that is not needed to say so."""
 
@@ -242,11 +244,23 @@ def expiry_now(retention: Retention) -> dict[str, Any]:
 def _change(one: Outcome) -> list[dict[str, Any]]:
     if one.kind == "lost":
         reason = one.error.message if one.error else "the worker ended"
-        return losing(one.final, {"$literal": reason})
+        return [*_last_progress(one), *losing(one.final, {"$literal": reason})]
     if one.kind == "released":
         return [_requeue()]
     if one.bare:
         return as_bare(one.error or JobError("UnstorableResult", "its outcome cannot be stored"))
+    return [*_last_progress(one), *_conclusion(one)]
+
+
+def _last_progress(one: Outcome) -> list[dict[str, Any]]:
+    """A job that ends shows the last that its task said, also what was not written while it ran."""
+    if one.progress is None:
+        return []
+    value, note = one.progress
+    return [{"$set": {"progress": {"$literal": {"value": value, "note": note}}}}]
+
+
+def _conclusion(one: Outcome) -> list[dict[str, Any]]:
     fields = _failing(one.error)
     if one.ran is not None and one.kind != "retry":
         fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}

@@ -17,6 +17,7 @@ from tontine_node.config import NodeConfig
 from tontine_node.supervisor import Supervisor, TaskFacts
 from tontine_node.table import Entry, Table
 from tontine_node.troubles import Troubles
+from tontine_node.warden import Warden
 
 
 class Ears:
@@ -225,3 +226,27 @@ async def test_requests_of_tasks_come_before_the_ends_in_their_frame_and_each_ge
     supervisor._take(child, head, b"one" + b"asking")
     assert asked == [([1, 2], [[1, 2, 1, 6]], b"asking")]
     assert [outcome.result for outcome in outcomes] == [b"one"]
+
+
+async def test_what_a_task_said_last_goes_with_its_outcome(supervisor: Supervisor, outcomes: list[Outcome]) -> None:
+    supervisor.offer([entry(seq, "careful") for seq in (1, 2)])  # one for each
+    (first, second) = supervisor.children.values()
+    supervisor._take(first, {"progress": [[1, 0.5, "half"]]}, b"")
+    supervisor._take(first, {"done": [[1, 0.1, 0]], "progress": [[1, 0.67, "most"], [2, 0.1, "not its own"]]}, b"")
+    supervisor._take(second, {"ended": [[2, 0.1, "failed", "E", "m", "", 0.0]]}, b"")
+    assert [(one.seq, one.progress) for one in outcomes] == [(1, (0.67, "most")), (2, None)]
+    assert not supervisor.progress
+
+
+@pytest.mark.parametrize(("retries", "kind"), [(True, "retry"), (False, "failed")])
+async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
+    supervisor: Supervisor, outcomes: list[Outcome], retries: bool, kind: str
+) -> None:
+    supervisor.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
+    supervisor.offer([entry(1, "plain")])
+    child = next(child for child in supervisor.children.values() if child.sent)
+    supervisor.board.started(child.index, 0, 1, supervisor.clock.now() - 60)
+    Warden(supervisor, supervisor.clock).look()
+    end(child)
+    await until(lambda: bool(outcomes))
+    assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
+from tontine.verdict import _with_time, ended
 from tontine_node.board import Board
-from tontine_node.verdict import _with_time, ended
 from tontine_node.worker import Worker
 
 quick = settings(max_examples=50, deadline=None)
@@ -67,6 +67,12 @@ def give(kind: str) -> Any:
         "uuid": uuid4(),
         "dec": Decimal128("1"),
     }[kind]
+
+
+@shop.task
+def advance() -> None:
+    current_job().progress(0.33, "one")
+    current_job().progress(0.67, "two")
 
 
 @shop.task(max_attempts=3)
@@ -246,3 +252,22 @@ def test_orders_are_begun_and_given_back_in_the_order_in_which_they_came(worker:
     worker.give_back()
     assert worker.outbox.get()[:2] == ("returned", [3, 4])
     assert worker.board.past(0).begun == 2
+
+
+def test_the_last_progress_of_a_job_is_told_before_its_end(worker: Worker) -> None:
+    worker.board.deadline = float("inf")
+    worker.inbox.append((7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"})))
+    threading.Thread(target=worker.serve_slot, args=(0,), daemon=True).start()
+    assert worker.outbox.get(timeout=30)[:2] == ("progress", [7, 0.67, "two"])
+    assert worker.outbox.get(timeout=30)[0] == "done"
+
+
+def test_progress_that_comes_after_the_end_is_nobodys(worker: Worker) -> None:
+    attempt(worker, "shop.advance")
+    assert worker.outbox.empty()
+
+
+def test_a_result_that_is_too_large_is_refused_and_not_retried(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tontine.verdict.RESULT_LIMIT", 20)
+    name, what = attempt(worker, "shop.double", {"x": "long" * 10})
+    assert (name, what[0], what[1]) == ("ended", "refused", "ResultTooLarge")

@@ -1,8 +1,9 @@
-"""What a run means for its job: done, or how it ended otherwise, as the master is told."""
+"""What a run means for its job: done, or how it ended otherwise, as a worker reports it. Pure."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import inspect
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from tontine import backoff
-from tontine.errors import Reject, Retry
-from tontine.module import Task
-from tontine.storable import unstorable
+from . import backoff
+from .errors import Retry
+from .module import Task
+from .storable import unstorable
 
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
+_TIME = 12
+"""Bytes that the time it ran takes beside the result."""
 LONGEST_DELAY = 10 * 365 * 86400.0
 
 CODEC: CodecOptions[Any] = CodecOptions(
@@ -30,11 +33,8 @@ Report = tuple[str, Any, bytes]
 
 
 def done(seq: int, encoded: bytes, ran: float) -> Report:
-    """It returned something that can be stored, unless that is too much."""
+    """It returned something that can be stored."""
     body = _with_time(encoded, ran)
-    if len(body) > RESULT_LIMIT:
-        size = f"{len(body) / 1024 / 1024:.1f} MB"
-        return ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
     return "done", [seq, ran, len(body)], body
 
 
@@ -64,21 +64,37 @@ def _judge(
     if cancelled:
         return ended("cancelled", *described)
     if limit is not None and isinstance(error, concurrent.futures.CancelledError):
-        described = ("TimeoutError", f"it ran longer than its time limit of {limit:g} s", "")
-    if isinstance(error, Reject) or fails >= int(document.get("max_attempts") or task.max_attempts):
+        error = too_late(limit)
+        described = ("TimeoutError", str(error), "")
+    if fails >= int(document.get("max_attempts") or task.max_attempts) or not task.retries(error):
         return ended("failed", *described)
     if isinstance(error, Retry) and error.in_ is not None:
         return ended("retry", *described, delay=_delay(error.in_))
     return ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
 
 
+def too_late(limit: float) -> TimeoutError:
+    """The error of an attempt that was ended at its time limit."""
+    return TimeoutError(f"it ran longer than its time limit of {limit:g} s")
+
+
 def encode(result: Any) -> bytes | Report:
-    """What the task returned as BSON; a report if that is impossible."""
+    """What the task returned as BSON; a report if that is impossible or too much."""
     try:
-        return bson.encode({"r": result}, codec_options=CODEC)
+        encoded = bson.encode({"r": result}, codec_options=CODEC)
     except Exception as error:  # noqa: BLE001 - bson raises errors of many types
-        reason = unstorable(result, "result") or f"the result cannot be stored as BSON: {error}"
-        return ended("refused", "UnstorableResult", reason)
+        return ended("refused", "UnstorableResult", _unstorable(result, error))
+    if len(encoded) > RESULT_LIMIT - _TIME:
+        size = f"{len(encoded) / 1024 / 1024:.1f} MB"
+        return ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
+    return encoded
+
+
+def _unstorable(result: Any, error: Exception) -> str:
+    if inspect.iscoroutine(result):
+        result.close()
+        return "the task returned a coroutine that nobody awaits: it is async in a wrapper that is not; make that async"
+    return unstorable(result, "result") or f"the result ({type(result).__name__}) cannot be stored as BSON: {error}"
 
 
 def delays(task: Task) -> list[float]:
@@ -100,7 +116,7 @@ def _delay(seconds: Any) -> float:
 
 def _with_time(encoded: bytes, ran: float) -> bytes:
     """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
-    size = len(encoded) + 12
+    size = len(encoded) + _TIME
     return (
         size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
     )

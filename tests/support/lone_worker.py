@@ -1,0 +1,46 @@
+"""A worker without a process, a master or a node: what it makes of one job at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import bson
+
+from tontine import Module
+from tontine.module import Library
+from tontine_node import around
+from tontine_node.board import Board
+from tontine_node.worker import Worker
+
+
+@contextmanager
+def lone_worker(*modules: Module) -> Iterator[Worker]:
+    """A worker whose event loop runs, with its modules' start hooks called."""
+    ours, theirs = socket.socketpair()
+    board = Board.create(1, 1)
+    with ours, theirs:
+        worker = Worker(0, theirs, board, Library(modules))
+        around.start(worker.library.start_hooks(), worker.loop)
+        looping = threading.Thread(target=worker.loop.run_forever)
+        looping.start()
+        yield worker
+        worker.loop.call_soon_threadsafe(worker.loop.stop)
+        looping.join()
+        worker.loop.run_until_complete(asyncio.sleep(0))
+        worker.loop.close()
+    board.close()
+
+
+def attempt(worker: Worker, task: str, args: dict[str, Any] | None = None, **more: Any) -> tuple[str, Any]:
+    """Run one job: ("done", its result), or how it ended and what the report says of that."""
+    document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
+    end = worker.attempt(7, bson.encode(document))
+    worker.current.clear()
+    if isinstance(end, bytes):
+        return "done", bson.decode(end, bson.CodecOptions(tz_aware=True))["r"]
+    return end[1][0], end[1]

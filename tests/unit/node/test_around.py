@@ -1,0 +1,268 @@
+"""Hooks: what runs around a job, in which order, and what their errors change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from tests.support.lone_worker import attempt, lone_worker
+from tontine import Module, Reject, current_job
+from tontine.current import CurrentJob
+from tontine.hooks import Ended, joined
+from tontine.module import Library
+
+seen: ContextVar[str] = ContextVar("seen", default="nothing")
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def shop(notes: list[str]) -> Module:
+    """Sync and async tasks with sync and async hooks around them."""
+    shop = Module("shop")
+
+    @shop.before_job
+    def first(job: CurrentJob) -> None:
+        assert current_job() is job
+        seen.set("set before")
+        notes.append("first")
+
+    @shop.before_job
+    async def second(job: CurrentJob) -> None:
+        assert current_job() is job
+        notes.append("second")
+
+    @shop.after_job
+    async def last(job: CurrentJob, ended: Ended) -> None:
+        assert current_job() is job
+        notes.append(f"last {ended.outcome}")
+
+    @shop.after_job
+    def last_but_one(job: CurrentJob, ended: Ended) -> None:
+        notes.append(f"after {ended.result or repr(ended.error)} {seen.get()}")
+
+    @shop.on_failure
+    def failed(job: CurrentJob, ended: Ended) -> None:
+        notes.append(f"failed {ended.error!r}")
+
+    @shop.task(max_attempts=2)
+    def sync(error: str = "") -> str:
+        notes.append(seen.get())
+        if error:
+            raise ValueError(error)
+        return "result"
+
+    @shop.task(name="async", max_attempts=2)
+    async def async_(error: str = "") -> str:
+        await asyncio.sleep(0)
+        return sync(error)
+
+    @shop.task
+    def unstorable() -> object:
+        return object()
+
+    return shop
+
+
+@pytest.mark.parametrize("task", ["shop.sync", "shop.async"])
+def test_hooks_of_both_colours_run_around_tasks_of_both(shop: Module, notes: list[str], task: str) -> None:
+    with lone_worker(shop) as worker:
+        assert attempt(worker, task) == ("done", "result")
+    assert notes == ["first", "second", "set before", "after result set before", "last done"]
+
+
+@pytest.mark.parametrize("task", ["shop.sync", "shop.async"])
+def test_who_waits_for_a_failure_hears_only_of_the_last(shop: Module, notes: list[str], task: str) -> None:
+    with lone_worker(shop) as worker:
+        kinds = [attempt(worker, task, {"error": "no"}, fails=fails)[0] for fails in (0, 1)]
+    assert kinds == ["retry", "failed"]
+    after = [note for note in notes if note not in ("first", "second", "set before")]
+    assert after == [
+        "after ValueError('no') set before",
+        "last retry",
+        "after ValueError('no') set before",
+        "last failed",
+        "failed ValueError('no')",
+    ]
+
+
+def test_arguments_that_do_not_fit_are_a_failure_of_a_task_that_did_not_run(shop: Module, notes: list[str]) -> None:
+    with lone_worker(shop) as worker:
+        assert attempt(worker, "shop.sync", {"odd": 1})[0] == "refused"
+    assert len(notes) == 1
+    assert notes[0].startswith('failed TontineError("InvalidArguments: arguments do not fit')
+
+
+def test_a_result_that_cannot_be_stored_is_a_failure(shop: Module, notes: list[str]) -> None:
+    with lone_worker(shop) as worker:
+        assert attempt(worker, "shop.unstorable")[0] == "refused"
+    assert notes[-2] == "last failed"
+    assert "UnstorableResult" in notes[-1]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("error", [ValueError("no"), Reject("never"), SystemExit(3)])
+def test_what_is_raised_before_a_job_fails_the_attempt_and_the_task_is_not_called(
+    error: BaseException, is_async: bool
+) -> None:
+    shop, ran = Module("shop"), []
+
+    @shop.before_job
+    def refuse(job: CurrentJob) -> None:
+        raise error
+
+    @shop.after_job
+    def after(job: CurrentJob, ended: Ended) -> None:
+        ran.append(ended.error)
+
+    if is_async:
+
+        @shop.task(max_attempts=2)
+        async def work() -> None:
+            ran.append(None)
+    else:
+        shop.task(name="work", max_attempts=2)(lambda: ran.append(None))
+
+    with lone_worker(shop) as worker:
+        kind, report = attempt(worker, "shop.work")
+    assert (kind, report[1]) == ("failed" if isinstance(error, Reject) else "retry", type(error).__name__)
+    assert ran == [error]
+
+
+@pytest.mark.parametrize("error", [ValueError("hook"), SystemExit(3), KeyboardInterrupt(), StopIteration()])
+def test_what_is_raised_after_a_job_is_logged_and_changes_nothing(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop, called = Module("shop"), []
+
+    @shop.after_job
+    def fails(job: CurrentJob, ended: Ended) -> None:
+        called.append("first")
+        raise error
+
+    @shop.after_job
+    async def fails_too(job: CurrentJob, ended: Ended) -> None:
+        called.append("second")
+        raise error if isinstance(error, SystemExit | KeyboardInterrupt) else ValueError
+
+    shop.task(name="work")(lambda: 5)
+
+    @shop.task(name="async")
+    async def async_() -> int:
+        return 5
+
+    with lone_worker(shop) as worker:
+        assert attempt(worker, "shop.work") == ("done", 5)
+        assert attempt(worker, "shop.async") == ("done", 5)
+    assert called == ["second", "first"] * 2
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 4
+    assert "the hook" in caplog.text
+    assert "job 7 stays done" in caplog.text
+
+
+def test_a_job_that_was_cancelled_or_ran_too_long_says_so(notes: list[str]) -> None:
+    shop = Module("shop")
+
+    @shop.after_job
+    def after(job: CurrentJob, ended: Ended) -> None:
+        notes.append(f"{ended.outcome} {ended.error!r}")
+
+    @shop.task
+    async def ends(how: str) -> None:
+        getattr(worker, how)(7, *((0.5,) if how == "expire" else ()))
+        await asyncio.sleep(60)
+
+    with lone_worker(shop) as worker:
+        assert attempt(worker, "shop.ends", {"how": "cancel"})[0] == "cancelled"
+        kind, report = attempt(worker, "shop.ends", {"how": "expire"})
+    assert (kind, report[1]) == ("failed", "TimeoutError")
+    assert notes == [
+        "cancelled CancelledError()",
+        "failed TimeoutError('it ran longer than its time limit of 0.5 s')",
+    ]
+
+
+def test_hooks_at_the_start_are_called_once_and_one_that_fails_stops_nothing(
+    notes: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Module("shop")
+
+    @shop.on_worker_start
+    def broken() -> None:
+        raise SystemExit(3)
+
+    @shop.on_worker_start
+    async def broken_too() -> None:
+        raise SystemExit(3)
+
+    @shop.on_worker_start
+    async def connect() -> None:
+        notes.append("connected")
+
+    shop.task(name="work")(lambda: 5)
+    with lone_worker(shop) as worker:
+        assert [attempt(worker, "shop.work"), attempt(worker, "shop.work")] == [("done", 5), ("done", 5)]
+        assert not worker.hooks, "what runs at the start costs no job anything"
+    assert notes == ["connected"]
+    assert "failed at the worker's start" in caplog.text
+
+
+def test_hooks_are_for_their_module_or_for_all_that_a_worker_has() -> None:
+    one, two, three = Module("one"), Module("two"), Module("three")
+    one.task(name="t")(lambda: None)
+    two.task(name="t")(lambda: None)
+
+    def own(job: CurrentJob) -> None: ...
+
+    def everybodys(job: CurrentJob) -> None: ...
+
+    two.before_job(own)
+    assert list(Library((one, two, three)).hooks()) == ["two.t"]
+    three.everywhere.before_job(everybodys)
+    found = Library((one, two, three)).hooks()
+    assert {name: hooks.before for name, hooks in found.items()} == {
+        "one.t": [everybodys],
+        "two.t": [everybodys, own],
+    }
+
+
+def test_what_comes_first_before_comes_last_after() -> None:
+    def hook(name: str) -> Any:
+        return name
+
+    outer, inner = Module("outer"), Module("inner")
+    for module in (outer, inner):
+        for name in ("a", "b"):
+            module.before_job(hook(f"{module.name} {name}"))
+            module.after_job(hook(f"{module.name} {name}"))
+    both: Any = joined(outer, inner)
+    assert both.before == ["outer a", "outer b", "inner a", "inner b"]
+    assert both.after == ["inner b", "inner a", "outer b", "outer a"]
+
+
+@pytest.mark.parametrize("with_hooks", [False, True])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(error: BaseException, with_hooks: bool) -> None:
+    shop = Module("shop")
+    if with_hooks:
+        shop.before_job(lambda job: None)
+
+    @shop.task
+    async def leave() -> None:
+        raise error
+
+    @shop.task
+    async def stay() -> int:
+        return 5
+
+    with lone_worker(shop) as worker:
+        kind, report = attempt(worker, "shop.leave")
+        assert (kind, report[1]) == ("failed", type(error).__name__)
+        assert attempt(worker, "shop.stay") == ("done", 5), "others beside it go on"
