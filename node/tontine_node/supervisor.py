@@ -8,6 +8,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from subprocess import SubprocessError
 from typing import Any
 
@@ -80,6 +81,7 @@ class Supervisor:
         self.crashes = 0
         self.last_crash = ""
         self.spawn = spawn
+        self.server_now: Callable[[], datetime | None] = lambda: None
         self._settle = settle
         self._wake = wake
         self._troubles = troubles
@@ -222,16 +224,24 @@ class Supervisor:
                 child.send({"run": orders}, (entry.raw for entry in entries))
 
     def _next_for(self, child: Child, room: int) -> list[Entry]:
-        """What a worker gets next. A job that must not run twice goes only where a slot is free: sent ahead of one,
-        nobody could tell after the worker's end whether it had begun."""
+        """What a worker gets next. A job that must not run twice, or start late, goes only where a slot is free: sent
+        ahead of one, nobody could tell after the worker's end whether it had begun, or when it would."""
         entries: list[Entry] = []
         passed: list[Entry] = []
         while self.held and len(entries) < room:
             entry = self.held.popleft()
+            if entry.start_by is not None and self._is_late(entry.start_by):
+                self.end(entry, Outcome("late", entry.seq, entry.attempt))
+                continue
             starts_now = len(child.sent) + len(entries) < self.config.slots
-            (entries if starts_now or not self._is_careful(entry) else passed).append(entry)
+            waits = entry.start_by is not None or self._is_careful(entry)
+            (entries if starts_now or not waits else passed).append(entry)
         self.held.extendleft(reversed(passed))
         return entries
+
+    def _is_late(self, start_by: datetime) -> bool:
+        now = self.server_now()
+        return now is not None and now > start_by
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""
@@ -398,7 +408,7 @@ class Supervisor:
                 entry.status = Status.KILLED
             else:
                 # It may have run with its report still unsent, so it must not run again under the same attempt.
-                self.end(entry, Outcome("released", seq, entry.attempt))
+                self.end(entry, Outcome("released", seq, entry.attempt, begun=True))
         self.board.clear(child.index)
         del self.children[child.index]
         self._wake()

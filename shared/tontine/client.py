@@ -38,6 +38,8 @@ def _wish(
     key: str | None,
     max_attempts: int | None,
     timeout: Duration | None,
+    max_age: Duration | None,
+    unique_for: Duration | None = None,
 ) -> Wish:
     return Wish(
         task,
@@ -47,6 +49,8 @@ def _wish(
         key,
         max_attempts,
         None if timeout is None else seconds(timeout),
+        None if max_age is None else seconds(max_age),
+        None if unique_for is None else seconds(unique_for),
     )
 
 
@@ -109,9 +113,15 @@ class Client:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
     ) -> Job:
-        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
+        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+
+        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
+        after it was due is cancelled.
+        """
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, max_age, unique_for)
         return self._store.run(insert.submit(wish, args, self._reserve))
 
     def submit_many(
@@ -124,10 +134,11 @@ class Client:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, max_age)
         return self._store.run(insert.submit_many(wish, many, progress=progress))
 
     @overload
@@ -208,9 +219,15 @@ class AsyncClient:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
     ) -> Job:
-        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
+        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+
+        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
+        after it was due is cancelled.
+        """
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, max_age, unique_for)
         return await self._run(insert.submit(wish, args, self._reserve))  # type: ignore[no-any-return]
 
     async def submit_many(
@@ -223,10 +240,11 @@ class AsyncClient:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109
+        max_age: Duration | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, max_age)
         return await self._run(insert.submit_many(wish, many, progress=progress))  # type: ignore[no-any-return]
 
     @overload

@@ -22,6 +22,7 @@ _DEEDS = {
     "settling": "store outcomes",
     "numbering": "number jobs",
     "schedules": "fire schedules",
+    "times": "end what is late",
     "watching": "watch the other nodes",
     "upkeep": "look after what nodes hold",
     "control": "follow what is asked of it",

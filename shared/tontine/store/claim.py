@@ -35,7 +35,7 @@ QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 _TASKS_AT_ONCE = 100
 
 _FIELDS = dict.fromkeys(
-    ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at"), 1
+    ("seq", "task", "args", "attempt", "fails", "lost", "priority", "max_attempts", "timeout", "run_at", "start_by"), 1
 )
 
 

@@ -91,7 +91,7 @@ def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
                 "errors": ERRORS_SO_FAR,
             }
         },
-        {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
+        {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error", "start_by"]},
     ]
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:

@@ -19,6 +19,7 @@ from ..states import OPEN, JobState
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one
 from .counter import Block, raise_counter, take
+from .hold import find_holder
 from .reserve import Reserve
 from .schema import JOBS
 
@@ -27,6 +28,8 @@ RENUMBERED_AT_MOST = 5
 ROOM_BESIDE_ARGS = 16 * 1024
 """Bytes that a job's other fields may take."""
 CENTURY = 100 * 365 * 86400
+LAST_YEAR = 8999
+"""Of a time to which a century can be added."""
 _OPEN = sorted(state.value for state in OPEN)
 
 
@@ -41,6 +44,8 @@ class Wish:
     key: str | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+    max_age: float | None = None
+    unique_for: float | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -64,9 +69,13 @@ class Wish:
             document["run_at"] = utc(self.run_at)
         if self.priority:
             document["priority"] = self.priority
-        for name in ("key", "max_attempts", "timeout"):
+        for name in ("key", "max_attempts", "timeout", "unique_for"):
             if (value := getattr(self, name)) is not None:
                 document[name] = value
+        if self.max_age is not None:
+            document["start_by"] = document.get("run_at", at) + timedelta(seconds=self.max_age)
+        if self.unique_for is not None:
+            document["held_key"] = self.key
         return document
 
     def check(self) -> None:
@@ -77,10 +86,21 @@ class Wish:
             raise ConfigError(f"`run_at` must be a datetime, not {type(self.run_at).__name__}")
         if self.delay is not None and not 0 <= self.delay <= CENTURY:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
+        if self.max_age is not None and not 0 < self.max_age <= CENTURY:
+            raise ConfigError(f"a max_age of {self.max_age:g} s cannot be: above 0, and up to a century")
+        if self.max_age is not None and self.run_at is not None and self.run_at.year > LAST_YEAR:
+            raise ConfigError("a job with a `max_age` must be due before the year 9000")
+        if self.unique_for is not None and self.key is None:
+            raise ConfigError("`unique_for` goes with a `key`: give the key that shall be unique for so long")
+        if self.unique_for is not None and not 0 < self.unique_for <= CENTURY:
+            raise ConfigError(f"unique_for={self.unique_for:g} s cannot be: above 0, and up to a century")
 
 
 def submit(wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None) -> Steps[Job]:
-    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`."""
+    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`.
+
+    With `unique_for` also one that is done, for so long after its end.
+    """
     wish.check()
     _check(wish, [args])
     block = yield from take(1) if reserve is None else reserve.take_one()
@@ -203,7 +223,7 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
         yield Call(JOBS, "insert_many", (documents,), {"ordered": False}, repeats=True, within=30)
     except BulkRefused as refusal:
         refused = {place: key for place, key in refusal.refused.items() if key != ("_id",)}
-        if any(key not in (("key",), ("seq",)) for key in refused.values()):
+        if any(key not in (("key",), ("held_key",), ("seq",)) for key in refused.values()):
             raise
         return refused
     return {}
@@ -212,9 +232,11 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
 def _holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
     for _ in range(5):
         holder = yield find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}})
+        if holder is None and wish.unique_for is not None:
+            holder = yield from find_holder(str(wish.key))
         if holder is not None:
             return Job.from_document(holder, existed=holder["_id"] != document["_id"])
-        refused = yield from _insert([document])  # it ended in between
+        refused = yield from _insert([document])  # it ended in between, or its time is over
         if not refused:
             return Job.from_document(document)
     raise ConfigError(f"key {wish.key!r} is taken and freed too quickly to add a job")

@@ -57,6 +57,9 @@ _OPTIONAL = {
     "key": _perhaps("key", "string"),
     "timeout": _perhaps("timeout", *_REAL, gt=0, lte=LONGEST_TIMEOUT),
     "max_attempts": _perhaps("max_attempts", *_INTEGER, gte=1),
+    "start_by": _perhaps("start_by", "date"),
+    "unique_for": _perhaps("unique_for", *_REAL, gt=0, lte=LONGEST),
+    "held_key": _perhaps("held_key", "string"),
 }
 _WHOLE: dict[str, Any] = {
     "task": {"$type": "string"},
