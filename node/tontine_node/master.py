@@ -119,7 +119,15 @@ class Node:
             self.claimer.hint,
             self.troubles,
         )
-        self.scheduler = Scheduler(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
+        self.scheduler = Scheduler(
+            store,
+            timing,
+            clock,
+            self._own_share,
+            self.claimer.hint,
+            self.troubles,
+            lambda: self.supervisor.schedules,
+        )
         self.timer = Timer(store, self._own_share, lambda: self.search.retention, self._note_late, self.troubles)
         self.keeper = Keeper(
             store,

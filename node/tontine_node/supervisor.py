@@ -15,10 +15,11 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.errors import ConfigError
 from tontine.job import JobError
+from tontine.schedule import Schedule
 from tontine.store.claim import SUSPECT
 from tontine.store.settle import Outcome
 
-from . import pipe
+from . import declared, pipe
 from .board import Board
 from .child import FENCE, Child, spawn
 from .config import NodeConfig
@@ -75,6 +76,7 @@ class Supervisor:
         self.held: deque[Entry] = deque()
         self.modules: list[dict[str, Any]] = []
         self.tasks: dict[str, TaskFacts] = {}
+        self.schedules: list[Schedule] = []
         self.progress: dict[int, tuple[float, str]] = {}
         self.lines: deque[tuple[int, int, list[tuple[float, str]]]] = deque(maxlen=LINES_AT_MOST)
         self.is_draining = False
@@ -359,6 +361,7 @@ class Supervisor:
         for hello in head.get("hello", ()):
             self.modules = hello["modules"]
             self.tasks = {name: TaskFacts(*facts) for name, facts in hello["tasks"].items()}
+            self.schedules = declared.unpack(hello.get("schedules", ()))
             child.is_ready = True
             self._failing.discard(child.index)
             if not self._failing:

@@ -30,7 +30,7 @@ from tontine.clock import SystemClock
 from tontine.errors import ConfigError, UnknownTask
 from tontine.module import Library, Task, load
 
-from . import capture, pipe, verdict
+from . import capture, declared, pipe, verdict
 from .board import Board
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
@@ -78,7 +78,7 @@ class Worker:
             for module in self.library.modules
             for task in module.tasks.values()
         }
-        return {"modules": self.library.describe(), "tasks": tasks}
+        return {"modules": self.library.describe(), "tasks": tasks, "schedules": declared.pack(self.library)}
 
     def read_orders(self) -> None:
         while frame := pipe.read(self.connection):

@@ -17,7 +17,8 @@ from .batch import Batch
 from .config import StoreConfig, seconds
 from .errors import ConfigError, JobNotFinished
 from .job import Job
-from .store import control, insert, look
+from .schedule import Missed, Overlap, Schedule, Standing
+from .store import control, insert, look, schedules, standings
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
@@ -52,6 +53,32 @@ def _wish(
         None if max_age is None else seconds(max_age),
         None if unique_for is None else seconds(unique_for),
     )
+
+
+def _schedule(
+    name: str,
+    task: str,
+    args: Args,
+    cron: str | None,
+    every: Duration | None,
+    timezone: str,
+    missed: Missed,
+    overlap: Overlap,
+    max_age: Duration | None,
+) -> Schedule:
+    wanted = Schedule(
+        name,
+        task,
+        {} if args is None else args,
+        cron,
+        None if every is None else seconds(every),
+        timezone,
+        missed,
+        overlap=overlap,
+        max_age=None if max_age is None else seconds(max_age),
+    )
+    wanted.check()
+    return wanted
 
 
 def _waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[Job]]:
@@ -172,6 +199,35 @@ class Client:
         """Put a finished job back in the queue; an unfinished one is left as it is."""
         return self._store.run(control.retry(seq))[0]
 
+    def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: Duration | None = None,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
+        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        """
+        wanted = _schedule(name, task, args, cron, every, timezone, missed, overlap, max_age)
+        return self._store.run(schedules.add(wanted))
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        return self._store.run(schedules.remove(name))
+
+    def schedules(self) -> list[Standing]:
+        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        return self._store.run(standings.read_standings())
+
     def close(self) -> None:
         """Close the connection, unless the application brought it."""
         if self._owned:
@@ -281,6 +337,35 @@ class AsyncClient:
     async def retry(self, seq: int) -> Job:
         """Put a finished job back in the queue; an unfinished one is left as it is."""
         return (await self._run(control.retry(seq)))[0]  # type: ignore[no-any-return]
+
+    async def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: Duration | None = None,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
+        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        """
+        wanted = _schedule(name, task, args, cron, every, timezone, missed, overlap, max_age)
+        return await self._run(schedules.add(wanted))  # type: ignore[no-any-return]
+
+    async def unschedule(self, name: str) -> bool:
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        return await self._run(schedules.remove(name))  # type: ignore[no-any-return]
+
+    async def schedules(self) -> list[Standing]:
+        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        return await self._run(standings.read_standings())  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Close the connection, unless the application brought it."""
