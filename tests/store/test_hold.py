@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from bson import DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
+from pymongo.errors import DuplicateKeyError
 
 from tontine.errors import ConfigError, DuplicateKey, NotPermitted
 from tontine.job import Job
@@ -139,6 +142,29 @@ def test_nodes_let_go_of_what_is_over_for_producers_that_may_not(store: Store) -
     assert store.run(hold.review_holds()) == 1
     assert store.run(hold.review_holds()) == 0
     assert store.database.jobs.count_documents({"held_key": {"$exists": True}}) == 1
+
+
+ODD: list[Any] = [
+    *(None, "x", "", True, [], [1], {}, 0, -1, 1e300, float("nan"), float("inf"), b"x", DatetimeMS(2**63 - 1)),
+    *(Decimal128("NaN"), Decimal128("Infinity"), Decimal128("1E+6000"), Decimal128("5"), Int64(2**62), Int64(-(2**62))),
+    *(DatetimeMS(-(2**62)), Timestamp(1, 1), Regex("x"), MinKey(), MaxKey()),
+]
+
+
+def test_whatever_is_written_on_one_job_the_others_are_looked_after(store: Store) -> None:
+    fields = ("unique_for", "finished_at", "held_until", "held_key", "expire_at")
+    ended: dict[str, Any] = {"task": "t.t", "state": "done", "attempt": 1, "fails": 0, "lost": 0, "unique_for": 60}
+    ended["finished_at"] = datetime.now(UTC)
+    for place, (field, value) in enumerate((field, value) for field in fields for value in ODD):
+        one = {**ended, "_id": place, "seq": Int64(place + 1), "held_key": f"k{place}", field: value}
+        with contextlib.suppress(DuplicateKeyError):
+            store.database.jobs.insert_one(one, bypass_document_validation=True)
+    store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": Int64(10_000)}}, upsert=True)
+    end(store, submit(store))
+    store.run(hold.review_holds())
+    found = store.database.jobs.find_one({"key": "mail-17"}, {"held_until": 1})
+    assert found is not None
+    assert "held_until" in found
 
 
 def test_a_producer_that_may_not_update_gets_the_ended_job_until_a_node_lets_go(store: Store) -> None:

@@ -156,6 +156,21 @@ def test_a_retry_by_hand_lifts_the_limit(store: Store) -> None:
     assert read(store, job)["state"] == "queued"
 
 
+@pytest.mark.parametrize("field", ["start_by", "fails", "lost", "errors", "error"])
+def test_whatever_is_written_on_one_job_the_others_are_cancelled(store: Store, field: str) -> None:
+    odd: list[Any] = [None, "x", 5, [PAST], [], {}, b"x", float("nan"), bson.Timestamp(1, 1), bson.DatetimeMS(-(2**62))]
+    odd += [bson.DatetimeMS(2**62), bson.Regex("x"), bson.MinKey(), bson.MaxKey(), bson.Decimal128("NaN"), True]
+    jobs = [submit(store, max_age=60) for _ in odd]
+    good = submit(store, max_age=60)
+    grow_old(store, *jobs, good)
+    for job, value in zip(jobs, odd, strict=True):
+        store.database.jobs.update_one(
+            {"seq": job.seq}, [{"$set": {field: {"$literal": value}}}], bypass_document_validation=True
+        )
+    assert store.run(late.cancel_late()) >= 1
+    assert read(store, good)["state"] == "cancelled"
+
+
 def test_one_with_no_room_for_the_reason_does_not_keep_the_others(store: Store) -> None:
     full, other = submit(store, max_age=60), submit(store, max_age=60)
     size = len(bson.encode(read(store, full)))

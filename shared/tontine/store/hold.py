@@ -7,6 +7,7 @@ it off, by a write that only matches then; nodes do the same now and then, for p
 from __future__ import annotations
 
 import contextlib
+from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import NotPermitted
@@ -15,14 +16,18 @@ from ..states import FINAL, JobState
 from .call import Call, Steps, find_one
 from .schema import JOBS
 
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
 _FINAL = sorted(state.value for state in FINAL)
 _END = {"$add": ["$finished_at", {"$multiply": ["$unique_for", 1000]}]}
 _IS_HELD = {
     "$and": [
         {"$eq": ["$state", JobState.DONE.value]},
+        # Whatever somebody wrote there, the sum must be a date: otherwise no other job's key would be looked at either.
         {"$isNumber": "$unique_for"},
+        {"$gt": ["$unique_for", 0]},
         {"$lte": ["$unique_for", LONGEST]},
         {"$eq": [{"$type": "$finished_at"}, "date"]},
+        {"$lt": ["$finished_at", _FAR]},
         {"$gt": [_END, "$$NOW"]},
     ]
 }
