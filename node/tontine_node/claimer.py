@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
@@ -309,8 +310,8 @@ class Claimer:
 
 
 def _entry(job: Raw, attempt: int, now: float) -> Entry:
-    timeout, max_attempts = job.get("timeout"), job.get("max_attempts")
-    return Entry(
+    timeout, max_attempts, start_by = job.get("timeout"), job.get("max_attempts"), job.get("start_by")
+    entry = Entry(
         seq=int(job["seq"]),
         attempt=attempt,
         task=job["task"],
@@ -322,3 +323,6 @@ def _entry(job: Raw, attempt: int, now: float) -> Entry:
         max_attempts=int(max_attempts) if max_attempts else None,
         since=now,
     )
+    if isinstance(start_by, datetime) and not entry.fails and not entry.lost:  # else it was started, in time
+        entry.start_by = start_by
+    return entry

@@ -72,4 +72,4 @@ class Fence:
         """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
         for entry in self._table.having(Status.KILLED):
             kind = "lost" if self._was_starved else "released"
-            self._supervisor.end(entry, Outcome(kind, entry.seq, entry.attempt))  # type: ignore[arg-type]
+            self._supervisor.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]

@@ -43,6 +43,7 @@ from .search import Search
 from .settler import Settler
 from .supervisor import Supervisor
 from .table import Table
+from .timer import Timer
 from .troubles import Troubles
 from .warden import Warden
 
@@ -101,6 +102,7 @@ class Node:
             self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
         )
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
+        self.supervisor.server_now = self.beat.server_now
         self.fence = Fence(clock, self.beat, self.board, self.table, self.supervisor)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
@@ -123,7 +125,16 @@ class Node:
             self.claimer.hint,
             self.troubles,
         )
-        self.scheduler = Scheduler(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
+        self.scheduler = Scheduler(
+            store,
+            timing,
+            clock,
+            self._own_share,
+            self.claimer.hint,
+            self.troubles,
+            lambda: self.supervisor.schedules,
+        )
+        self.timer = Timer(store, self._own_share, lambda: self.search.retention, self._note_late, self.troubles)
         self.keeper = Keeper(
             store,
             timing,
@@ -185,6 +196,7 @@ class Node:
             "numbering": self.numberer.run,
             "intake": self.intake.run,
             "schedules": self.scheduler.run,
+            "times": self.timer.run,
             "watching": self._watch_others,
             "upkeep": self.keeper.run,
             "fence": self.fence.run,
@@ -431,6 +443,9 @@ class Node:
 
     async def _keep_lines(self) -> None:
         await self.reporter.keep_lines()
+
+    async def _note_late(self, kind: str, **facts: Any) -> None:
+        await self.member.note(kind, **facts, by=self.config.name)
 
     def _busy_for(self) -> float:
         return self.claimer.busy_for()

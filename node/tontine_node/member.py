@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tontine.clock import Clock
@@ -58,6 +58,7 @@ class Heartbeat:
         """When the newest acknowledged beat was sent, and the state that the record had then."""
         self.told: Told | None = None
         """The newest that the store has acknowledged."""
+        self._server: tuple[float, datetime] | None = None
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -84,6 +85,13 @@ class Heartbeat:
 
     def has_lease(self) -> bool:
         return not self.is_dead and self._clock.now() < self._board.deadline
+
+    def server_now(self) -> datetime | None:
+        """The server's time by the newest beat; ahead of it by what that beat was under way, and never behind."""
+        if self._server is None:
+            return None
+        sent, at = self._server
+        return at + timedelta(seconds=self._clock.now() - sent)
 
     def _run(self) -> None:
         last = self._clock.now()
@@ -122,6 +130,7 @@ class Heartbeat:
             self.failed_since_renewal = False
             self.told = Told(answer.at, facts)
             self.seen = sent, answer.state
+            self._server = sent, answer.at
             if answer.desired is not self.desired:
                 self.desired = answer.desired
                 self._changed()

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import NotPermitted, StoreUnavailable, TontineError
+from tontine.schedule import Schedule
 from tontine.share import Share, crowd
-from tontine.store import schedules
+from tontine.store import declare, look, schedules
 from tontine.store.call import AsyncStore
 
 from .troubles import Troubles
@@ -27,6 +28,8 @@ LOOK_EVERY, OTHERS_EVERY = 5.0, 10.0
 """Seconds between looks of the first member, and of a few that stand in for it."""
 MEND_EVERY = 30.0
 """Seconds between two checks of all `next_at`; less than the minute in which times still count as due."""
+DECLARE_EVERY = 60.0
+"""Seconds between two looks at what this node's modules declare; nodes without any never look."""
 PAUSE, LONGEST_PAUSE = 4.0, 300.0
 
 
@@ -49,6 +52,7 @@ class Scheduler:
         share: Callable[[], Share | None],
         fired: Callable[[], None],
         troubles: Troubles,
+        declared: Callable[[], Sequence[Schedule]] = tuple,
     ) -> None:
         self._store = store
         self._timing = timing
@@ -56,6 +60,10 @@ class Scheduler:
         self._share = share
         self._fired = fired
         self._troubles = troubles
+        self._declared = declared
+        self._declared_at: datetime | None = None
+        """The server's time when this node first made its schedules known: whoever started later is newer."""
+        self._declare_at = float("-inf")
         self._paused: dict[tuple[str, datetime], Pause] = {}
         self._mend_at = float("-inf")
         self._checked = 0
@@ -78,7 +86,25 @@ class Scheduler:
             except TontineError as error:
                 self._troubles.note("schedules", error)
                 log.warning("schedules did not fire", extra={"event": "schedules-failed", "error": str(error)})
+            if share is not None:
+                await self._declare(crowd(share.size))
             await asyncio.sleep(max(0.02, wait))
+
+    async def _declare(self, rarer: float) -> None:
+        """Make the schedules of this node's modules known, and now and then see whether they still are."""
+        wanted = self._declared()
+        if not wanted or self._clock.now() < self._declare_at:
+            return
+        self._declare_at = self._clock.now() + DECLARE_EVERY * rarer * random.uniform(0.8, 1.0)  # noqa: S311
+        try:
+            if self._declared_at is None:
+                self._declared_at = await self._store.run(look.now())
+            for name in await self._store.run(declare.declare(wanted, self._declared_at)):
+                log.info("declared a schedule", extra={"event": "declared", "schedule": name})
+            self._troubles.over("declaring")
+        except TontineError as error:
+            self._troubles.note("declaring", error)
+            log.warning("schedules were not declared", extra={"event": "declare-failed", "error": str(error)})
 
     async def _round(self, every: float, patience: float) -> float:
         """Fire what has been due for `patience` seconds; how long until the next look is worth it."""

@@ -213,7 +213,7 @@ class Settler:
             return
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"
-        if one.kind in ("retry", "released", "lost"):
+        if one.kind in ("retry", *settle.GIVEN_BACK):
             self._back_in_queue(one.delay)
 
 

@@ -8,16 +8,18 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from subprocess import SubprocessError
 from typing import Any
 
 from tontine.clock import Clock
 from tontine.errors import ConfigError
 from tontine.job import JobError
+from tontine.schedule import Schedule
 from tontine.store.claim import SUSPECT
 from tontine.store.settle import Outcome
 
-from . import pipe
+from . import declared, pipe
 from .board import Board
 from .child import FENCE, Child, spawn
 from .config import NodeConfig
@@ -76,6 +78,7 @@ class Supervisor:
         self.held: deque[Entry] = deque()
         self.modules: list[dict[str, Any]] = []
         self.tasks: dict[str, TaskFacts] = {}
+        self.schedules: list[Schedule] = []
         self.progress: dict[int, tuple[float, str]] = {}
         self.lines: deque[tuple[int, int, list[tuple[float, str]]]] = deque(maxlen=LINES_AT_MOST)
         self.is_draining = False
@@ -84,6 +87,7 @@ class Supervisor:
         self.spawn = spawn
         self.take_requests: Callable[[Child, list[Any], bytes], None] = lambda *_: None
         """Hears what jobs a worker's tasks want to submit."""
+        self.server_now: Callable[[], datetime | None] = lambda: None
         self._settle = settle
         self._wake = wake
         self._troubles = troubles
@@ -226,16 +230,24 @@ class Supervisor:
                 child.send({"run": orders}, (entry.raw for entry in entries))
 
     def _next_for(self, child: Child, room: int) -> list[Entry]:
-        """What a worker gets next. A job that must not run twice goes only where a slot is free: sent ahead of one,
-        nobody could tell after the worker's end whether it had begun."""
+        """What a worker gets next. A job that must not run twice, or start late, goes only where a slot is free: sent
+        ahead of one, nobody could tell after the worker's end whether it had begun, or when it would."""
         entries: list[Entry] = []
         passed: list[Entry] = []
         while self.held and len(entries) < room:
             entry = self.held.popleft()
+            if entry.start_by is not None and self._is_late(entry.start_by):
+                self.end(entry, Outcome("late", entry.seq, entry.attempt))
+                continue
             starts_now = len(child.sent) + len(entries) < self.config.slots
-            (entries if starts_now or not self._is_careful(entry) else passed).append(entry)
+            waits = entry.start_by is not None or self._is_careful(entry)
+            (entries if starts_now or not waits else passed).append(entry)
         self.held.extendleft(reversed(passed))
         return entries
+
+    def _is_late(self, start_by: datetime) -> bool:
+        now = self.server_now()
+        return now is not None and now > start_by
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""
@@ -355,6 +367,7 @@ class Supervisor:
         for hello in head.get("hello", ()):
             self.modules = hello["modules"]
             self.tasks = {name: TaskFacts(*facts) for name, facts in hello["tasks"].items()}
+            self.schedules = declared.unpack(hello.get("schedules", ()))
             child.is_ready = True
             self._failing.discard(child.index)
             if not self._failing:
@@ -404,7 +417,7 @@ class Supervisor:
                 entry.status = Status.KILLED
             else:
                 # It may have run with its report still unsent, so it must not run again under the same attempt.
-                self.end(entry, Outcome("released", seq, entry.attempt))
+                self.end(entry, Outcome("released", seq, entry.attempt, begun=True))
         self.board.clear(child.index)
         del self.children[child.index]
         self._wake()

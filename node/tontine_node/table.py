@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 
 from tontine.store.claim import SUSPECT
@@ -34,6 +35,8 @@ class Entry:
     priority: int = 0
     timeout: float | None = None
     max_attempts: int | None = None
+    start_by: datetime | None = None
+    """The server's time after which it must not be started."""
     status: Status = Status.PENDING
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""

@@ -32,7 +32,7 @@ from tontine.errors import ConfigError, UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task, load
 
-from . import around, capture, pipe
+from . import around, capture, declared, pipe
 from .board import Board
 from .logs import LogStyle
 from .postbox import Postbox
@@ -93,7 +93,7 @@ class Worker:
             for module in self.library.modules
             for task in module.tasks.values()
         }
-        return {"modules": self.library.describe(), "tasks": tasks}
+        return {"modules": self.library.describe(), "tasks": tasks, "schedules": declared.pack(self.library)}
 
     def read_orders(self) -> None:
         while frame := pipe.read(self.connection):

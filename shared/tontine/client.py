@@ -24,7 +24,8 @@ from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found, found_async
 from .job import Job
-from .store import bell, control, find, insert, logs, look, many, which
+from .schedule import Missed, Overlap, Schedule, Standing
+from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
 from .store.call import AsyncStore, Steps, Store
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
@@ -40,24 +41,33 @@ Which = Job | int | str | ObjectId | Any
 
 def _wish(
     task: str,
+    *,
     delay: Duration | None,
     run_at: datetime | None,
     priority: int,
-    key: str | None,
+    key: str | None = None,
     max_attempts: int | None,
     timeout: Duration | None,
-    meta: Args = None,
+    max_age: Duration | None,
+    unique_for: Duration | None = None,
+    meta: Args,
 ) -> Wish:
     return Wish(
         task,
-        None if delay is None else seconds(delay),
-        run_at,
-        priority,
-        key,
-        max_attempts,
-        None if timeout is None else seconds(timeout),
-        meta,  # what every submit should carry, such as the context of a trace, is added here
+        delay=_seconds(delay),
+        run_at=run_at,
+        priority=priority,
+        key=key,
+        max_attempts=max_attempts,
+        timeout=_seconds(timeout),
+        max_age=_seconds(max_age),
+        unique_for=_seconds(unique_for),
+        meta=meta,
     )
+
+
+def _seconds(duration: Duration | None) -> float | None:
+    return None if duration is None else seconds(duration)
 
 
 def _open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
@@ -72,6 +82,32 @@ def _open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
     if session.has_ended:
         raise ConfigError("this session has ended: submit inside of its `with` block")
     return session if session.in_transaction else None
+
+
+def _schedule(
+    name: str,
+    task: str,
+    args: Args,
+    cron: str | None,
+    every: Duration | None,
+    timezone: str,
+    missed: Missed,
+    overlap: Overlap,
+    max_age: Duration | None,
+) -> Schedule:
+    wanted = Schedule(
+        name,
+        task,
+        {} if args is None else args,
+        cron,
+        _seconds(every),
+        timezone,
+        missed,
+        overlap=overlap,
+        max_age=_seconds(max_age),
+    )
+    wanted.check()
+    return wanted
 
 
 class Client:
@@ -107,14 +143,29 @@ class Client:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
         meta: Args = None,
         session: ClientSession | None = None,
     ) -> Job:
         """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
 
-        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
+        after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
+        `ring()` then makes nodes look at once.
         """
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, meta)
+        wish = _wish(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            key=key,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            unique_for=unique_for,
+            meta=meta,
+        )
         within = _open_transaction(session, self._store)
         return self._store.run(insert.submit(wish, args, self._reserve, session=within))
 
@@ -128,12 +179,22 @@ class Client:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
         progress: Callable[[int], None] | None = None,
         meta: Args = None,
         session: ClientSession | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, meta)
+        wish = _wish(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            meta=meta,
+        )
         within = _open_transaction(session, self._store)
         return self._store.run(insert.submit_many(wish, many, progress=progress, session=within))
 
@@ -195,6 +256,35 @@ class Client:
     def ring(self) -> None:
         """Make idle nodes look for jobs now, after a transaction with jobs was committed."""
         self._store.run(bell.ring(JOBS))
+
+    def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: Duration | None = None,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
+        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        """
+        wanted = _schedule(name, task, args, cron, every, timezone, missed, overlap, max_age)
+        return self._store.run(schedules.add(wanted))
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        return self._store.run(schedules.remove(name))
+
+    def schedules(self) -> list[Standing]:
+        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        return self._store.run(standings.read_standings())
 
     def close(self) -> None:
         """Close the connection, unless the application brought it."""
@@ -274,14 +364,29 @@ class AsyncClient:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
         meta: Args = None,
         session: AsyncClientSession | Any | None = None,
     ) -> Job:
         """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
 
-        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
+        after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
+        `ring()` then makes nodes look at once.
         """
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout, meta)
+        wish = _wish(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            key=key,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            unique_for=unique_for,
+            meta=meta,
+        )
         within = _open_transaction(session, self._store)
         return await self._run(insert.submit(wish, args, self._reserve, session=within))  # type: ignore[no-any-return]
 
@@ -295,12 +400,22 @@ class AsyncClient:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109
+        max_age: Duration | None = None,
         progress: Callable[[int], None] | None = None,
         meta: Args = None,
         session: AsyncClientSession | Any | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout, meta)
+        wish = _wish(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            meta=meta,
+        )
         within = _open_transaction(session, self._store)
         return await self._run(insert.submit_many(wish, many, progress=progress, session=within))  # type: ignore[no-any-return]
 
@@ -374,6 +489,35 @@ class AsyncClient:
     async def ring(self) -> None:
         """Make idle nodes look for jobs now, after a transaction with jobs was committed."""
         await self._run(bell.ring(JOBS))
+
+    async def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: Duration | None = None,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
+        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        """
+        wanted = _schedule(name, task, args, cron, every, timezone, missed, overlap, max_age)
+        return await self._run(schedules.add(wanted))  # type: ignore[no-any-return]
+
+    async def unschedule(self, name: str) -> bool:
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        return await self._run(schedules.remove(name))  # type: ignore[no-any-return]
+
+    async def schedules(self) -> list[Standing]:
+        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        return await self._run(standings.read_standings())  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Close the connection, unless the application brought it."""

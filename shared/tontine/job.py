@@ -83,6 +83,8 @@ class Job:
     key: str | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+    start_by: datetime | None = None
+    unique_for: float | None = None
     attempt: int = 0
     fails: int = 0
     lost: int = 0
@@ -124,6 +126,8 @@ class Job:
             key=document.get("key"),
             max_attempts=document.get("max_attempts"),
             timeout=document.get("timeout"),
+            start_by=document.get("start_by"),
+            unique_for=document.get("unique_for"),
             attempt=document.get("attempt") or 0,
             fails=document.get("fails") or 0,
             lost=document.get("lost") or 0,
@@ -177,9 +181,10 @@ def problem(document: Mapping[str, Any]) -> str | None:
         return f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
     if document.get("state") not in (None, JobState.QUEUED):
         return f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
-    run_at = document.get("run_at")
-    if run_at is not None and not isinstance(run_at, datetime):
-        return f"`run_at` must be a date, not {_kind(run_at)}"
+    for name in ("run_at", "start_by"):
+        moment = document.get(name)
+        if moment is not None and not isinstance(moment, datetime):
+            return f"`{name}` must be a date, not {_kind(moment)}"
     return _number_problem(document) or _key_problem(document.get("key"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
@@ -16,6 +16,7 @@ from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
 from .job import LONGEST_TIMEOUT
+from .schedule import Missed, Overlap, Schedule
 
 OnLost = Literal["retry", "fail"]
 Errors = tuple[type[BaseException], ...]
@@ -100,6 +101,7 @@ class Module(Hooks):
     tasks: dict[str, Task] = field(default_factory=dict, init=False)
     everywhere: Hooks = field(default_factory=Hooks, init=False, repr=False)
     """Hooks for the jobs of all modules that a worker has beside this one."""
+    _scheduled: list[tuple[Callable[..., Any], str | None, Schedule]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         if not self.name or not all(part.isidentifier() for part in self.name.split(".")):
@@ -159,14 +161,62 @@ class Module(Hooks):
 
         return add if function is None else add(function)
 
+    def schedule(
+        self,
+        *,
+        cron: str | None = None,
+        every: float | str | None = None,
+        name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: float | str | None = None,
+    ) -> Callable[[Function], Function]:
+        """Run a task again and again, `@module.schedule(cron="0 3 * * *")` above or below `@module.task`.
+
+        Nodes that load the module make the schedule known, once. It is named after its task unless `name` says
+        otherwise; a task may have several, with `args` of their own.
+        """
+        interval = None if every is None else seconds(every)
+        age = None if max_age is None else seconds(max_age)
+
+        def add(function: Any) -> Any:
+            task = f"{self.name}.{function.__name__}"
+            given = dict(args or {})
+            wanted = Schedule(name or task, task, given, cron, interval, timezone, missed, None, overlap, age)
+            wanted.check()
+            self._scheduled.append((function, name, wanted))
+            return function
+
+        return add
+
+    def schedules(self) -> list[Schedule]:
+        """The schedules that it declares; a ConfigError where one has no task, or arguments that do not fit."""
+        found: dict[str, Schedule] = {}
+        for function, name, wanted in self._scheduled:
+            task = next((one for one in self.tasks.values() if one.function is function), None)
+            if task is None:
+                raise ConfigError(f"{wanted.task} has a schedule but is no task: write @{self.name}.task above it, too")
+            one = replace(wanted, name=name or task.name, task=task.name).declared_by(self.name, self.version)
+            if reason := task.misfit(one.args):
+                raise ConfigError(f"the schedule {one.name!r} can never run: {reason}")
+            if one.name in found:
+                raise ConfigError(f"the schedule {one.name!r} is declared twice: give one of them a `name`")
+            found[one.name] = one
+        return list(found.values())
+
     def describe(self) -> dict[str, Any]:
         """The module as the node's record shows it."""
-        return {
+        described: dict[str, Any] = {
             "name": self.name,
             "version": self.version,
             "authors": list(self.authors),
             "tasks": sorted(self.tasks),
         }
+        if self._scheduled:
+            described["schedules"] = sorted(one.name for one in self.schedules())
+        return described
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +256,8 @@ def load(names: Sequence[str]) -> Library:
         for module in _modules_in(name):
             if found.setdefault(module.name, module) is not module:
                 raise ConfigError(f"two different modules are named {module.name!r}: rename one of them")
+    for module in found.values():
+        module.schedules()  # what is wrong with them is told now
     return Library(tuple(found.values()))
 
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import bson
+from bson.codec_options import CodecOptions
+from bson.errors import BSONError
 from cronsim import CronSim, CronSimError
 
 from .errors import ConfigError
-from .job import is_text, problem
+from .job import is_text, is_whole, problem
 from .legible import legible
+from .states import JobState
 
 Missed = Literal["skip", "once", "all"]
+Overlap = Literal["queue", "skip"]
 
 LATE_AFTER = timedelta(seconds=60)
 """A time that is past for longer was missed: nobody was there to fire it."""
@@ -25,8 +32,50 @@ LONGEST = 100 * 365 * 86400.0
 LONGEST_TEXT = 1000
 YEARS = range(1970, 9999)
 """Of a `next_at` that can be one."""
+DEFINING = ("task", "args", "cron", "every", "timezone", "missed", "overlap", "max_age")
+"""What a declaration says; the rest is what became of it."""
 _TEXT = f"a text of 1 to {LONGEST_TEXT:,} characters"
+_CODEC: CodecOptions[Any] = CodecOptions(tz_aware=True, uuid_representation=4)
 _TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Which version of a module declared a schedule, when the node that said so started, and what it declared."""
+
+    module: str
+    version: str
+    digest: str
+    at: datetime | None = None
+
+    @classmethod
+    def from_document(cls, document: Any) -> Declared | None:
+        """What a document says of it, if it says so much."""
+        if not isinstance(document, Mapping):
+            return None
+        module, version, digest, at = (document.get(name) for name in ("module", "version", "digest", "at"))
+        if not (is_text(module) and is_text(version) and is_text(digest)):
+            return None
+        return cls(module, version, digest, at if isinstance(at, datetime) else None)
+
+    def to_document(self) -> dict[str, Any]:
+        return {"module": self.module, "version": self.version, "digest": self.digest, "at": self.at}
+
+    def supersedes(self, other: Declared) -> bool:
+        """Whether it is newer: by its version, and among equals by the node that started later."""
+        mine, others = rank_of(self.version), rank_of(other.version)
+        if mine != others:
+            return mine > others
+        return self.at is not None and (other.at is None or self.at > other.at)
+
+
+def rank_of(version: str) -> tuple[tuple[int, int, str], ...]:
+    """What orders versions: their numbers as numbers, and a text such as `rc1` before its end (1.2rc1 < 1.2 < 1.10)."""
+    parts = re.findall(r"\d+|[a-z]+", version.lower().partition("+")[0])
+    ranks = [(1, int(part), "") if part.isdecimal() else (-1, 0, part) for part in parts]
+    while ranks and ranks[-1] == (1, 0, ""):
+        ranks.pop()
+    return (*ranks, (0, 0, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +90,15 @@ class Schedule:
     timezone: str = "UTC"
     missed: Missed = "once"
     next_at: datetime | None = None
+    overlap: Overlap = "queue"
+    max_age: float | None = None
+    off: bool = False
+    declared: Declared | None = None
+    """By a module; None is by hand."""
+    last_job: Any = None
+    """The `_id` of the last job that it inserted."""
+    skipped: int = 0
+    """Due times that were passed over because the job before had not ended."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Schedule:
@@ -51,6 +109,8 @@ class Schedule:
             name=document.get("_id"),  # type: ignore[arg-type]
             task=given.pop("task", None),
             next_at=next_at if isinstance(next_at, datetime) and next_at.year in YEARS else None,
+            declared=Declared.from_document(given.pop("declared", None)),
+            skipped=_count(given.pop("skipped", None)),
             **given,
         )
         schedule.check()
@@ -66,7 +126,30 @@ class Schedule:
             "timezone": self.timezone,
             "missed": self.missed,
             "next_at": self.next_at,
+            **self._extras(),
         }
+
+    def declared_by(self, module: str, version: str) -> Schedule:
+        """The same with who declares it, and a digest of what that is."""
+        document = self.to_document()
+        defining = {name: document[name] for name in DEFINING if name in document}
+        try:
+            digest = hashlib.sha256(bson.encode(defining, codec_options=_CODEC)).hexdigest()[:16]
+        except (BSONError, OverflowError, UnicodeError, ValueError) as error:
+            raise ConfigError(f"the schedule {legible(self.name, 80)!r} cannot be stored: {error}") from error
+        return replace(self, declared=Declared(module, version, digest))
+
+    def _extras(self) -> dict[str, Any]:
+        """What most schedules do not have."""
+        values = {
+            "overlap": None if self.overlap == "queue" else self.overlap,
+            "max_age": self.max_age,
+            "off": self.off or None,
+            "declared": None if self.declared is None else self.declared.to_document(),
+            "last_job": self.last_job,
+            "skipped": self.skipped or None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
     def check(self) -> None:
         """Refuse what can never fire."""
@@ -82,11 +165,21 @@ class Schedule:
             raise ConfigError("give a schedule either a cron expression or an interval")
         if self.missed not in get_args(Missed):
             raise ConfigError(f"missed={legible(repr(self.missed), 80)} is none of skip, once and all")
+        if self.overlap not in get_args(Overlap):
+            raise ConfigError(f"overlap={legible(repr(self.overlap), 80)} is neither queue nor skip")
+        if not isinstance(self.off, bool):
+            raise ConfigError("`off` must be true or false")
+        if self.max_age is not None:
+            self._check_age(self.max_age)
         if self.every is not None:
             self._check_every(self.every)
         self._check_zone()
         if self.cron is not None:
             self._check_cron(self.cron)
+
+    def _check_age(self, age: object) -> None:
+        if not isinstance(age, int | float) or isinstance(age, bool) or not 0 < age <= LONGEST:
+            raise ConfigError(f"`max_age` must be seconds above 0 and up to a century, not {legible(repr(age), 80)}")
 
     def _check_every(self, every: object) -> None:
         if not isinstance(every, int | float) or isinstance(every, bool):
@@ -124,6 +217,11 @@ class Schedule:
         """The `_id` of the job for a due time."""
         return f"{self.name}@{time.astimezone(UTC).isoformat()}"
 
+    @property
+    def key(self) -> str | None:
+        """The key of its jobs: where they must not overlap there is one, and so one unfinished job at most."""
+        return f"schedule:{self.name}" if self.overlap == "skip" else None
+
     def times_after(self, moment: datetime) -> Iterator[datetime]:
         """The times it is due after `moment`, for ever."""
         if self.cron is not None:
@@ -144,6 +242,8 @@ class Schedule:
         minute are due again then, because they may have been passed over: one that was fired has its job already. A
         minute is tolerated, so that servers whose clocks differ a little do not take turns.
         """
+        if self.off:
+            return None
         if self.next_at is None:
             return self.next_after(now)
         if self.next_at <= self._due_after(now + LATE_AFTER, self.next_at):
@@ -211,7 +311,35 @@ class Broken:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last job that a schedule inserted, as it is now; without a number it is there no longer."""
+
+    id: Any
+    seq: int | None = None
+    state: JobState | None = None
+    at: datetime | None = None
+    """When it ended, or began, or was inserted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A schedule and what is known around it: its last run, why it cannot fire, and what somebody should look at."""
+
+    name: str
+    schedule: Schedule | None = None
+    broken: str | None = None
+    last: LastRun | None = None
+    warnings: tuple[str, ...] = ()
+    is_removed: bool = False
+    """By an operator, although a module declares it."""
+
+
 _FIELDS = frozenset(one.name for one in fields(Schedule)) - {"name"}
+
+
+def _count(value: Any) -> int:
+    return int(value) if is_whole(value) and value >= 0 else 0
 
 
 def _is_text(value: object) -> bool:

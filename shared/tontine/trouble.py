@@ -22,6 +22,8 @@ _DEEDS = {
     "settling": "store outcomes",
     "numbering": "number jobs",
     "schedules": "fire schedules",
+    "declaring": "make known the schedules of its modules",
+    "times": "end what is late",
     "watching": "watch the other nodes",
     "upkeep": "look after what nodes hold",
     "control": "follow what is asked of it",

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.eventually import eventually_async
 from tontine.config import Timing
+from tontine.schedule import Schedule
 from tontine.share import Share
 from tontine.store import look, schedules
 from tontine.store.call import AsyncStore, Store
@@ -109,3 +110,28 @@ async def test_a_schedule_whose_job_is_refused_fails_alone(store: Store, trouble
     store.database.schedules.insert_many([*many, {"_id": "good", "task": "t.t", "every": 3600, "next_at": now}])
     await until(lambda: store.database.jobs.count_documents({}) == 2, "all others fire")
     await until(lambda: str(told(troubles).get("why")).startswith("second: "), "and this is told")
+
+
+async def test_what_modules_declare_is_made_known_again_and_again_without_holding_up_the_rest(
+    async_store: AsyncStore, store: Store, clock: ManualClock, troubles: Troubles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "LOOK_EVERY", 0.05)
+    wanted = [Schedule("shop.nightly", "shop.nightly", every=3600).declared_by("shop", "1.0")]
+    one = Scheduler(async_store, Timing(), clock, lambda: Share(1, 0, 1), lambda: None, troubles, lambda: wanted)
+    task = asyncio.create_task(one.run())
+    documents = store.database.schedules
+    try:
+        await until(lambda: documents.count_documents({"declared.module": "shop"}) == 1, "it is known")
+        documents.delete_many({})
+        clock.time += scheduler.DECLARE_EVERY + 1
+        await until(lambda: documents.count_documents({"declared.module": "shop"}) == 1, "and again")
+        wanted[:] = [Schedule("x" * 2000, "shop.nightly", every=3600).declared_by("shop", "1.0"), *wanted]
+        store.database.command("collMod", "schedules", validator={"_id": {"$ne": "x" * 2000}})
+        clock.time += scheduler.DECLARE_EVERY + 1
+        await until(lambda: any(one["what"] == "declaring" for one in troubles.to_document()), "this is told")
+        documents.insert_one({"_id": "good", "task": "t.t", "every": 3600, "next_at": store.run(look.now())})
+        await until(lambda: store.database.jobs.count_documents({"schedule": "good"}) == 1, "others fire")
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.5)

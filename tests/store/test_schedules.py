@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,10 +14,14 @@ import bson
 import pytest
 from bson import Binary, Int64
 from bson.raw_bson import RawBSONDocument
+from click.testing import CliRunner, Result
 
+from tontine.cli import tontine
+from tontine.client import AsyncClient, Client
 from tontine.errors import ConfigError
-from tontine.schedule import Broken, Schedule
-from tontine.store import look, schedules
+from tontine.schedule import Broken, LastRun, Schedule
+from tontine.states import JobState
+from tontine.store import look, schedules, standings
 from tontine.store.call import Store
 
 TICK = {"task": "t.t", "every": 3600}
@@ -165,3 +174,179 @@ def test_a_next_time_an_hour_too_late_is_put_right_unless_somebody_else_was_firs
     assert (late - next_at(store, "every")).total_seconds() % 10 == 0, "in step"
     assert 1 <= fire_all(store) <= 7, "those of the last minute"
     assert store.run(schedules.find_wrong(count)) == (0, [])
+
+
+def finish(store: Store, state: str = "done") -> None:
+    store.database.jobs.update_many({"state": "queued"}, {"$set": {"state": state, "finished_at": ago(store, 0)}})
+
+
+def test_without_being_told_otherwise_jobs_of_a_schedule_queue_up(store: Store) -> None:
+    put(store, "tick", every=10, next_at=ago(store, 25))
+    assert fire_all(store) == 3
+    assert not any("key" in job for job in jobs(store)), "no further field, and no index entry"
+
+
+def test_one_that_must_not_overlap_skips_times_while_its_last_job_is_unfinished(store: Store) -> None:
+    put(store, "tick", every=10, overlap="skip", next_at=ago(store, 25))
+    assert fire_all(store) == 1
+    (job,) = jobs(store)
+    assert (job["key"], job["schedule"]) == ("schedule:tick", "tick")
+    found = store.database.schedules.find_one({"_id": "tick"})
+    assert found is not None
+    assert (found["skipped"], found["last_job"]) == (2, job["_id"])
+    assert found["next_at"] > ago(store, 0), "it has moved on"
+    finish(store)
+    put(store, "tick", every=10, overlap="skip", next_at=ago(store, 1))
+    assert fire_all(store) == 1, "it has ended, so the next one comes"
+
+
+def test_of_many_nodes_that_fire_at_once_none_makes_it_overlap(store: Store) -> None:
+    """Each saw another due time, as after long pauses: the key decides, whatever they saw."""
+    seen = [schedules.Due("tick", ago(store, seconds), ago(store, 0)) for seconds in range(1, 9)]
+    barrier = threading.Barrier(len(seen))
+    one = Schedule("tick", "t.t", every=10, overlap="skip")
+
+    def fire(due: schedules.Due) -> str:
+        barrier.wait()
+        return store.run(schedules._insert_job(one, due.next_at))[1]
+
+    with ThreadPoolExecutor(len(seen)) as pool:
+        fired = list(pool.map(fire, seen))
+    assert fired.count("inserted") == 1
+    assert fired.count("skipped") == len(seen) - 1
+    assert len(jobs(store)) == 1
+
+
+def test_the_same_due_time_fired_twice_is_there_and_not_skipped(store: Store) -> None:
+    one, due = Schedule("tick", "t.t", every=10, overlap="skip"), ago(store, 5)
+    assert store.run(schedules._insert_job(one, due))[1] == "inserted"
+    assert store.run(schedules._insert_job(one, due))[1] == "there"
+
+
+def test_a_schedule_s_max_age_is_in_its_jobs(store: Store) -> None:
+    put(store, "tick", max_age=90, next_at=ago(store, 5))
+    assert fire_all(store) == 1
+    (job,) = jobs(store)
+    assert job["start_by"] - job["created_at"] == timedelta(seconds=90)
+
+
+def test_one_that_is_off_does_not_fire_and_goes_on_from_when_it_is_on(store: Store) -> None:
+    due = ago(store, 5)
+    put(store, "tick", next_at=due)
+    (seen,) = store.run(schedules.find_due(0))
+    assert store.run(schedules.switch_off("tick"))
+    assert store.run(schedules.fire(seen)) is None, "also not by who saw it before"
+    put(store, "by-hand", next_at=due, off=True)
+    assert store.run(schedules.find_due(0)) == []
+    assert mend_all(store) == []
+    switched = store.run(schedules.switch_on("tick"))
+    assert switched is not None
+    assert next_at(store, "tick") == switched.next_at
+    assert jobs(store) == []
+    assert not store.run(schedules.switch_off("nobody"))
+    with pytest.raises(ConfigError, match="there is no schedule 'nobody'"):
+        store.run(schedules.switch_on("nobody"))
+
+
+def test_it_can_be_run_beside_its_times(store: Store) -> None:
+    put(store, "tick", next_at=ago(store, -60), args={"x": 1}, off=True)
+    job = store.run(schedules.run_now("tick"))
+    assert (job.task, job.args, job.existed) == ("t.t", {"x": 1}, False)
+    assert not store.run(schedules.run_now("tick")).existed
+    put(store, "alone", overlap="skip", next_at=ago(store, -60))
+    first = store.run(schedules.run_now("alone"))
+    again = store.run(schedules.run_now("alone"))
+    assert (again.seq, again.existed) == (first.seq, True)
+    put(store, "broken", task=5)
+    with pytest.raises(ConfigError, match="broken is broken: it can insert no job"):
+        store.run(schedules.run_now("broken"))
+
+
+def test_the_last_run_and_its_outcome_are_told(store: Store) -> None:
+    def last() -> LastRun | None:
+        (shown,) = store.run(standings.read_standings())
+        return shown.last
+
+    put(store, "tick", next_at=ago(store, 5))
+    assert last() is None
+    fire_all(store)
+    (job,) = jobs(store)
+    assert last() == LastRun(job["_id"], job["seq"], JobState.QUEUED, job["created_at"])
+    finish(store, "failed")
+    (job,) = jobs(store)
+    assert last() == LastRun(job["_id"], job["seq"], JobState.FAILED, job["finished_at"])
+    store.run(schedules.add(Schedule("tick", "t.t", every=60)))
+    assert last() is not None, "also of one that was replaced"
+    store.database.jobs.delete_many({})
+    assert last() == LastRun(job["_id"]), "retention has removed it"
+
+
+def test_a_task_that_nobody_has_is_told(store: Store) -> None:
+    put(store, "tick")
+    (shown,) = store.run(standings.read_standings())
+    assert shown.warnings == ("no live node has its task t.t",)
+    modules = [{"name": "t", "version": "1", "tasks": ["t.t"]}]
+    store.database.nodes.insert_one({"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules})
+    (shown,) = store.run(standings.read_standings())
+    assert shown.warnings == ()
+
+
+async def test_both_clients_keep_schedules(store: Store, mongo_uri: str) -> None:
+    name = store.database.name
+    with Client(mongo_uri, database=name) as client:
+        added = client.schedule("tidy", "t.t", {"x": 1}, every="10m", overlap="skip", max_age="1h")
+        assert (added.every, added.overlap, added.max_age) == (600, "skip", 3600)
+        assert added.next_at is not None
+        assert added.next_at > ago(store, 0)
+        (shown,) = client.schedules()
+        assert shown.schedule == added
+        with pytest.raises(ConfigError, match="not a cron expression"):
+            client.schedule("wrong", "t.t", cron="daily")
+        assert client.unschedule("tidy")
+        assert not client.unschedule("tidy")
+    async with AsyncClient(mongo_uri, database=name) as other:
+        added = await other.schedule("report", "t.t", cron="30 6 * * 1-5", timezone="Europe/Paris")
+        assert [one.schedule for one in await other.schedules()] == [added]
+        assert await other.unschedule("report")
+
+
+def tontine_schedule(store: Store, mongo_uri: str, *arguments: str) -> Result:
+    where = ["--uri", mongo_uri, "--database", store.database.name]
+    return CliRunner().invoke(tontine, ["schedule", *arguments, *where])
+
+
+def test_the_commands_add_list_switch_run_and_remove(store: Store, mongo_uri: str) -> None:
+    def run(*arguments: str) -> Result:
+        return tontine_schedule(store, mongo_uri, *arguments)
+
+    added = run("add", "tick", "t.t", '{"x": 1}', "--every", "10m", "--overlap", "skip", "--max-age", "1h")
+    assert added.exit_code == 0, added.output
+    assert "first due" in added.output
+    assert "no live node has the task t.t" in added.stderr
+    assert run("run", "tick").output == "tick: submitted job 1\n"
+    again = run("run", "tick")
+    assert (again.exit_code, again.stderr) == (1, "tick: job 1 of it is queued, and there is one at a time\n")
+    listed = run("ls").output
+    assert all(word in listed for word in ("in 10 min", "queued", "job 1", "skip", "every 10 min"))
+    assert "tick: no live node has its task t.t" in listed
+    (shown,) = [json.loads(line) for line in run("ls", "--json").output.splitlines()]
+    assert (shown["overlap"], shown["off"], shown["max_age"], shown["last"]["seq"]) == ("skip", False, 3600, 1)
+    assert (shown["last"]["state"], shown["broken"]) == ("queued", None)
+    assert run("off", "tick").output == "tick: off\n"
+    assert " off " in run("ls").output
+    assert "next due" in run("on", "tick").output
+    assert json.loads(run("off", "tick", "--json").output) == {"name": "tick", "off": True}
+    assert run("rm", "tick").output == "tick: removed\n"
+
+
+@pytest.mark.parametrize("verb", ["rm", "on", "off", "run"])
+def test_a_schedule_that_is_not_there_is_told_in_one_line(store: Store, mongo_uri: str, verb: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "tontine", "schedule", verb, "x", "--uri", mongo_uri, "--database", store.database.name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 2
+    assert "there is no schedule 'x': `tontine schedule ls` lists them" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1

@@ -98,10 +98,10 @@ def judge_move(change: Change, before: Before, after: Facts, is_alive: Callable[
 
 
 def _touched(change: Change, before: Facts, after: Facts) -> set[str]:
-    """What changed in an ended job, but for when it will be removed."""
+    """What changed in an ended job, but for when it will be removed, and how long it holds its key."""
     if change.is_whole:
         return {name for name in before if after.get(name) != before[name]}
-    return change.touched - {"expire_at"}
+    return change.touched - {"expire_at", "held_key", "held_until"}
 
 
 def _judge_end(change: Change, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:

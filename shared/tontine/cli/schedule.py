@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, get_args
 
 import click
@@ -10,13 +11,13 @@ from rich.text import Text
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import ago, duration, legible
-from ..schedule import Broken, Missed, Schedule
+from ..schedule import LastRun, Missed, Overlap, Schedule, Standing
 from .complete import complete_tasks
 from .options import json_option, opened, store_options
-from .output import json_text, note, write_json, write_table
+from .output import job_state, json_text, note, write_json, write_table
 from .submit import read_arguments
 
-_COLUMNS = ("NAME", "NEXT", "WHEN", "TASK", "MISSED", "ARGS")
+_COLUMNS = ("NAME", "NEXT", "LAST", "WHEN", "TASK", "MISSED", "OVERLAP", "DECLARED BY", "ARGS")
 
 
 @click.group()
@@ -42,9 +43,18 @@ def schedule() -> None:
     show_default=True,
     help="What becomes of times at which no node was there: skip them, fire once for all, or fire each.",
 )
+@click.option(
+    "--overlap",
+    type=click.Choice(get_args(Overlap)),
+    default="queue",
+    show_default=True,
+    help="When it is due while its last job has not ended: queue another one, or skip that time.",
+)
+@click.option("--max-age", metavar="10m", help="Cancel a job of it that has not started so long after its insert.")
 @json_option
 @store_options
 def add(
+    *,
     name: str,
     task: str,
     args_json: str | None,
@@ -52,6 +62,8 @@ def add(
     every: str | None,
     timezone: str,
     missed: Missed,
+    overlap: Overlap,
+    max_age: str | None,
     as_json: bool,
     store: StoreConfig,
 ) -> None:
@@ -62,10 +74,11 @@ def add(
       tontine schedule add report shop.report --cron '30 6 * * 1-5' --tz Europe/Paris
       tontine schedule add tidy shop.tidy '{"older_than": "7d"}' --every 10m --missed skip
     """
-    from ..store import schedules
+    from ..store import look, schedules
 
-    interval = None if every is None else seconds(every)
-    wanted = Schedule(name, task, read_arguments(args_json) if args_json else {}, cron, interval, timezone, missed)
+    interval, age = (None if text is None else seconds(text) for text in (every, max_age))
+    args = read_arguments(args_json) if args_json else {}
+    wanted = Schedule(name, task, args, cron, interval, timezone, missed, overlap=overlap, max_age=age)
     wanted.check()
     with opened(store) as opened_store:
         added = opened_store.run(schedules.add(wanted))
@@ -73,20 +86,22 @@ def add(
             write_json(added.to_document())
         else:
             click.echo(f"{legible(name)}: first due {added.next_at:%Y-%m-%d %H:%M:%S} UTC")
+        if task not in look.tasks_of(opened_store.run(look.read_nodes(dead=False))):
+            note(f"no live node has the task {legible(task, 100)}: its jobs will wait for one that does")
 
 
 @schedule.command(name="ls")
 @json_option
 @store_options
 def ls(as_json: bool, store: StoreConfig) -> None:
-    """List the schedules, and which of them cannot fire.
+    """List the schedules, when they are due, what became of their last jobs, and which of them cannot fire.
 
     A broken one is a document that no node can use: it says why, and `schedule add` replaces it.
     """
-    from ..store import look, schedules
+    from ..store import look, standings
 
     with opened(store) as opened_store:
-        found = opened_store.run(schedules.read_schedules())
+        found = opened_store.run(standings.read_standings())
         now = opened_store.run(look.now())
     if as_json:
         for one in found:
@@ -94,8 +109,10 @@ def ls(as_json: bool, store: StoreConfig) -> None:
     elif found:
         write_table(_COLUMNS, [_row(one, now) for one in found], cut=("ARGS", "TASK"))
         for one in found:
-            if isinstance(one, Broken):
-                click.echo(f"{legible(one.name)} is broken: {legible(one.why)}")
+            if one.broken is not None:
+                click.echo(f"{legible(one.name)} is broken: {legible(one.broken)}")
+            for warning in one.warnings:
+                click.echo(f"{legible(one.name)}: {warning}")
     else:
         note("no schedule yet: `tontine schedule add NAME TASK --every 10m` adds one")
 
@@ -105,7 +122,10 @@ def ls(as_json: bool, store: StoreConfig) -> None:
 @json_option
 @store_options
 def rm(name: str, as_json: bool, store: StoreConfig) -> None:
-    """Remove a schedule. Jobs that it has inserted stay."""
+    """Remove a schedule. Jobs that it has inserted stay.
+
+    One that a module declares stays removed, too, until `tontine schedule on`.
+    """
     from ..store import schedules
 
     with opened(store) as opened_store:
@@ -117,21 +137,95 @@ def rm(name: str, as_json: bool, store: StoreConfig) -> None:
         click.echo(f"{legible(name)}: removed")
 
 
-def _document(one: Schedule | Broken) -> dict[str, Any]:
-    if isinstance(one, Broken):
-        return {"_id": one.name, "broken": one.why}
-    return {**one.to_document(), "broken": None}
+@schedule.command(name="off")
+@click.argument("name")
+@json_option
+@store_options
+def off(name: str, as_json: bool, store: StoreConfig) -> None:
+    """Let a schedule rest until `tontine schedule on`. Jobs that it has inserted stay."""
+    from ..store import schedules
+
+    with opened(store) as opened_store:
+        if not opened_store.run(schedules.switch_off(name)):
+            raise ConfigError(f"there is no schedule {name!r}: `tontine schedule ls` lists them")
+    if as_json:
+        write_json({"name": name, "off": True})
+    else:
+        click.echo(f"{legible(name)}: off")
 
 
-def _row(one: Schedule | Broken, now: Any) -> tuple[Any, ...]:
-    if isinstance(one, Broken):
-        return (one.name, Text("broken", style="red"), "-", "-", "-", "-")
-    when = f"every {duration(one.every)}" if one.every else f"{one.cron} {one.timezone}"
+@schedule.command(name="on")
+@click.argument("name")
+@json_option
+@store_options
+def on(name: str, as_json: bool, store: StoreConfig) -> None:
+    """Let a schedule that is off go on, from now; bring back one that a module declares and that was removed."""
+    from ..store import schedules
+
+    with opened(store) as opened_store:
+        switched = opened_store.run(schedules.switch_on(name))
+    if as_json:
+        write_json({"name": name, "off": False, "next_at": None if switched is None else switched.next_at})
+    elif switched is None:
+        click.echo(f"{legible(name)}: a node that declares it adds it again within a minute or so")
+    else:
+        click.echo(f"{legible(name)}: next due {switched.next_at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@schedule.command(name="run")
+@click.argument("name")
+@json_option
+@store_options
+def run(name: str, as_json: bool, store: StoreConfig) -> None:
+    """Insert a job of a schedule now, beside its times; also of one that is off.
+
+    Exit code 1: its last job has not ended, and with --overlap skip there is only one at a time.
+    """
+    from ..store import schedules
+
+    with opened(store) as opened_store:
+        job = opened_store.run(schedules.run_now(name))
+    if as_json:
+        write_json({"name": name, "_id": job.id, "seq": job.seq, "state": job.state, "existed": job.existed})
+    elif job.existed:
+        note(f"{legible(name)}: job {job.seq} of it is {job.state}, and there is one at a time")
+    else:
+        click.echo(f"{legible(name)}: submitted job {job.seq}")
+    if job.existed:
+        raise click.exceptions.Exit(1)
+
+
+def _document(one: Standing) -> dict[str, Any]:
+    around = {"broken": one.broken, "warnings": list(one.warnings), "removed": one.is_removed}
+    if one.schedule is None:
+        return {"_id": one.name, **around}
+    last = None if one.last is None else {"seq": one.last.seq, "state": one.last.state, "at": one.last.at}
+    shown = {"overlap": one.schedule.overlap, "off": one.schedule.off, "last": last}
+    return {**one.schedule.to_document(), **shown, **around}
+
+
+def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
+    schedule = one.schedule
+    if schedule is None:
+        why = "broken" if one.broken is not None else "removed"
+        return (one.name, Text(why, style="red"), *["-"] * (len(_COLUMNS) - 2))
+    origin = schedule.declared
     return (
         one.name,
-        ago(one.next_at, now),
-        when,
-        one.task,
-        one.missed,
-        legible(json_text(one.args), 200) if one.args else "-",
+        Text("off", style="yellow") if schedule.off else ago(schedule.next_at, now),
+        _last(one.last, now),
+        f"every {duration(schedule.every)}" if schedule.every else f"{schedule.cron} {schedule.timezone}",
+        schedule.task,
+        schedule.missed,
+        f"skip ({schedule.skipped} skipped)" if schedule.skipped else schedule.overlap,
+        "-" if origin is None else f"{origin.module} {origin.version}",
+        legible(json_text(schedule.args), 200) if schedule.args else "-",
     )
+
+
+def _last(last: LastRun | None, now: datetime) -> Text:
+    if last is None:
+        return Text("-")
+    if last.state is None:
+        return Text("removed", style="dim")
+    return Text.assemble(job_state(last.state), f" {ago(last.at, now)}, job {last.seq}")

@@ -38,6 +38,10 @@ _CENTURY = 100 * 365.25 * 86400
 @click.option("--priority", type=int, default=0, metavar="P", help="Higher first. [default: 0]")
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Instead of the task's own.")
 @click.option("--timeout", metavar="30s", help="Limit of each attempt, instead of the task's own.")
+@click.option("--max-age", metavar="10m", help="Cancel it if it has not started so long after it was due.")
+@click.option(
+    "--unique-for", metavar="1h", help="With --key: insert nothing either for so long after such a job was done."
+)
 @click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if any failed or was cancelled.")
 @json_option
 @store_options
@@ -52,6 +56,8 @@ def submit(
     priority: int,
     max_attempts: int | None,
     timeout: str | None,
+    max_age: str | None,
+    unique_for: str | None,
     wait: bool,
     as_json: bool,
     store: StoreConfig,
@@ -73,8 +79,18 @@ def submit(
         raise ConfigError("give --delay or --at, not both")
     if key is not None and count > 1:
         raise ConfigError("--key and --count exclude each other: a key names one job")
-    limit = None if timeout is None else seconds(timeout)
-    wish = Wish(task, _delay(delay), _moment(at), priority, key, max_attempts, limit)
+    limit, age, unique = (None if text is None else seconds(text) for text in (timeout, max_age, unique_for))
+    wish = Wish(
+        task,
+        delay=_delay(delay),
+        run_at=_moment(at),
+        priority=priority,
+        key=key,
+        max_attempts=max_attempts,
+        timeout=limit,
+        max_age=age,
+        unique_for=unique,
+    )
     wish.check()
     args = read_arguments(args_json)
     with opened(store) as opened_store:

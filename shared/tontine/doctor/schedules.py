@@ -22,6 +22,7 @@ class Survey:
     schedules: tuple[Schedule, ...]
     broken: tuple[Broken, ...]
     members: int
+    warnings: tuple[str, ...] = ()
 
 
 def judge_schedules(survey: Survey) -> Judgement:
@@ -42,6 +43,8 @@ def judge_schedules(survey: Survey) -> Judgement:
         return fail(f"{told}, although nodes are there", "`troubles` in `tontine nodes --json` and their logs say why")
     if wrong := [legible(one.name, 80) for one in survey.schedules if one.mended(survey.now) is not None]:
         return warn(f"the next time of {_some(wrong)} is missing or too late", "a node puts it right within a minute")
+    if survey.warnings:
+        return warn(_some(survey.warnings), "`tontine schedule ls` tells more")
     return ok(f"{count(len(survey.schedules), 'schedule')}, none of them overdue")
 
 

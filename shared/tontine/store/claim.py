@@ -36,7 +36,9 @@ _TASKS_AT_ONCE = 100
 
 _COUNTED = ("seq", "attempt", "fails", "lost")
 _SHOWN_TO_TASKS = ("args", "key", "meta", "created_at")
-_FIELDS = dict.fromkeys((*_COUNTED, *_SHOWN_TO_TASKS, "task", "priority", "max_attempts", "timeout", "run_at"), 1)
+_FIELDS = dict.fromkeys(
+    (*_COUNTED, *_SHOWN_TO_TASKS, "task", "priority", "max_attempts", "timeout", "run_at", "start_by"), 1
+)
 
 
 @dataclass(frozen=True, slots=True)

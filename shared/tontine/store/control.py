@@ -28,7 +28,7 @@ PUT_BACK: list[dict[str, Any]] = [
             "errors": ERRORS_SO_FAR,
         }
     },
-    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
+    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error", "start_by"]},
 ]
 """What makes a queued job of a finished one (J9). The attempt is never reset."""
 

@@ -76,6 +76,26 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
                 "state": {"$in": sorted(state.value for state in OPEN)},
             },
         },
+        # The last three hold nothing of a job that asks for nothing of the kind.
+        {
+            "name": "start_by",
+            "key": SON([("start_by", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "start_by": {"$exists": True}},
+        },
+        {
+            "name": "held_key",
+            "key": SON([("held_key", 1)]),
+            "unique": True,
+            "partialFilterExpression": {"held_key": {"$gt": ""}},
+        },
+        {
+            "name": "held_until",
+            "key": SON([("held_until", 1)]),
+            "partialFilterExpression": {
+                "held_key": {"$gt": ""},
+                "state": {"$in": sorted(state.value for state in FINAL)},
+            },
+        },
     ],
     NODES: [
         {

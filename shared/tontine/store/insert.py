@@ -30,6 +30,7 @@ from ..storable import REFUSALS, unstorable
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one
 from .counter import Block, raise_counter, take
+from .hold import find_holder
 from .reserve import Reserve
 from .schema import JOBS
 
@@ -40,6 +41,8 @@ ROOM_BESIDE_ARGS = 16 * 1024
 LARGEST_META = 4 * 1024
 """Bytes. It goes to the node with the job, and is shown beside it: a place for a trace, a tenant, a request's id."""
 CENTURY = 100 * 365 * 86400
+LAST_YEAR = 8999
+"""Of a time to which a century can be added."""
 _OPEN = sorted(state.value for state in OPEN)
 
 
@@ -55,6 +58,8 @@ class Wish:
     max_attempts: int | None = None
     timeout: float | None = None
     meta: Mapping[str, Any] | None = None
+    max_age: float | None = None
+    unique_for: float | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -78,11 +83,15 @@ class Wish:
             document["run_at"] = utc(self.run_at)
         if self.priority:
             document["priority"] = self.priority
-        for name in ("key", "max_attempts", "timeout"):
+        for name in ("key", "max_attempts", "timeout", "unique_for"):
             if (value := getattr(self, name)) is not None:
                 document[name] = value
         if self.meta:
             document["meta"] = self.meta
+        if self.max_age is not None:
+            document["start_by"] = document.get("run_at", at) + timedelta(seconds=self.max_age)
+        if self.unique_for is not None:
+            document["held_key"] = self.key
         return document
 
     def check(self) -> None:
@@ -93,6 +102,14 @@ class Wish:
             raise ConfigError(f"`run_at` must be a datetime, not {type(self.run_at).__name__}")
         if self.delay is not None and not 0 <= self.delay <= CENTURY:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
+        if self.max_age is not None and not 0 < self.max_age <= CENTURY:
+            raise ConfigError(f"a max_age of {self.max_age:g} s cannot be: above 0, and up to a century")
+        if self.max_age is not None and self.run_at is not None and self.run_at.year > LAST_YEAR:
+            raise ConfigError("a job with a `max_age` must be due before the year 9000")
+        if self.unique_for is not None and self.key is None:
+            raise ConfigError("`unique_for` goes with a `key`: give the key that shall be unique for so long")
+        if self.unique_for is not None and not 0 < self.unique_for <= CENTURY:
+            raise ConfigError(f"unique_for={self.unique_for:g} s cannot be: above 0, and up to a century")
         if self.meta is not None:
             _check_meta(self.meta)
 
@@ -125,7 +142,8 @@ def submit(
 ) -> Steps[Job]:
     """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`.
 
-    With a `session` it is added in the transaction that is open there.
+    With `unique_for` also one that is done, for so long after its end. With a `session` it is added in the transaction
+    that is open there.
     """
     wish.check()
     _check(wish, [args])
@@ -277,7 +295,7 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
         yield Call(JOBS, "insert_many", (documents,), {"ordered": False}, repeats=True, within=30)
     except BulkRefused as refusal:
         refused = {place: key for place, key in refusal.refused.items() if key != ("_id",)}
-        if any(key not in (("key",), ("seq",)) for key in refused.values()):
+        if any(key not in (("key",), ("held_key",), ("seq",)) for key in refused.values()):
             raise
         return refused
     except Unstorable as error:
@@ -290,6 +308,8 @@ def _submit_within(session: Any, wish: Wish, args: Mapping[str, Any] | None, res
         # A key that is taken would end the whole transaction: so look before, with its eyes.
         looking = find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}}, session=session)
         holder = yield replace(looking, repeats=False)
+        if holder is None and wish.unique_for is not None:
+            holder = yield from find_holder(wish.key)
         if holder is not None:
             return Job.from_document(holder, existed=True)
     block = yield from take(1) if reserve is None else reserve.take_one()
@@ -336,9 +356,11 @@ def _insert_within(
 def holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
     for _ in range(5):
         holder = yield find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}})
+        if holder is None and wish.unique_for is not None:
+            holder = yield from find_holder(str(wish.key))
         if holder is not None:
             return Job.from_document(holder, existed=holder["_id"] != document["_id"])
-        refused = yield from put_in([document])  # it ended in between
+        refused = yield from put_in([document])  # it ended in between, or its time is over
         if not refused:
             return Job.from_document(document)
     raise ConfigError(f"key {wish.key!r} is taken and freed too quickly to add a job")

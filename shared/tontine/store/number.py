@@ -25,7 +25,7 @@ RAW_AT_ONCE = 500
 # All that `problem` looks at; of arguments only whether they are an object, because they may be large; and the names
 # of all fields, among which there may be one that was meant to be another.
 JUDGED: dict[str, Any] = {
-    **dict.fromkeys(("task", "state", "run_at", "priority", "key", "max_attempts", "timeout"), 1),
+    **dict.fromkeys(("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1),
     "size": {"$bsonSize": "$$ROOT"},
     "names": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
@@ -158,7 +158,7 @@ def _numbering(seq: Int64, document: Raw, reason: str | None, retention: Retenti
     elif document.get("args") is None:
         values["args"] = {"$literal": {}}
     # The index of fresh jobs holds those without these fields; a null or a zero says the same as leaving them out.
-    empty = [name for name in ("run_at", "priority", "key") if name in document and not document[name]]
+    empty = [name for name in ("run_at", "start_by", "priority", "key") if name in document and not document[name]]
     update: list[dict[str, Any]] = [{"$unset": [*_NOT_YET, *empty]}, {"$set": values}]
     return UpdateOne({**identity(document), "seq": None}, update)
 

@@ -77,7 +77,9 @@ def keep(retention: Retention) -> Steps[int]:
             update: dict[str, Any] = {"$unset": "expire_at"}
         else:
             matching = {"state": {"$in": states}, "finished_at": {"$type": "date"}}
-            update = {"$set": {"expire_at": {"$add": ["$finished_at", round(seconds * 1000)]}}}
+            # A key that is held for longer keeps its job: without it, nobody would know.
+            later = {"$add": ["$finished_at", round(seconds * 1000)]}
+            update = {"$set": {"expire_at": {"$max": [later, "$held_until"]}}}
         answer = yield Call(JOBS, "update_many", (matching, [update]), repeats=True, within=600)
         changed += answer.modified_count
     yield from keep_logs(retention)

@@ -58,7 +58,7 @@ NODE = Role(
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
         LOGS: ("find", "insert", "update"),
-        SCHEDULES: ("find", "update"),
+        SCHEDULES: ("find", "insert", "update"),
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),

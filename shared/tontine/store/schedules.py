@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import bson
 from bson.codec_options import CodecOptions
@@ -19,14 +19,16 @@ from bson.raw_bson import RawBSONDocument
 
 from ..doctor.schedules import Survey
 from ..errors import ConfigError, DuplicateKey, TontineError
-from ..job import LARGEST, too_large
+from ..job import LARGEST, Job, too_large
 from ..legible import legible
-from ..schedule import YEARS, Broken, Schedule
+from ..offers import Offers
+from ..schedule import YEARS, Broken, Declared, Schedule
+from ..states import OPEN
 from .bell import ring_jobs
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .counter import raise_counter, take
 from .insert import Wish
-from .look import now, read_cluster
+from .look import now, read_cluster, read_nodes
 from .raw import identity
 from .schema import JOBS, SCHEDULES
 
@@ -36,6 +38,10 @@ SURVEYED_AT_MOST = 10_000
 TRIES = 5
 NAME_SHOWN = 200
 
+Fired = Literal["inserted", "there", "skipped"]
+_OPEN = sorted(state.value for state in OPEN)
+
+_JUDGED = ("_id", "task", "cron", "every", "timezone", "missed", "next_at", "overlap", "max_age", "off", "declared")
 _SMALL = 5000
 """Bytes of a field that is read together with those of many others."""
 
@@ -57,13 +63,17 @@ _IS_TIME = {
         {"$lt": ["$next_at", datetime(YEARS.stop, 1, 1, tzinfo=UTC)]},
     ]
 }
-_NAMED = {"_id": {"$type": "string"}, "$expr": _is_small("_id")}
+THERE = {"removed": {"$ne": True}}
+"""Not one that an operator removed although a module declares it: only its name is left, so that no node adds it again.
+What is left says neither when nor how often, so that no node takes it for a schedule, of the release before either."""
+_ACTIVE = {"off": {"$ne": True}, **THERE}
+_NAMED = {"_id": {"$type": "string"}, "$expr": _is_small("_id"), **THERE}
 _AROUND = {"_id": 0, "now": "$$NOW", "size": {"$bsonSize": "$$ROOT"}}
 _WHOLE = {**_AROUND, "schedule": "$$ROOT"}
 _SLIM: dict[str, Any] = {
     **_AROUND,
     "schedule": {
-        **{field: _small(field) for field in ("_id", "task", "cron", "every", "timezone", "missed", "next_at")},
+        **{field: _small(field) for field in _JUDGED},
         "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, _small("args")]},
     },
 }
@@ -90,7 +100,9 @@ class Mending:
 def add(schedule: Schedule) -> Steps[Schedule]:
     """Add or replace a schedule; it is due for the first time after the server's now."""
     schedule.check()
-    document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))}
+    before = (yield find_one(SCHEDULES, {"_id": schedule.name}, projection={"last_job": 1})) or {}
+    known = {"last_job": before["last_job"]} if before.get("last_job") is not None else {}
+    document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))} | known
     with contextlib.suppress(BSONError, OverflowError, UnicodeError):  # storing it says why it cannot be
         _check_size(len(bson.encode(document, codec_options=DECODED)))
     yield Call(SCHEDULES, "replace_one", ({"_id": schedule.name}, document), {"upsert": True}, repeats=True)
@@ -99,34 +111,108 @@ def add(schedule: Schedule) -> Steps[Schedule]:
 
 def read_schedules() -> Steps[list[Schedule | Broken]]:
     """All schedules, by name."""
-    found = yield find(SCHEDULES, {}, raw=True, projection=_WHOLE, sort=[("_id", 1)])
+    found = yield find(SCHEDULES, THERE, raw=True, projection=_WHOLE, sort=[("_id", 1)])
     return [_judged(one) for one in found]
 
 
 def survey() -> Steps[Survey]:
     """What `tontine doctor` judges; without arguments, which may be large."""
-    found = yield find(SCHEDULES, {}, raw=True, projection=_SLIM, limit=SURVEYED_AT_MOST)
+    found = yield find(SCHEDULES, THERE, raw=True, projection=_SLIM, limit=SURVEYED_AT_MOST)
     judged = [_judged(one) for one in found]
+    schedules = tuple(one for one in judged if isinstance(one, Schedule))
     roster, _ = yield from read_cluster()
+    nodes = yield from read_nodes(dead=False)
+    around = Offers.of(nodes)
+    told = (f"{legible(one.name, 80)}: {why}" for one in schedules for why in around.warnings(one))
     return Survey(
         now=(yield from now()),
-        schedules=tuple(one for one in judged if isinstance(one, Schedule)),
+        schedules=schedules,
         broken=tuple(one for one in judged if isinstance(one, Broken)),
         members=len(roster.members),
+        warnings=tuple(told) if nodes else (),  # that there are none is told already
     )
 
 
 def remove(name: str) -> Steps[bool]:
-    """Remove a schedule; jobs that it inserted stay. Also one whose `_id` is no text, by what is shown of it."""
-    answer = yield Call(SCHEDULES, "delete_one", ({"_id": name},), repeats=True)
+    """Remove a schedule; jobs that it inserted stay. Also one whose `_id` is no text, by what is shown of it.
+
+    Of one that a module declares its name is left, so that no node adds it again.
+    """
+    if (yield from _bury(name)):
+        return True
+    answer = yield Call(SCHEDULES, "delete_one", ({"_id": name, **THERE},), repeats=True)
     if answer.deleted_count:
         return True
-    found = yield find(SCHEDULES, {}, raw=True, projection={"_id": 1})
+    found = yield find(SCHEDULES, THERE, raw=True, projection={"_id": 1})
     for one in found:
         if _shown_name(one) == name:
             answer = yield Call(SCHEDULES, "delete_one", (identity(one),), repeats=True)
             return bool(answer.deleted_count)
     return False
+
+
+def _bury(name: str) -> Steps[bool]:
+    """Leave nothing but its name of a schedule that is declared, or was added over one; False if it is not."""
+    found = yield find_one(SCHEDULES, {"_id": name, **THERE}, projection={"declared": 1, "task": 1})
+    if found is None:
+        return False
+    if Declared.from_document(found.get("declared")) is None:
+        around = Offers.of((yield from read_nodes(dead=False)))
+        if name not in around.schedules:
+            return False
+    left = {"_id": name, "task": str(found.get("task")), "cron": None, "removed": True}
+    answer = yield Call(SCHEDULES, "replace_one", ({"_id": name}, left), repeats=True)
+    return bool(answer.matched_count)
+
+
+def switch_off(name: str) -> Steps[bool]:
+    """Let a schedule rest: it is not due until it is switched on. False where there is none."""
+    update = {"$set": {"off": True}, "$unset": {"next_at": ""}}
+    answer = yield Call(SCHEDULES, "update_one", ({"_id": name, **THERE}, update), repeats=True)
+    return bool(answer.matched_count)
+
+
+def switch_on(name: str) -> Steps[Schedule | None]:
+    """Let a schedule go on, from now; None where it had been removed, and a node adds it again as it is declared."""
+    answer = yield Call(SCHEDULES, "delete_one", ({"_id": name, "removed": True},), repeats=True)
+    if answer.deleted_count:
+        return None
+    schedule, moment = yield from _read_one(name)
+    if not schedule.off:
+        return schedule
+    following = schedule.next_after(moment)
+    update = {"$set": {"next_at": following}, "$unset": {"off": ""}}
+    yield Call(SCHEDULES, "update_one", ({"_id": name, "off": True}, update), repeats=True)
+    return replace(schedule, off=False, next_at=following)
+
+
+def run_now(name: str) -> Steps[Job]:
+    """Insert a job of a schedule beside its times, also of one that is off.
+
+    Where they must not overlap, an unfinished one comes back instead, marked `existed`.
+    """
+    schedule, moment = yield from _read_one(name)
+    job, fired = yield from _insert_job(schedule, moment)
+    if fired == "skipped":
+        holder = yield find_one(JOBS, {"key": schedule.key, "state": {"$in": _OPEN}})
+        if holder is None:
+            raise TontineError(f"the last job of {legible(name)} has ended just now: try again")
+        return Job.from_document(holder, existed=True)
+    yield Call(SCHEDULES, "update_one", ({"_id": name, **THERE}, {"$set": {"last_job": job}}), repeats=True)
+    document = yield find_one(JOBS, {"_id": job})
+    return Job.from_document(document, existed=fired == "there")
+
+
+def _read_one(name: str) -> Steps[tuple[Schedule, datetime]]:
+    """A schedule, and the server's now; a ConfigError says that there is none, or why it is none."""
+    options = {"projection": _WHOLE}
+    found = yield Call(SCHEDULES, "find_one", ({"_id": name, **THERE},), options, repeats=True, raw=True)
+    if found is None:
+        raise ConfigError(f"there is no schedule {name!r}: `tontine schedule ls` lists them")
+    try:
+        return _decoded(found, RAW), found["now"]
+    except ConfigError as error:
+        raise ConfigError(f"{legible(name)} is broken: {error}") from error
 
 
 def find_due(ahead: float, beyond: int = 0) -> Steps[list[Due]]:
@@ -137,6 +223,7 @@ def find_due(ahead: float, beyond: int = 0) -> Steps[list[Due]]:
         {
             "_id": {"$type": "string"},
             "next_at": {"$type": "date"},
+            **_ACTIVE,
             "$expr": {"$and": [{"$lte": ["$next_at", soon]}, _IS_TIME, _is_small("_id")]},
         },
         projection={"now": "$$NOW", "next_at": 1},
@@ -153,17 +240,24 @@ def fire(due: Due) -> Steps[int | None]:
     None: it is not as it was seen, so somebody else has moved it on. Whoever dies between the two leaves it to the next
     node to insert again, which the `_id` refuses, and to move on.
     """
-    seen = {"_id": due.name, "next_at": due.next_at}
+    seen = {"_id": due.name, "next_at": due.next_at, **_ACTIVE}
     found = yield Call(SCHEDULES, "find_one", (seen,), {"projection": _WHOLE}, repeats=True, raw=True)
     if found is None:
         return None
     schedule = _decoded(found, RAW)
     times, following = schedule.fire(found["now"])
-    fired = 0
+    changes: dict[str, Any] = {"next_at": following}
+    inserted = skipped = 0
     for time in times:
-        fired += yield from _insert_job(schedule, time)
-    yield Call(SCHEDULES, "update_one", (seen, {"$set": {"next_at": following}}), repeats=True)
-    return fired
+        job, fired = yield from _insert_job(schedule, time)
+        inserted += fired == "inserted"
+        skipped += fired == "skipped"
+        if fired != "skipped":
+            changes["last_job"] = job
+    if skipped:
+        changes["skipped"] = schedule.skipped + skipped
+    yield Call(SCHEDULES, "update_one", (seen, {"$set": changes}), repeats=True)
+    return inserted
 
 
 def find_wrong(beyond: int) -> Steps[tuple[int, list[Mending]]]:
@@ -188,15 +282,19 @@ def mend(wrong: Mending) -> Steps[bool]:
     return bool(answer.modified_count)
 
 
-def _insert_job(schedule: Schedule, time: datetime) -> Steps[bool]:
-    """Insert the job of a due time; False where it is there already."""
+def _insert_job(schedule: Schedule, time: datetime) -> Steps[tuple[str, Fired]]:
+    """Insert the job of a due time, unless it is there already, or must be skipped; its `_id`, and what was done.
+
+    One unfinished job at most has a key: the index refuses a job that would overlap with the one before.
+    """
     name = schedule.job_id(time)
+    wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
     for _ in range(TRIES):
         block = yield from take(1)
         document: dict[str, Any] = {
             "_id": name,
             "seq": next(iter(block)),
-            **Wish(schedule.task).document(schedule.args, block.at),
+            **wish.document(schedule.args, block.at),
             "schedule": schedule.name,
         }
         try:
@@ -204,21 +302,28 @@ def _insert_job(schedule: Schedule, time: datetime) -> Steps[bool]:
         except DuplicateKey as error:
             if error.key == ("seq",):
                 yield from raise_counter()
+            elif error.key == ("key",) and schedule.key is not None:
+                is_there = (yield from _holder_of_name(name)) == schedule.name
+                return name, "there" if is_there else "skipped"
             elif error.key != ("_id",):
                 raise
-            elif (yield from _is_anothers(name, schedule)):
+            elif (yield from _holder_of_name(name)) not in (schedule.name, _NOBODY):
                 name += "~"  # somebody's job has taken the name: whoever comes later finds the same next one
             else:
-                return False
+                return name, "there"
             continue
         yield from ring_jobs(block.first, block.last, fresh=True)
-        return True
+        return name, "inserted"
     raise TontineError(f"{TRIES} names or numbers in turn were taken by others")
 
 
-def _is_anothers(name: str, schedule: Schedule) -> Steps[bool]:
+_NOBODY = object()
+
+
+def _holder_of_name(name: str) -> Steps[Any]:
+    """The schedule of the job with this `_id`, if there is such a job."""
     holder = yield find_one(JOBS, {"_id": name}, projection={"schedule": 1})
-    return holder is not None and holder.get("schedule") != schedule.name
+    return _NOBODY if holder is None else holder.get("schedule")
 
 
 def _judged(found: Mapping[str, Any]) -> Schedule | Broken:

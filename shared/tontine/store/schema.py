@@ -53,8 +53,8 @@ __all__ = [
     "VALIDATORS",
 ]
 
-VERSION = 2
-"""1 is the schema of the releases that wrote no version."""
+VERSION = 3
+"""1 is the schema of the releases that wrote no version. A node of an older one leaves a newer validator alone."""
 
 SAMPLES_KEPT = 86400
 BELL_SIZE = 256 * 1024

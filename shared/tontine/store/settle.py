@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import gcd
 from typing import Any, Literal
@@ -27,9 +28,9 @@ _WORKING, _QUEUED = JobState.WORKING.value, JobState.QUEUED.value
 _FAILED, _CANCELLED = JobState.FAILED.value, JobState.CANCELLED.value
 _FINAL = sorted(state.value for state in FINAL)
 
-Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost"]
+Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost", "late"]
 """`refused` is a failure that the task had no part in, and `released` gives a job back: neither counts as an attempt
-that failed. `lost` is an attempt that ended with its worker."""
+that failed. `lost` is an attempt that ended with its worker. `late` was not started in time, if the server agrees."""
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class Outcome:
     """What the task said last of how far it is."""
     bare: bool = False
     """For `refused`: its document has no room for that, so everything goes that is not needed to say so."""
+    begun: bool = False
+    """For `released`: a worker may have begun it, so that it was started in time."""
 
 
 @dataclass(slots=True)
@@ -100,7 +103,7 @@ def _looked_up(seqs: Sequence[int], results: Mapping[int, bytes]) -> dict[str, A
     return {"$arrayElemAt": [{"$literal": spread}, {"$divide": [{"$subtract": ["$seq", seqs[0]]}, step]}]}
 
 
-GIVEN_BACK = ("released", "lost")
+GIVEN_BACK = ("released", "lost", "late")
 
 
 def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER) -> Steps[Settled]:
@@ -224,6 +227,33 @@ def _requeue(delay: float = 0.0, **more: Any) -> dict[str, Any]:
     return {"$set": values | more}
 
 
+TOO_LATE = "TooLate"
+"""The type of the error of a job that was cancelled because it had not been started by `start_by`."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+IS_LATE = {"$and": [{"$eq": [{"$type": "$start_by"}, "date"]}, {"$lt": ["$start_by", "$$NOW"]}]}
+
+
+def ending_late() -> dict[str, Any]:
+    """What becomes of a job that was not started in time."""
+    # Not every date of BSON can be written out.
+    by = {"$cond": [{"$gte": ["$start_by", _EPOCH]}, {"$dateToString": {"date": "$start_by"}}, "a time long past"]}
+    message = {"$concat": ["it was not started by ", by, ", and shall not be later"]}
+    error = {"type": TOO_LATE, "message": message, "traceback": ""}
+    return {"state": _CANCELLED, "errors": ERRORS_SO_FAR, "error": error, "finished_at": "$$NOW"}
+
+
+def _cancelled_or_back() -> dict[str, Any]:
+    """Cancelled if the server's clock says that it is late, too; otherwise it goes back, and is claimed again."""
+    late, back = ending_late(), _requeue()["$set"]
+    return {
+        "$set": {
+            name: {"$cond": [IS_LATE, late.get(name, f"${name}"), back.get(name, f"${name}")]}
+            for name in sorted({*late, *back})
+        }
+    }
+
+
 def _failing(error: JobError | None) -> dict[str, Any]:
     if error is None:
         return {}
@@ -246,7 +276,9 @@ def _change(one: Outcome) -> list[dict[str, Any]]:
         reason = one.error.message if one.error else "the worker ended"
         return [*_last_progress(one), *losing(one.final, {"$literal": reason})]
     if one.kind == "released":
-        return [_requeue()]
+        return [_requeue(start_by="$$REMOVE") if one.begun else _requeue()]
+    if one.kind == "late":
+        return [_cancelled_or_back()]
     if one.bare:
         return as_bare(one.error or JobError("UnstorableResult", "its outcome cannot be stored"))
     return [*_last_progress(one), *_conclusion(one)]
@@ -266,7 +298,7 @@ def _conclusion(one: Outcome) -> list[dict[str, Any]]:
         fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "retry":
         # `node` stays: it lets a repeated settlement see that the first one was accepted.
-        return [_requeue(one.delay, **fields, fails=_one_more("$fails"), node="$node")]
+        return [_requeue(one.delay, **fields, fails=_one_more("$fails"), node="$node", start_by="$$REMOVE")]
     fields["finished_at"] = "$$NOW"
     if one.kind == "done":
         # The result stays encoded: what a driver cannot decode, a task may still return.
@@ -316,6 +348,7 @@ def losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
                 "error": error,
                 "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
                 "run_at": "$$NOW",
+                "start_by": "$$REMOVE",
                 "node": {"$cond": [ends, "$node", None]},
                 "started_at": {"$cond": [ends, "$started_at", "$$REMOVE"]},
                 "progress": {"$cond": [ends, "$progress", "$$REMOVE"]},

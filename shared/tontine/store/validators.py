@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from ..job import LONGEST_TIMEOUT
-from ..schedule import LONGEST, Missed
+from ..schedule import LONGEST, Missed, Overlap
 from ..states import FINAL, Desired, JobState, NodeState
 from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SETTINGS
 
@@ -57,6 +57,9 @@ _OPTIONAL = {
     "key": _perhaps("key", "string"),
     "timeout": _perhaps("timeout", *_REAL, gt=0, lte=LONGEST_TIMEOUT),
     "max_attempts": _perhaps("max_attempts", *_INTEGER, gte=1),
+    "start_by": _perhaps("start_by", "date"),
+    "unique_for": _perhaps("unique_for", *_REAL, gt=0, lte=LONGEST),
+    "held_key": _perhaps("held_key", "string"),
 }
 _WHOLE: dict[str, Any] = {
     "task": {"$type": "string"},
@@ -137,6 +140,10 @@ _SCHEDULE: dict[str, Any] = {
         "every": {"bsonType": [*_REAL, "null"], "minimum": 1, "maximum": LONGEST},
         "timezone": {"bsonType": ["string", "null"]},
         "missed": {"enum": [*get_args(Missed), None]},
+        "overlap": {"enum": [*get_args(Overlap), None]},
+        "max_age": {"bsonType": [*_REAL, "null"], "minimum": 0, "exclusiveMinimum": True, "maximum": LONGEST},
+        "off": {"bsonType": ["bool", "null"]},
+        "declared": {"bsonType": ["object", "null"]},
         "next_at": _DATE,
     },
     "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],

@@ -18,6 +18,9 @@ def explain_ended(e: Evidence, job: Job) -> Iterator[Finding]:
     """The findings for a job in a final state."""
     if job.state is JobState.DONE:
         yield Finding("done", f"It is done: {_by(e, job)}finished it {at(job.finished_at, e.now)}{_ran(job)}.")
+    elif job.state is JobState.CANCELLED and job.error is not None and job.error.type == "TooLate":
+        why = f"It was cancelled {at(job.finished_at, e.now)} because it had not started by {at(job.start_by, e.now)}."
+        yield Finding("too-late", why, f"{_retry(job)}, to run whenever there is room")
     elif job.state is JobState.CANCELLED:
         yield Finding("cancelled", f"It was cancelled {at(job.finished_at, e.now)}.", _retry(job))
     elif job.error is not None and job.error.type == "InvalidJob":

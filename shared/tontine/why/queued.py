@@ -26,6 +26,8 @@ def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
     postponed = is_later(job.run_at, e.now)
     if postponed:
         yield _postponed(e, job)
+    if isinstance(job.start_by, datetime):
+        yield _limited(e, job.start_by)
     obstacle = find_obstacle(e)
     if obstacle:
         yield obstacle
@@ -56,6 +58,15 @@ def _postponed(e: Evidence, job: Job) -> Finding:
     what = "Its next attempt is not due until" if job.fails else "It is not due until"
     return Finding(
         "not-due", f"{what} {at(job.run_at, e.now)}.", f"`tontine cancel {job.seq}` if it should not run at all"
+    )
+
+
+def _limited(e: Evidence, start_by: datetime) -> Finding:
+    if start_by > e.now:
+        return Finding("start-by", f"If it has not started by {at(start_by, e.now)}, it is cancelled.")
+    return Finding(
+        "too-late",
+        f"It had to start by {at(start_by, e.now)}, and did not: a node cancels it within seconds, if any is there.",
     )
 
 

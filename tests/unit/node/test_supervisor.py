@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -89,6 +90,36 @@ async def test_others_are_sent_ahead_past_it(supervisor: Supervisor) -> None:
     supervisor.offer([entry(1, "careful"), entry(2, "careful"), entry(3, "careful"), entry(4, "plain")])
     assert sorted(map(len, sent(supervisor))) == [1, 2]
     assert [held.seq for held in supervisor.held] == [3]
+
+
+async def test_one_that_may_not_start_late_is_checked_for_a_free_slot_by_the_server_s_time(
+    supervisor: Supervisor, outcomes: list[Outcome]
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    supervisor.server_now = lambda: now
+    entries = [entry(seq, "plain") for seq in (1, 2, 3, 4)]
+    for one, seconds in zip(entries, (-1, 60, 60, 60), strict=True):
+        one.start_by = now + timedelta(seconds=seconds)
+    supervisor.offer(entries)
+    assert kinds(outcomes) == {1: "late"}
+    assert sent(supervisor) == [[2], [3]], "none is sent ahead of a slot"
+    now += timedelta(seconds=61)
+    end_of = supervisor.children[0].sent.pop(2)
+    supervisor.dispatch()
+    assert kinds(outcomes) == {1: "late", 4: "late"}, "it waited here for too long"
+    assert end_of.seq == 2
+
+
+async def test_without_a_beat_nobody_knows_the_server_s_time_and_the_store_decides(
+    supervisor: Supervisor, outcomes: list[Outcome]
+) -> None:
+    one = entry(1, "plain")
+    one.start_by = datetime(2026, 1, 1, tzinfo=UTC)
+    supervisor.offer([one])
+    assert sent(supervisor) == [[1], []]
+    supervisor.children[0].kill_reason = "it is replaced"
+    supervisor._bury(supervisor.children[0])
+    assert [(one.kind, one.begun) for one in outcomes] == [("released", True)], "it may have begun, so it was in time"
 
 
 async def test_a_crash_fails_only_the_one_that_had_begun(supervisor: Supervisor, outcomes: list[Outcome]) -> None:

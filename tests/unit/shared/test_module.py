@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
+import orjson
 import pytest
 
 from tontine.errors import ConfigError, UnknownTask
 from tontine.module import Library, Module, Task, load
+from tontine_node import declared
 
 SHOP = """
 from tontine import Module
@@ -168,3 +172,76 @@ def test_what_cannot_be_imported_fails_as_python_says(write: Callable[[str, str]
         load(["broken_shop"])
     with pytest.raises(ModuleNotFoundError, match="no_such_shop"):
         load(["no_such_shop"])
+
+
+def declaring(version: str = "1.0") -> Module:
+    shop = Module("shop", version=version)
+
+    @shop.schedule(cron="0 3 * * *", timezone="Europe/Paris", overlap="skip", max_age="1h")
+    @shop.task
+    def nightly() -> None: ...
+
+    @shop.task(name="clean")
+    @shop.schedule(every="10m", args={"older_than": 7})
+    @shop.schedule(every=60, name="shop.often", args={"older_than": 1})
+    def tidy(older_than: int) -> None: ...
+
+    assert nightly() is None, "the function stays what it was"
+    return shop
+
+
+def test_a_schedule_is_declared_above_or_below_the_task_and_named_after_it() -> None:
+    nightly, often, tidy = declaring().schedules()
+    assert (nightly.name, nightly.task, nightly.cron) == ("shop.nightly", "shop.nightly", "0 3 * * *")
+    assert (nightly.timezone, nightly.overlap, nightly.max_age) == ("Europe/Paris", "skip", 3600)
+    assert (tidy.name, tidy.task, tidy.every, tidy.args) == ("shop.clean", "shop.clean", 600, {"older_than": 7})
+    assert (often.name, often.task) == ("shop.often", "shop.clean")
+    assert nightly.declared is not None
+    assert (nightly.declared.module, nightly.declared.version) == ("shop", "1.0")
+
+
+def test_a_node_s_record_names_what_a_module_declares_and_only_then() -> None:
+    assert declaring().describe()["schedules"] == ["shop.clean", "shop.nightly", "shop.often"]
+    assert "schedules" not in Module("plain").describe()
+
+
+def test_the_digest_of_a_declaration_is_of_what_it_says_alone() -> None:
+    digests = [[one.declared.digest for one in declaring(version).schedules() if one.declared] for version in "12"]
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) == 3
+
+
+def test_a_schedule_that_can_never_work_is_told_when_it_is_declared_or_loaded(
+    write: Callable[[str, str], Path],
+) -> None:
+    shop = Module("shop")
+    with pytest.raises(ConfigError, match="not a cron expression"):
+        shop.schedule(cron="every day")(len)
+    with pytest.raises(ConfigError, match="either a cron expression or an interval"):
+        shop.schedule()(len)
+    head = "from tontine import Module\nshop = Module('shop')\n"
+    for number, (text, why) in enumerate(
+        [
+            ("@shop.schedule(every=5)\ndef f(): ...\n", "is no task"),
+            ("@shop.schedule(every=5)\n@shop.task\ndef f(x): ...\n", "can never run: arguments do not fit"),
+            ("@shop.schedule(every=5)\n@shop.schedule(every=6)\n@shop.task\ndef f(): ...\n", "declared twice"),
+            ("@shop.schedule(every=5, args={'x': object()})\n@shop.task\ndef f(x): ...\n", "cannot be stored"),
+        ]
+    ):
+        write(f"declares_{number}", head + text)
+        with pytest.raises(ConfigError, match=why):
+            load([f"declares_{number}"])
+
+
+def test_declared_schedules_reach_the_master_as_they_are() -> None:
+    shop = Module("shop", version="2.0")
+    moment, token = datetime(2026, 1, 1, tzinfo=UTC), uuid4()
+
+    @shop.schedule(every=60, args={"since": moment, "token": token, "raw": b"\0\xff"})
+    @shop.task
+    def report(since: datetime, token: UUID, raw: bytes) -> None: ...
+
+    (one,) = declared.unpack(orjson.loads(orjson.dumps(declared.pack(Library((shop,))))))
+    assert one == shop.schedules()[0]
+    assert one.args == {"since": moment, "token": token, "raw": b"\0\xff"}
+    assert report is not None

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tontine.errors import ConfigError
-from tontine.schedule import FIRED_AT_ONCE, LATE_AFTER, Missed, Schedule
+from tontine.schedule import FIRED_AT_ONCE, LATE_AFTER, Declared, Missed, Schedule, rank_of
 
 quick = settings(max_examples=60, deadline=None)
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -242,3 +242,55 @@ def test_whatever_the_clock_does_no_time_ahead_is_lost(
         later = now + LATE_AFTER
         soonest = schedule.next_after(later) if schedule.cron else later + timedelta(seconds=schedule.every or 0)
         assert schedule.next_at <= soonest
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [("1.0", "1.1"), ("1.9", "1.10"), ("1.2rc1", "1.2"), ("1.2a1", "1.2rc1"), ("0", "1"), ("1", "1.0.1"), ("v1", "v2")],
+)
+def test_versions_are_ordered_by_their_numbers(older: str, newer: str) -> None:
+    assert rank_of(older) < rank_of(newer)
+
+
+def test_versions_that_say_the_same_are_equal() -> None:
+    assert rank_of("1") == rank_of("1.0") == rank_of("1.0.0+build7")
+    assert rank_of("") < rank_of("1")
+
+
+def test_of_two_declarations_the_newer_version_is_newer_and_then_the_later_start() -> None:
+    first = Declared("shop", "1.0", "a", NOON)
+    assert replace(first, version="1.1", at=NOON - timedelta(days=1)).supersedes(first)
+    assert replace(first, at=NOON + timedelta(seconds=1)).supersedes(first)
+    assert not first.supersedes(first)
+    assert not first.supersedes(replace(first, version="1.1"))
+
+
+def test_only_one_that_must_not_overlap_gives_its_jobs_a_key() -> None:
+    assert EVERY.key is None
+    assert replace(EVERY, overlap="skip").key == "schedule:tick"
+
+
+def test_one_that_is_off_has_no_next_time_to_put_right() -> None:
+    assert replace(EVERY, next_at=None, off=True).mended(NOON) is None
+    assert replace(EVERY, next_at=None).mended(NOON) is not None
+
+
+def test_what_most_schedules_do_not_have_is_not_in_their_documents() -> None:
+    assert set(EVERY.to_document()) == {"_id", "task", "args", "every", "timezone", "missed", "next_at"}
+    special = replace(EVERY, overlap="skip", max_age=60, off=True, declared=Declared("m", "1", "d", NOON), skipped=3)
+    assert Schedule.from_document(special.to_document()) == special
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [({"overlap": "both"}, "neither queue nor skip"), ({"max_age": 0}, "max_age"), ({"off": "yes"}, "true or false")],
+)
+def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        Schedule.from_document({**EVERY.to_document(), **wrong})
+
+
+@pytest.mark.parametrize("odd", [5, "x", [], {}, {"module": 5, "version": "1", "digest": "d"}, {"module": "m"}])
+def test_odd_facts_about_its_origin_do_not_keep_it_from_firing(odd: Any) -> None:
+    schedule = Schedule.from_document({**EVERY.to_document(), "declared": odd, "skipped": odd, "last_job": odd})
+    assert (schedule.declared, schedule.skipped) == (None, 5 if odd == 5 else 0)

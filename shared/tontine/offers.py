@@ -1,0 +1,64 @@
+"""What the records of live nodes say of tasks and declared schedules, tolerant of anything in them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .job import is_text
+from .legible import legible
+from .schedule import Schedule, rank_of
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Tasks, the newest version of each module, and which modules declare a schedule."""
+
+    tasks: set[str] = field(default_factory=set)
+    versions: dict[str, str] = field(default_factory=dict)
+    schedules: dict[str, set[str]] = field(default_factory=dict)
+    newest: dict[str, set[str]] = field(default_factory=dict)
+    """What the newest version of a module declares, by module."""
+
+    @classmethod
+    def of(cls, nodes: Iterable[Mapping[str, Any]]) -> Offers:
+        """From records as they are stored."""
+        offers = cls()
+        for node in nodes:
+            modules = node.get("modules")
+            for module in modules if isinstance(modules, list) else ():
+                if isinstance(module, Mapping) and is_text(module.get("name")):
+                    offers._add(module["name"], str(module.get("version", "")), module)
+        return offers
+
+    def _add(self, name: str, version: str, module: Mapping[str, Any]) -> None:
+        self.tasks.update(_texts(module.get("tasks")))
+        declared = _texts(module.get("schedules"))
+        for schedule in declared:
+            self.schedules.setdefault(schedule, set()).add(name)
+        known = self.versions.get(name)
+        if known is None or rank_of(version) > rank_of(known):
+            self.versions[name], self.newest[name] = version, declared
+        elif version == known:
+            self.newest[name] |= declared
+
+    def warnings(self, schedule: Schedule) -> tuple[str, ...]:
+        """What somebody should look at."""
+        told = []
+        if schedule.task not in self.tasks:
+            told.append(f"no live node has its task {legible(schedule.task, 100)}")
+        origin = schedule.declared
+        if origin is not None and schedule.name not in self.newest.get(origin.module, {schedule.name}):
+            module = legible(f"{origin.module} {self.versions[origin.module]}", 100)
+            told.append(f"{module} no longer declares it: `tontine schedule rm {legible(schedule.name, 100)}` ends it")
+        return tuple(told)
+
+    def still_declared(self, name: str) -> str:
+        """About a schedule that was removed all the same."""
+        modules = ", ".join(legible(one, 100) for one in sorted(self.schedules.get(name, ())))
+        return f"removed, although {modules} declares it: `tontine schedule on {legible(name, 100)}` brings it back"
+
+
+def _texts(value: Any) -> set[str]:
+    return {str(one) for one in value if is_text(one)} if isinstance(value, list) else set()

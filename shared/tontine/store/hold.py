@@ -1,0 +1,64 @@
+"""Keys that stay taken after the end: `unique_for` makes a done job hold its key for so long.
+
+`held_key` is on such jobs alone, unique among them, and stays when they end. Whoever meets one whose time is over takes
+it off, by a write that only matches then; nodes do the same now and then, for producers that may not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from typing import Any
+
+from ..errors import NotPermitted
+from ..schedule import LONGEST
+from ..states import FINAL, JobState
+from .call import Call, Steps, find_one
+from .schema import JOBS
+
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
+_FINAL = sorted(state.value for state in FINAL)
+_END = {"$add": ["$finished_at", {"$multiply": ["$unique_for", 1000]}]}
+_IS_HELD = {
+    "$and": [
+        {"$eq": ["$state", JobState.DONE.value]},
+        # Whatever somebody wrote there, the sum must be a date: otherwise no other job's key would be looked at either.
+        {"$isNumber": "$unique_for"},
+        {"$gt": ["$unique_for", 0]},
+        {"$lte": ["$unique_for", LONGEST]},
+        {"$eq": [{"$type": "$finished_at"}, "date"]},
+        {"$lt": ["$finished_at", _FAR]},
+        {"$gt": [_END, "$$NOW"]},
+    ]
+}
+"""Only what was done need not be done again: one that failed or was cancelled holds nothing."""
+
+
+def find_holder(key: str) -> Steps[dict[str, Any] | None]:
+    """The job that has a key by `unique_for`, unfinished or done; None if there is none, or no longer."""
+    found = yield find_one(JOBS, {"held_key": key}, projection={"_id": 1})
+    if found is None:
+        return None
+    over = {"_id": found["_id"], "held_key": key, "state": {"$in": _FINAL}, "$expr": {"$not": [_IS_HELD]}}
+    with contextlib.suppress(NotPermitted):  # a producer that may only insert: a node does it within half a minute
+        yield Call(JOBS, "update_one", (over, {"$unset": {"held_key": "", "held_until": ""}}), repeats=True)
+    # As it is now: it may have been retried, or another may have been quicker.
+    holder: dict[str, Any] | None = yield find_one(JOBS, {"_id": found["_id"], "held_key": key})
+    return holder
+
+
+def review_holds() -> Steps[int]:
+    """Note until when jobs that have ended hold their keys, keep them until then, and end what is over; how many."""
+    ended = {
+        "held_key": {"$gt": ""},
+        "state": {"$in": _FINAL},
+        "$expr": {"$lt": ["$held_until", "$$NOW"]},  # absent is less than any date
+    }
+    kept = {"$cond": [{"$eq": [{"$type": "$expire_at"}, "date"]}, {"$max": ["$expire_at", _END]}, "$expire_at"]}
+    update = {
+        "held_until": {"$cond": [_IS_HELD, _END, "$$REMOVE"]},
+        "held_key": {"$cond": [_IS_HELD, "$held_key", "$$REMOVE"]},
+        "expire_at": {"$cond": [_IS_HELD, kept, "$expire_at"]},
+    }
+    answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_until"}, repeats=True)
+    return int(answer.modified_count)

@@ -1,0 +1,57 @@
+"""Jobs that were not started by their `start_by`: they are cancelled, and say so. Only such jobs are looked at.
+
+A node that has claimed one checks it again right before it starts (`late` in `settle.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
+from ..states import JobState
+from .call import Call, Steps, find_some
+from .raw import Raw, identity
+from .repair import set_aside
+from .retention import FOR_EVER, Retention
+from .schema import JOBS
+from .settle import IS_LATE, ending_late, expiry_now
+
+EACH_AT_ONCE = 1000
+
+# One that failed or was lost before has been started; nodes of an earlier release leave it its `start_by`.
+_LATE: dict[str, Any] = {
+    "state": JobState.QUEUED.value,
+    "start_by": {"$type": "date"},
+    "$expr": IS_LATE,
+    "fails": {"$not": {"$gt": 0}},
+    "lost": {"$not": {"$gt": 0}},
+}
+
+
+def cancel_late(retention: Retention = FOR_EVER) -> Steps[int]:
+    """Cancel the queued jobs that were not started in time; how many."""
+    found: list[Raw] = yield find_some(JOBS, _LATE, projection={"_id": 1}, hint="start_by", limit=EACH_AT_ONCE)
+    if not found:
+        return 0
+    update = [{"$set": ending_late()}, {"$set": {"expire_at": expiry_now(retention)}}]
+    try:
+        answer = yield Call(JOBS, "update_many", (_LATE, update), {"hint": "start_by"}, repeats=True)
+        return int(answer.modified_count)
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError:
+        return (yield from _cancel_each(found, update, retention))
+
+
+def _cancel_each(found: list[Raw], update: list[dict[str, Any]], retention: Retention) -> Steps[int]:
+    """One of these cannot take what is to be written, and must not keep the others from it."""
+    cancelled = 0
+    for job in found:
+        one = {**_LATE, **identity(job)}
+        try:
+            answer = yield Call(JOBS, "update_one", (one, update), repeats=True)
+            cancelled += answer.modified_count
+        except Unstorable as error:
+            reason = f"it was not started in time, and that cannot be noted: {error}"
+            cancelled += yield from set_aside(one, reason, retention)
+    return cancelled
