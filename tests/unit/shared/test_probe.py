@@ -69,9 +69,9 @@ def test_the_dead_say_since_when() -> None:
 
 
 def test_workers_and_a_place_that_are_missing_in_both_looks_count() -> None:
-    bare = {"workers": 0}
-    assert checked(replace(LATER, **bare)).is_well, "it may be starting them"
-    assert checked(replace(LATER, **bare), replace(ADA, **bare)).why == "ada has none of its 2 workers"
+    bare = replace(LATER, workers=0)
+    assert checked(bare).is_well, "it may be starting them"
+    assert checked(bare, replace(ADA, workers=0)).why == "ada has none of its 2 workers"
     assert checked(LATER, members=()).why == "live nodes that are not in the roster: ada"
 
 
@@ -113,6 +113,7 @@ def test_modules_in_different_versions_are_told_with_who_has_them() -> None:
 
 
 def test_whatever_stands_as_modules_is_no_reason_to_fail() -> None:
-    for odd in (7, "shop", {"version": "1"}, None, {"name": {}, "version": []}):
+    odds: list[Any] = [7, "shop", {"version": "1"}, None, {"name": {}, "version": []}]
+    for odd in odds:
         with_modules("ada", odd)
     assert Sighting.from_document({"_id": "a", "modules": {"name": "shop"}}).modules == ()
