@@ -2,7 +2,7 @@
 there, `... -c CODE` runs Python.
 
 What only POSIX has is taken away before anything of ours is imported: modules, names in `os` and `signal`, handlers
-of signals in event loops. The standard library and what we depend on are there already, as they were built for this system.
+of signals in event loops. The standard library and what we depend on are there already, as built for this system.
 """
 
 from __future__ import annotations
