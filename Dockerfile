@@ -26,7 +26,8 @@ ENV PATH=/opt/tontine/bin:$PATH \
     PYTHONUNBUFFERED=1
 
 WORKDIR /app
-USER tontine
+# By number: Kubernetes cannot tell from a name that it is not root.
+USER 10001:10001
 
 # A node reaps what its tasks leave behind; the other commands do not: run with an init, as `init: true` in docker-compose.yml or `docker run --init` do.
 ENTRYPOINT ["tontine"]
