@@ -18,8 +18,9 @@ from .troubles import Troubles
 
 log = logging.getLogger(__name__)
 
-TOUCH_EVERY = 5.0
-"""Seconds: a probe that takes a minute for old has seen twelve chances missed."""
+TOUCH_EVERY, LOOK_AGAIN_AFTER = 5.0, 0.5
+"""Seconds, of a node that is well and of one that is not: a probe that takes a minute for old has seen many chances
+missed."""
 _WHAT = "live file"
 
 
@@ -59,26 +60,28 @@ class LiveFile:
 
     def _run(self) -> None:
         while not self._is_over.is_set():
-            self.keep()
-            self._is_over.wait(self._every)
+            self._is_over.wait(self._every if self.keep() else min(self._every, LOOK_AGAIN_AFTER))
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
-    def keep(self) -> None:
-        """Touch or remove the file, once; what goes wrong is said, and tried again."""
+    def keep(self) -> bool:
+        """Touch or remove the file, once, or leave it; whether it is young. What goes wrong is tried again."""
         vital = self._look()
+        is_well = vital.has_lease and vital.tick != self._tick and vital.workers > 0
         try:
-            if not vital.has_lease:
-                self._path.unlink(missing_ok=True)
-            elif vital.tick != self._tick and vital.workers:
-                self._tick = vital.tick
+            if is_well:
                 self._write()
+            elif not vital.has_lease:
+                self._path.unlink(missing_ok=True)
         except OSError as error:
             if not self._troubles.has(_WHAT):
                 log.warning("the live file cannot be kept", extra={"event": "live-file", "error": str(error)})
             self._troubles.note(_WHAT, error)
-        else:
+            return False
+        if is_well:
+            self._tick = vital.tick
             self._troubles.over(_WHAT)
+        return is_well
 
     def _write(self) -> None:
         # Renamed into place: a probe never sees half of it, nor none while it is written.
