@@ -69,6 +69,7 @@ class _Commands(click.Group):
         return sorted({*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        found: object
         if sys.platform == "win32" and name in _NOT_ON_WINDOWS:
             found = _refused_on_windows(name)
         elif name in _COMMANDS:
