@@ -12,6 +12,9 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO
+
+from tontine.errors import ConfigError
 
 _DEADLINE = struct.Struct("=d")
 _WORKER = struct.Struct("=q")
@@ -46,7 +49,7 @@ class Board:
 
     @classmethod
     def create(cls, processes: int, slots: int) -> Board:
-        with tempfile.TemporaryFile(prefix="tontine-") as file:
+        with _temporary_file() as file:
             file.truncate(_size(processes, slots))
             return cls(os.dup(file.fileno()), processes, slots)
 
@@ -108,6 +111,15 @@ class Board:
 
 def _worker_size(slots: int) -> int:
     return _WORKER.size + _SLOT.size * slots
+
+
+def _temporary_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(prefix="tontine-")
+    except FileNotFoundError as error:  # as in a container whose root is read-only
+        raise ConfigError(
+            "no directory for temporary files can be written: mount one at /tmp, or name one with TMPDIR"
+        ) from error
 
 
 def _size(processes: int, slots: int) -> int:

@@ -7,6 +7,7 @@ import gc
 import signal
 from collections.abc import Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -52,6 +53,12 @@ from .registration import wait_for_store
     is_flag=True,
     help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
 )
+@click.option(
+    "--live-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Touch this file every 5 s while the node is well; removed without a lease and at the end. For probes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON lines, also what tasks print.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job.")
 @store_options
@@ -67,6 +74,7 @@ def node(
     max_held: int | None,
     streams: bool,
     share_uri: bool,
+    live_file: Path | None,
     as_json: bool,
     verbose: bool,
     store: StoreConfig,
@@ -93,6 +101,7 @@ def node(
         max_held=(max_held or 0) * 1024 * 1024,
         share_uri=share_uri,
         log=LogStyle(as_json, verbose),
+        live_file=live_file,
         store=store,
     )
     set_up(config.log)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
@@ -29,6 +30,8 @@ class NodeConfig:
     """Bytes."""
     max_held: int = 0
     """Bytes of jobs and results that the master holds at a time; 0: by this machine's memory."""
+    live_file: Path | None = None
+    """Young while this node is well."""
     share_uri: bool = False
     """Whether tasks get the URI in their environment, and with it the node's rights."""
     log: LogStyle = field(default_factory=LogStyle)
@@ -51,5 +54,7 @@ class NodeConfig:
             object.__setattr__(self, "max_held", held_by_default(memory_limit()))
         if self.grace < 0:
             raise ConfigError("--grace cannot be negative")
+        if self.live_file is not None and (self.live_file.is_dir() or not self.live_file.parent.is_dir()):
+            raise ConfigError(f"--live-file {self.live_file} cannot be: name a file in a directory that exists")
         if not self.name:
             object.__setattr__(self, "name", f"{socket.gethostname().split('.')[0]}-{os.getpid()}")

@@ -32,6 +32,7 @@ from .healer import Healer
 from .intake import Intake
 from .journal import Journal
 from .keeper import Keeper
+from .live_file import LiveFile, Vital
 from .member import Heartbeat, Member
 from .numberer import Numberer
 from .offspring import Offspring
@@ -147,6 +148,9 @@ class Node:
             self.troubles,
         )
 
+        path = config.live_file
+        self.live_file = None if path is None else LiveFile(path, self.id, self._vital, self.troubles)
+
     def ask_to_stop(self) -> None:
         """Once: leave, finish what runs, stop. Twice: end what runs, too."""
         self._stops_asked += 1
@@ -157,6 +161,8 @@ class Node:
 
     async def run(self) -> bool:
         """Live this life to its end; True when it ended because it was declared dead, so that a new one may start."""
+        if self.live_file is not None:
+            self.live_file.start()
         try:
             registration = Registration(self.id, self.config, self._store, self._clock)
             while not await registration.attempt():
@@ -167,6 +173,8 @@ class Node:
             self._start_loops()
             return await self._control()
         finally:
+            if self.live_file is not None:
+                await asyncio.to_thread(self.live_file.stop)
             await self._end_loops()
 
     async def _initialize(self) -> None:
@@ -415,6 +423,10 @@ class Node:
             "metrics": self.reporter.metrics(),
             "troubles": self.troubles.to_document(),
         }
+
+    def _vital(self) -> Vital:
+        """Called in the live file's thread."""
+        return Vital(self.beat.has_lease(), self.claimer.tick, self.supervisor.ready)
 
     def _standing(self) -> Standing:
         seq = self.search.sweep.counter if self.search.sweep else 0

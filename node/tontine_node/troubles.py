@@ -41,6 +41,10 @@ class Troubles:
         if self._known:
             self._known.pop(what, None)
 
+    def has(self, what: str) -> bool:
+        """Whether it fails at the moment."""
+        return what in self._known
+
     def __bool__(self) -> bool:
         return bool(self._known)
 

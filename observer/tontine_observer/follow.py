@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +23,7 @@ from .jobtable import Step
 from .lives import Epoch, is_routine
 from .once import NOT_PERMITTED, SCHEMA, UNREACHABLE, document
 from .picture import Alert, Link, Mode
+from .terminal import end_on_signals
 from .told import Lost, NodeMoved, RosterMoved, Told
 from .view import date
 
@@ -157,15 +158,14 @@ def follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
     except BrokenPipeError:
         # Whoever read has gone: nothing is wrong. Python would complain once more when it closes stdout.
         with contextlib.suppress(OSError):
-            sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
         return 0
 
 
 async def _follow(feed: Feed, board: Board, *, plain: bool, within: float) -> int:
     follower, stopped = Follower(board, plain=plain), asyncio.Event()
     board.taps.append(follower)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    end_on_signals(stopped.set)
     await feed.start()
     try:
         problem = await _first_look(board, feed, within)

@@ -156,7 +156,7 @@ def _overlap(one: Command, two: Command) -> bool:
 def read_keys(path: Path, *, is_needed: bool = False) -> tuple[Command, ...]:
     """The commands with the keys of a file's `[keys]` table; without the file they are as they come."""
     try:
-        wishes = tomllib.loads(path.read_text()).get("keys", {})
+        wishes = tomllib.loads(path.read_text("utf-8")).get("keys", {})
     except FileNotFoundError as error:
         if is_needed:
             raise ConfigError(f"there is no file {path}") from error

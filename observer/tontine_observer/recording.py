@@ -32,7 +32,9 @@ class Recorder:
         self._clean = clean
         try:
             # It holds names of tasks and hosts: for its owner only.
-            self._file: TextIO | None = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
+            self._file: TextIO | None = os.fdopen(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+            )
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
         self._write({"kind": HEADER, "schema": SCHEMA, "database": database})

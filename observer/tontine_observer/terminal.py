@@ -14,11 +14,11 @@ from typing import Any
 from tontine.legible import legible_lines
 
 
-def end_on_signals(leave: Callable[[], object]) -> None:
-    """End in order on SIGTERM and SIGHUP; left alone, the terminal would stay in the screen's mode."""
+def end_on_signals(leave: Callable[[], object], *names: str) -> None:
+    """End in order on SIGTERM and SIGHUP, and these; left alone, the terminal would stay in the screen's mode."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
+    for number in [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", *names) if hasattr(signal, name)]:
+        with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread, or on Windows
             loop.add_signal_handler(number, leave)
 
 
@@ -37,7 +37,7 @@ def write_crash(error: BaseException, directory: Path, now: datetime, hide: Call
     file = directory / f"observer-crash-{now:%Y%m%d-%H%M%S}.txt"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file.write_text(hide(legible_lines(text)))
+        file.write_text(hide(legible_lines(text)), encoding="utf-8")
     except OSError:
         return None
     return file

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from functools import partial
 from typing import Protocol
 
-# CLOCK_MONOTONIC stops while a host is suspended, and a lease must not (protocol G3).
-_STOPWATCH = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+if sys.platform == "win32":  # only clients run there, and they have no lease
+    _read_stopwatch = time.monotonic
+else:
+    # CLOCK_MONOTONIC stops while a host is suspended, and a lease must not (protocol G3).
+    _read_stopwatch = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Clock(Protocol):
@@ -19,7 +24,7 @@ class SystemClock:
     """The host's clock, also running while it is suspended."""
 
     def now(self) -> float:
-        return time.clock_gettime(_STOPWATCH)
+        return _read_stopwatch()
 
 
 def wall_time() -> float:

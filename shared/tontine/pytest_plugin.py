@@ -27,9 +27,12 @@ def tontine_queue(tontine_mongodb: str) -> Iterator[Queue]:
     """An empty queue; its database is dropped after the test."""
     from pymongo import MongoClient
 
+    from .store import schema
+    from .store.call import Store
     from .testing import Queue
 
     name = f"test_{uuid4().hex[:12]}"
-    yield Queue(tontine_mongodb, name)
     with MongoClient[dict[str, object]](tontine_mongodb) as client:
+        Store(client[name]).run(schema.init())
+        yield Queue(tontine_mongodb, name)
         client.drop_database(name)

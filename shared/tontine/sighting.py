@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from .job import is_text
+from .legible import legible
 from .share import Share
 from .states import Desired, NodeState
 from .trouble import Trouble, lack_of_workers, read_troubles
@@ -16,6 +17,7 @@ from .trouble import Trouble, lack_of_workers, read_troubles
 SILENT_AFTER = 0.35
 """Of a lease: two heartbeats and the time limit of one call. An older beat stands still."""
 BEATS_IN_A_LEASE = 10
+NAMES_TOLD = 3
 DEFAULT_LEASE = 20.0
 
 
@@ -47,6 +49,8 @@ class Sighting:
     version: str = ""
     death: str = ""
     died_at: datetime | None = None
+    modules: tuple[tuple[str, str], ...] = ()
+    """The names and versions of what it announces, in that order."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Sighting:
@@ -79,6 +83,7 @@ class Sighting:
             version=str(document.get("version") or ""),
             death=str(document.get("death") or ""),
             died_at=died_at if isinstance(died_at, datetime) else None,
+            modules=tuple(_modules(document.get("modules"))),
         )
 
     @property
@@ -93,6 +98,11 @@ class Sighting:
     @property
     def is_beating(self) -> bool:
         return not self.is_dead and not self.is_silent
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether its lease has not run out, by the server's clock; a record that does not tell has one."""
+        return not self.is_dead and (self.beat_age is None or self.beat_age <= self.lease)
 
     @property
     def is_leaving(self) -> bool:
@@ -139,6 +149,29 @@ def _share(value: Any) -> Share | None:
         return Share.from_document(value)
     except (TypeError, KeyError, ValueError, OverflowError):
         return None
+
+
+def differing_versions(nodes: Iterable[Sighting]) -> list[str]:
+    """For each module that these nodes have in more than one version, who has which."""
+    holders: dict[str, dict[str, list[str]]] = {}
+    for node in nodes:
+        for module, version in node.modules:
+            holders.setdefault(module, {}).setdefault(version, []).append(node.name)
+    return [
+        f"{module} " + ", ".join(f"{version} ({_some(names)})" for version, names in sorted(versions.items()))
+        for module, versions in sorted(holders.items())
+        if len(versions) > 1
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    told = sorted(names)[:NAMES_TOLD]
+    return ", ".join(told) + (f" and {len(names) - len(told)} more" if len(names) > len(told) else "")
+
+
+def _modules(value: Any) -> list[tuple[str, str]]:
+    found = [one for one in (value if isinstance(value, list) else ()) if isinstance(one, Mapping)]
+    return sorted({(legible(one["name"], 60), legible(one.get("version", "?"), 60)) for one in found if "name" in one})
 
 
 def _tasks(modules: Any) -> list[str]:

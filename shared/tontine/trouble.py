@@ -33,8 +33,9 @@ _DEEDS = {
     "workers": "start workers",
     "healing": "put back what was dropped",
     "intake": "take in jobs from the inbox",
+    "live file": "touch its live file",
 }
-_DISPENSABLE = frozenset({"samples", "listening"})
+_DISPENSABLE = frozenset({"samples", "listening", "live file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Trouble:
 
     @property
     def is_grave(self) -> bool:
-        """Whether jobs suffer from it: without samples and a bell a node works as ever."""
+        """Whether jobs suffer from it: without samples, a bell and a live file a node works as ever."""
         return self.what not in _DISPENSABLE
 
     @property

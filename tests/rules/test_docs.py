@@ -28,3 +28,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_tests_and_files_that_a_page_names_exist(page: Path) -> None:
     for name in re.findall(r"`((?:tests|shared|node|observer|scripts|examples)/[\w./-]+)`", page.read_text()):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("page", ["fastapi", "django"])
+def test_what_a_page_shows_of_its_example_stands_there(page: str) -> None:
+    files = (ROOT / "examples" / f"{page}_app").rglob("*.py")
+    source = "\n".join(file.read_text() for file in files)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        assert block in source, block

@@ -22,10 +22,11 @@ def test_the_hello_example_greets(cluster: Cluster) -> None:
         assert [job.result for job in client.wait(counts, timeout=60)] == [2, 2, 2]
 
 
-def test_the_shop_tests_itself() -> None:
+@pytest.mark.parametrize(("example", "tests"), [("shop", 3), ("fastapi_app", 2), ("django_app", 3)])
+def test_an_example_passes_its_own_tests(example: str, tests: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ended = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT / "examples" / "shop", timeout=120, check=False
+        command, capture_output=True, text=True, cwd=ROOT / "examples" / example, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stdout
-    assert "3 passed" in ended.stdout
+    assert f"{tests} passed" in ended.stdout

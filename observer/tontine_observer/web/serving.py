@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from aiohttp import web
 from tontine.errors import ConfigError
 from tontine.store.connect import resolve
 
+from ..terminal import end_on_signals
 from .config import LOOPBACK, WebConfig
 from .gate import Gate
 from .server import Server
@@ -34,8 +34,7 @@ async def _serve(config: WebConfig, uri: str) -> None:
     server = Server(config, uri, gate, invite)
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=2.0)
     ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    end_on_signals(ended.set, "SIGINT")
     await runner.setup()
     try:
         address = await _listen(runner, config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import io
 import os
 import sys
 from importlib.metadata import entry_points
@@ -37,6 +38,8 @@ _COMMANDS = {
 }
 
 
+_NOT_ON_WINDOWS = ("bench", "demo", "node")  # they run nodes, whose workers need process groups and signals
+
 _BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a command's own text would be cut off
     "audit": "Check the invariants in the documents.",
     "bench": "Measure this deployment.",
@@ -68,7 +71,10 @@ class _Commands(click.Group):
         return sorted({*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
-        if name in _COMMANDS:
+        found: object
+        if sys.platform == "win32" and name in _NOT_ON_WINDOWS:
+            found = _refused_on_windows(name)
+        elif name in _COMMANDS:
             found = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name]}"), name)
         else:
             points = entry_points(group="tontine.commands", name=name)
@@ -89,6 +95,20 @@ class _Commands(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}{hint}") from None
 
 
+def _refused_on_windows(name: str) -> click.Command:
+    """A command that is listed, takes anything, and says where it works."""
+
+    @click.command(name, context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("anything", nargs=-1, type=click.UNPROCESSED)
+    def refuse(anything: tuple[str, ...]) -> None:  # noqa: ARG001
+        raise ConfigError(
+            f"`tontine {name}` does not run on Windows: run nodes on Linux or macOS, in a container or in WSL 2; "
+            f"submitting and looking at jobs works here"
+        )
+
+    return refuse
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="tontine")
 def tontine() -> None:
@@ -107,6 +127,7 @@ def tontine() -> None:
 
 def main() -> NoReturn:
     """Run the command; errors are one line on stderr: 2 for a user's, 1 for a failure, 130 for Ctrl-C."""
+    _write_any_text()
     try:
         code = tontine.main(standalone_mode=False)
         _leave(code if isinstance(code, int) else 0)
@@ -127,6 +148,15 @@ def main() -> NoReturn:
         _leave(0)
     except SystemExit as ending:
         _leave(ending.code if isinstance(ending.code, int) else 1)
+
+
+def _write_any_text() -> None:
+    """Let no character end a command: pipes on Windows have an encoding from before Unicode, and so may a terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            if sys.platform == "win32" and not stream.isatty():
+                stream.reconfigure(encoding="utf-8")  # JSON is UTF-8, whoever reads it
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _end(message: str, code: int) -> NoReturn:

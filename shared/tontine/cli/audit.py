@@ -79,7 +79,7 @@ def audit(limit: int, watch_for: str | None, runs: Path | None, as_json: bool, s
 
 def read_runs(path: Path) -> Runs:
     """What really ran, by the record that the tasks kept."""
-    with path.open(errors="replace") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         return Runs.read(lines)
 
 

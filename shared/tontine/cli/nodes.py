@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,30 +11,51 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
+from ..doctor import probe
+from ..errors import UnknownNode
 from ..legible import count, duration, legible
-from ..sighting import Sighting
+from ..sighting import Sighting, differing_versions
 from ..states import Desired, NodeState
+from .complete import complete_nodes
 from .options import json_option, opened, store_options
 from .output import console, node_state, note, write_json, write_table
 
 DEAD_SHOWN_FOR = timedelta(minutes=1)
-_COLUMNS = ("NAME", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK", "HOST", "PID", "VERSION", "NOTE")
+_COLUMNS = (
+    *("NAME", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK"),
+    *("MODULES", "HOST", "PID", "VERSION", "NOTE"),
+)
 _RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK", "PID")
 
 
 @click.command()
 @click.option("--all", "-a", "every", is_flag=True, help="Also nodes that died more than a minute ago.")
+@click.option(
+    "--check",
+    "checked",
+    metavar="NAME",
+    shell_complete=complete_nodes,
+    help="Look at one node only, by name or id: exit code 0 if it is well, 1 if not, and why.",
+)
 @json_option
 @store_options
-def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
+def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -> None:
     """List the nodes, their states and shares.
 
     SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided by 3 leaves 1.
     BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop. Nodes that died more than a
-    minute ago are left out. What is wrong inside a node that beats stands below; `--json` has all of its record.
+    minute ago are left out. What is wrong inside a node that beats stands below, as do modules that nodes have in
+    different versions; `--json` has all of its record.
+
+    With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its lease hold, does its
+    claim loop move, is it in the roster, has it workers, does anything inside it keep failing.
     """
     from ..store import look
 
+    if checked is not None:
+        if every:
+            raise click.UsageError("--check looks at one node: leave out --all")
+        raise click.exceptions.Exit(_check(checked, as_json, store))
     with opened(store) as opened_store:
         found = opened_store.run(look.read_nodes())
         roster, _ = opened_store.run(look.read_cluster())
@@ -45,10 +67,40 @@ def nodes(every: bool, as_json: bool, store: StoreConfig) -> None:
     if not shown:
         note("no node: `tontine node MODULE` starts one")
         return
-    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut=("NOTE", "NAME"))
+    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
     _write_troubles(shown)
+    _write_differences(shown)
     hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
+
+
+def _check(name: str, as_json: bool, store: StoreConfig) -> int:
+    """Look twice at one node and say how it is; the exit code."""
+    from ..store import census
+
+    with opened(store) as opened_store:
+        looks = [opened_store.run(census.look_at(name))]
+        if not looks[0].nodes:
+            raise UnknownNode(f"there is no node named {legible(name, 100)!r}: `tontine nodes --all` lists them")
+        node = looks[0].nodes[0]
+        if pause := probe.pause_between(node):
+            time.sleep(pause)
+            looks.append(opened_store.run(census.look_at(node.id)))
+    health = probe.examine(looks, node.id)
+    if as_json:
+        facts = {"healthy": health.is_well, "why": health.why, "advice": health.advice}
+        write_json(
+            {"_id": node.id, "name": node.name, "state": looks[-1].nodes[0].state if looks[-1].nodes else None, **facts}
+        )
+    else:
+        click.echo(legible(health.why + (f"; {health.advice}" if health.advice else "")))
+    return int(not health.is_well)
+
+
+def _write_differences(nodes: Sequence[Mapping[str, Any]]) -> None:
+    live = [seen for node in nodes if not (seen := Sighting.from_document(node)).is_dead]
+    for difference in differing_versions(live):
+        console().print(Text(f"! versions differ: {legible(difference)}", style="yellow"))
 
 
 def _write_troubles(nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -83,6 +135,7 @@ def _row(node: Mapping[str, Any]) -> tuple[Any, ...]:
         numbers.get("failed", 0),
         "-" if (age := beat_age(node)) is None else duration(age),
         node.get("tick", "-"),
+        ", ".join(" ".join(module) for module in Sighting.from_document(node).modules) or "-",
         node.get("host", "-"),
         node.get("pid", "-"),
         node.get("version", "-"),

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ..legible import count, duration
 from ..roster import Roster
-from ..sighting import Sighting
+from ..sighting import Sighting, differing_versions
 from ..states import Desired, NodeState
 from ..trouble import LASTING, Trouble
 from .backlog import Raw
@@ -230,7 +230,7 @@ def _missing_workers(node: Sighting, looks: Looks) -> Iterable[_Inside]:
 
 
 def judge_agreement(looks: Looks) -> Judgement:
-    """Leases and versions that differ between nodes."""
+    """Leases and versions, also of modules, that differ between nodes."""
     live = looks[-1].live
     leases = sorted({node.lease for node in live})
     if len(leases) > 1:
@@ -241,4 +241,7 @@ def judge_agreement(looks: Looks) -> Judgement:
         return warn(
             f"live nodes have different versions: {', '.join(versions)}", "fine during an upgrade, not after it"
         )
-    return ok("the nodes agree on lease and version" if live else "no node to disagree")
+    if differing := differing_versions(live):
+        told = "; ".join(differing[:_TOLD])
+        return warn(f"live nodes have different versions of modules: {told}", "fine during an upgrade, not after it")
+    return ok("the nodes agree on lease and versions" if live else "no node to disagree")

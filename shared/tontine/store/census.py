@@ -13,7 +13,7 @@ from ..sighting import Sighting
 from ..states import FINAL, JobState
 from . import schema
 from .call import Call, Steps, find, find_one
-from .look import count_held, find_unnumbered, now, read_cluster, read_nodes, tasks_of
+from .look import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes, tasks_of
 from .names import JOBS
 from .retention import read_retention
 
@@ -95,6 +95,14 @@ def recent() -> Steps[Recent]:
     )
     states = [one.get("state") for one in found]
     return Recent(len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states))
+
+
+def look_at(name: str) -> Steps[Look]:
+    """Only the nodes with that name or id, and the roster: what a probe of one node costs."""
+    nodes = yield from read_namesakes(name)
+    roster, _ = yield from read_cluster()
+    moment = nodes[0]["now"] if nodes else (yield from now())
+    return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Raw((), None, moment))
 
 
 def look() -> Steps[Look]:

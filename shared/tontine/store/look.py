@@ -50,6 +50,14 @@ def read_nodes(*, dead: bool = True) -> Steps[list[dict[str, Any]]]:
     return sorted(nodes, key=lambda node: (node.get("state") == "dead", str(node.get("name", node["_id"]))))
 
 
+def read_namesakes(name: str) -> Steps[list[dict[str, Any]]]:
+    """The records of nodes with that name or id, the living first, then the newest, each with the server's `now`."""
+    where = {"$or": [{"_id": name}, {"name": name}]}
+    found = yield find(NODES, where, projection={"now": "$$NOW", "record": "$$ROOT"}, sort=[("started_at", -1)])
+    nodes = [{**one["record"], "now": one["now"]} for one in found]
+    return sorted(nodes, key=lambda node: node.get("state") == "dead")
+
+
 def read_cluster() -> Steps[tuple[Roster, int]]:
     """The roster, and the last number given."""
     documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})

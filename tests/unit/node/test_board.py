@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tontine.errors import ConfigError
 from tontine_node.board import Board, Past, Running
 
 PROCESSES, SLOTS = 3, 2
@@ -116,3 +119,12 @@ def test_what_a_fork_of_a_worker_writes_nobody_sees(master: Board, worker: Board
     worker.started(0, 1, 6, 1.0)
     assert worker.deadline == 7.0
     assert list(master.running(0)) == [Running(5, 1.0)]
+
+
+def test_a_system_without_a_place_for_temporary_files_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "nowhere")])
+    with pytest.raises(ConfigError, match="mount one at /tmp, or name one with TMPDIR"):
+        Board.create(PROCESSES, SLOTS)

@@ -1,0 +1,91 @@
+"""What watches a node from outside: `tontine nodes --check` with a database, `--live-file` without one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.cluster import ROOT, Cluster
+from tests.support.eventually import eventually
+from tontine.store import census
+from tontine.store.call import Store
+
+pytestmark = pytest.mark.story
+
+
+def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    mine = {"TONTINE_URI": cluster.uri, "TONTINE_DATABASE": cluster.database.name}
+    command = [sys.executable, "-m", "tontine", "nodes", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=os.environ | mine, timeout=60, check=False
+    )
+
+
+def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> None:
+    live = tmp_path / "live"
+    live.write_text("left by one that was killed")
+    node = cluster.launch("ada", "--lease", "3s", "--live-file", str(live))
+    cluster.wait_for_members(1)
+    record = cluster.record("ada") or {}
+    eventually(lambda: live.exists() and live.read_text() == f"{record['_id']}\n", what="the node's own live file")
+    well = run(cluster, "--check", "ada")
+    assert (well.returncode, well.stdout, well.stderr) == (0, "ada waits for jobs\n", "")
+    touched = live.stat().st_mtime
+    eventually(lambda: live.stat().st_mtime > touched, what="a younger live file")
+
+    node.signal_all(signal.SIGSTOP)
+    # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen node.
+    eventually(lambda: run(cluster, "--check", str(record["_id"])).returncode == 1, what="a lease that is over")
+    frozen = run(cluster, "--check", "ada", "--json")
+    told = orjson.loads(frozen.stdout)
+    assert (frozen.returncode, told["healthy"], told["name"]) == (1, False, "ada")
+    assert "its lease is over" in told["why"]
+    assert live.exists()
+    os.utime(live, (0, 0))
+
+    node.signal_all(signal.SIGCONT)
+    eventually(lambda: live.exists() and live.stat().st_mtime > 0, what="a young live file after the thaw")
+    node.signal(signal.SIGTERM)
+    assert node.process.wait(60) == 0
+    assert not live.exists()
+    dead = run(cluster, "--check", "ada")
+    assert dead.returncode == 1
+    assert "ada died" in dead.stdout
+    assert len(dead.stdout.splitlines()) == 1
+
+
+def plant(store: Store, name: str, **facts: Any) -> None:
+    store.database.nodes.insert_one({"_id": f"{name}-{time.monotonic_ns()}", "name": name, "beat": 1, **facts})
+
+
+def test_the_list_shows_module_versions_and_says_where_they_differ(cluster: Cluster) -> None:
+    for name, version in (("ada", "1.2.0"), ("bea", "1.3.0")):
+        modules = [{"name": "shop", "version": version, "tasks": []}, {"name": "mail", "version": "0.3", "tasks": []}]
+        plant(cluster.store, name, state="waiting", modules=modules)
+    listed = run(cluster)
+    assert "mail 0.3, shop 1.2.0" in listed.stdout
+    assert "! versions differ: shop 1.2.0 (ada), 1.3.0 (bea)\n" in listed.stdout
+
+
+def test_a_probe_of_nobody_is_a_users_mistake(cluster: Cluster) -> None:
+    ended = run(cluster, "--check", "nobody")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "tontine: there is no node named 'nobody': `tontine nodes --all` lists them\n"
+    assert run(cluster, "--check", "nobody", "--all").returncode == 2
+
+
+def test_a_probe_looks_at_the_living_of_a_name_before_its_dead(store: Store) -> None:
+    plant(store, "ada", state="dead", death="stopped")
+    plant(store, "ada", state="waiting")
+    plant(store, "bea", state="waiting")
+    seen = store.run(census.look_at("ada")).nodes
+    assert [(node.name, node.is_dead) for node in seen] == [("ada", False), ("ada", True)]
+    assert store.run(census.look_at("nobody")).nodes == ()
