@@ -25,12 +25,12 @@ from typing import Any, NoReturn
 
 import bson
 
-from tontine import current
+from tontine import current, verdict
 from tontine.clock import SystemClock
 from tontine.errors import ConfigError, UnknownTask
 from tontine.module import Library, Task, load
 
-from . import capture, pipe, verdict
+from . import capture, pipe
 from .board import Board
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0

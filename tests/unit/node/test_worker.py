@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
+from tontine.verdict import _with_time, ended
 from tontine_node.board import Board
-from tontine_node.verdict import _with_time, ended
 from tontine_node.worker import Worker
 
 quick = settings(max_examples=50, deadline=None)

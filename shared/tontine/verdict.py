@@ -1,4 +1,4 @@
-"""What a run means for its job: done, or how it ended otherwise, as the master is told."""
+"""What a run means for its job: done, or how it ended otherwise, as a worker reports it. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from tontine import backoff
-from tontine.errors import Reject, Retry
-from tontine.module import Task
+from . import backoff
+from .errors import Reject, Retry
+from .module import Task
 
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 LONGEST_DELAY = 10 * 365 * 86400.0
