@@ -1,0 +1,259 @@
+"""An eager queue: stands in for a client in unit tests, without MongoDB, and runs jobs where they are submitted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NoReturn, TypeVar, overload
+
+from ..batch import Batch
+from ..client import Args, AsyncClient, Client, Duration, _wish
+from ..config import seconds
+from ..errors import ConfigError
+from ..job import Job
+from ..module import Library, Module, load
+from ..schedule import Schedule
+from .calling import Ended, acall, call
+from .memory import Memory, Steps
+
+T = TypeVar("T")
+
+BREATH = 0.001
+
+
+class _NoStore:
+    """In the place of a client's connection: what an eager queue does not do itself ends here."""
+
+    def run(self, steps: Any) -> NoReturn:
+        steps.close()
+        raise _no_mongodb()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _no_mongodb()
+
+
+def _no_mongodb() -> ConfigError:
+    return ConfigError("an EagerQueue has no MongoDB to do this with: use the fixture tontine_queue for this test")
+
+
+def _library(modules: Sequence[Module | str]) -> Library:
+    """Modules themselves, or their names as `tontine node` takes them."""
+    given = [module for module in modules if isinstance(module, Module)]
+    named = load([module for module in modules if isinstance(module, str)])
+    return Library((*given, *(module for module in named.modules if module not in given)))
+
+
+class EagerQueue(Client):
+    """A client whose jobs run in this process as they are submitted, on documents in memory.
+
+    It takes modules, or their names as `tontine node` does; without any it only remembers what was submitted. Its
+    clock, `now`, stands still until `advance` moves it. With `at_once=False` jobs wait for `run`.
+    """
+
+    def __init__(self, *modules: Module | str, at_once: bool = True, now: datetime | None = None) -> None:
+        self._owned = False
+        self._store: Any = _NoStore()
+        self._memory = Memory(_library(modules), now, at_once=at_once)
+
+    @property
+    def now(self) -> datetime:
+        """The time by the queue's own clock."""
+        return self._memory.now
+
+    def submit(
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        key: str | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,
+    ) -> Job:
+        """Add one job, as a client does, and run what is due; the job as it was added."""
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
+        return self._drive(self._memory.submit(wish, args))
+
+    def submit_many(
+        self,
+        task: str,
+        many: Iterable[Args],
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Batch:
+        """Add one job per arguments, as a client does, and run what is due."""
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
+        return _told(self._drive(self._memory.submit_many(wish, many)), progress)
+
+    @overload
+    def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...
+    @overload
+    def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...
+    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None) -> Job | list[Job]:
+        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
+        many = [jobs] if isinstance(jobs, Job) else list(jobs)
+        ended = self._drive(self._memory.wait(many, timeout))
+        return ended[0] if isinstance(jobs, Job) else ended
+
+    def get(self, seq: Any) -> Job:
+        """One job as it is now."""
+        return self._memory.get(seq)
+
+    def cancel(self, seq: Any) -> Job:
+        """Cancel a queued job at once; ask a running one to end."""
+        return self._memory.cancel(seq)
+
+    def retry(self, seq: Any) -> Job:
+        """Put a finished job back in the queue, and run what is due."""
+        return self._drive(self._memory.retry(seq))
+
+    def submitted(self, task: str | None = None) -> list[Job]:
+        """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
+        return self._memory.submitted(task)
+
+    def run(self) -> list[Job]:
+        """Run all that is due now; the jobs that were run."""
+        return self._drive(self._memory.run())
+
+    def advance(self, by: Duration) -> list[Job]:
+        """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
+        return self._drive(self._memory.advance(seconds(by)))
+
+    def add_schedule(self, schedule: Schedule) -> Schedule:
+        """Add or replace a schedule, which `advance` will follow."""
+        return self._memory.add_schedule(schedule)
+
+    def as_async(self) -> AsyncEagerQueue:
+        """The same queue for code that awaits its client."""
+        return AsyncEagerQueue(_memory=self._memory)
+
+    def _drive(self, steps: Steps[T]) -> T:
+        ended: Ended | None = None
+        try:
+            while True:
+                attempt = steps.send(ended)
+                ended = None if attempt is None else call(attempt.task.function, attempt.job, attempt.args)
+                if attempt is None:
+                    time.sleep(BREATH)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+class AsyncEagerQueue(AsyncClient):
+    """The same as `EagerQueue`, for asyncio: async tasks run in the loop of the caller."""
+
+    def __init__(
+        self,
+        *modules: Module | str,
+        at_once: bool = True,
+        now: datetime | None = None,
+        _memory: Memory | None = None,
+    ) -> None:
+        self._owned = False
+        self._store = None
+        self._memory = _memory or Memory(_library(modules), now, at_once=at_once)
+
+    async def _run(self, steps: Any) -> NoReturn:
+        steps.close()
+        raise _no_mongodb()
+
+    @property
+    def now(self) -> datetime:
+        """The time by the queue's own clock."""
+        return self._memory.now
+
+    async def submit(
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        key: str | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
+    ) -> Job:
+        """Add one job, as a client does, and run what is due; the job as it was added."""
+        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
+        return await self._drive(self._memory.submit(wish, args))
+
+    async def submit_many(
+        self,
+        task: str,
+        many: Iterable[Args],
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109
+        progress: Callable[[int], None] | None = None,
+    ) -> Batch:
+        """Add one job per arguments, as a client does, and run what is due."""
+        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
+        return _told(await self._drive(self._memory.submit_many(wish, many)), progress)
+
+    @overload
+    async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...  # noqa: ASYNC109
+    @overload
+    async def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Job | Sequence[Job],
+        timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+    ) -> Job | list[Job]:
+        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
+        many = [jobs] if isinstance(jobs, Job) else list(jobs)
+        ended = await self._drive(self._memory.wait(many, timeout))
+        return ended[0] if isinstance(jobs, Job) else ended
+
+    async def get(self, seq: Any) -> Job:
+        """One job as it is now."""
+        return self._memory.get(seq)
+
+    async def cancel(self, seq: Any) -> Job:
+        """Cancel a queued job at once; ask a running one to end."""
+        return self._memory.cancel(seq)
+
+    async def retry(self, seq: Any) -> Job:
+        """Put a finished job back in the queue, and run what is due."""
+        return await self._drive(self._memory.retry(seq))
+
+    def submitted(self, task: str | None = None) -> list[Job]:
+        """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
+        return self._memory.submitted(task)
+
+    async def run(self) -> list[Job]:
+        """Run all that is due now; the jobs that were run."""
+        return await self._drive(self._memory.run())
+
+    async def advance(self, by: Duration) -> list[Job]:
+        """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
+        return await self._drive(self._memory.advance(seconds(by)))
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        ended: Ended | None = None
+        try:
+            while True:
+                attempt = steps.send(ended)
+                ended = None if attempt is None else await acall(attempt.task.function, attempt.job, attempt.args)
+                if attempt is None:
+                    await asyncio.sleep(BREATH)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def _told(batch: Batch, progress: Callable[[int], None] | None) -> Batch:
+    if progress:
+        progress(len(batch))
+    return batch
