@@ -28,4 +28,4 @@ def test_the_shop_tests_itself() -> None:
         command, capture_output=True, text=True, cwd=ROOT / "examples" / "shop", timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stdout
-    assert "3 passed" in ended.stdout
+    assert "4 passed" in ended.stdout

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -15,6 +16,7 @@ from ..errors import ConfigError
 from ..job import Job
 from ..module import Library, Module, load
 from ..schedule import Schedule
+from ..store.insert import Wish
 from .calling import Ended, acall, call
 from .memory import Memory, Steps
 
@@ -62,37 +64,16 @@ class EagerQueue(Client):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    def submit(
-        self,
-        task: str,
-        args: Args = None,
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-    ) -> Job:
-        """Add one job, as a client does, and run what is due; the job as it was added."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return self._drive(self._memory.submit(wish, args))
+    def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+        """Add one job, with the options of a client, and run what is due; the job as it was added."""
+        return self._drive(self._memory.submit(_wish_of(task, options), args))
 
     def submit_many(
-        self,
-        task: str,
-        many: Iterable[Args],
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        progress: Callable[[int], None] | None = None,
+        self, task: str, many: Iterable[Args], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Batch:
-        """Add one job per arguments, as a client does, and run what is due."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
-        return _told(self._drive(self._memory.submit_many(wish, many)), progress)
+        """Add one job per arguments, with the options of a client, and run what is due."""
+        steps = self._memory.submit_many(_wish_of(task, options), many)
+        return _told(self._drive(steps), progress)
 
     @overload
     def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...
@@ -104,17 +85,17 @@ class EagerQueue(Client):
         ended = self._drive(self._memory.wait(many, timeout))
         return ended[0] if isinstance(jobs, Job) else ended
 
-    def get(self, seq: Any) -> Job:
+    def get(self, job: Any = None, *, key: str | None = None) -> Job:
         """One job as it is now."""
-        return self._memory.get(seq)
+        return self._memory.get(job, key)
 
-    def cancel(self, seq: Any) -> Job:
+    def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
         """Cancel a queued job at once; ask a running one to end."""
-        return self._memory.cancel(seq)
+        return self._memory.cancel(job, key)
 
-    def retry(self, seq: Any) -> Job:
+    def retry(self, job: Any = None, *, key: str | None = None) -> Job:
         """Put a finished job back in the queue, and run what is due."""
-        return self._drive(self._memory.retry(seq))
+        return self._drive(self._memory.retry(job, key))
 
     def submitted(self, task: str | None = None) -> list[Job]:
         """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
@@ -171,37 +152,16 @@ class AsyncEagerQueue(AsyncClient):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    async def submit(
-        self,
-        task: str,
-        args: Args = None,
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
-    ) -> Job:
-        """Add one job, as a client does, and run what is due; the job as it was added."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        return await self._drive(self._memory.submit(wish, args))
+    async def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+        """Add one job, with the options of a client, and run what is due; the job as it was added."""
+        return await self._drive(self._memory.submit(_wish_of(task, options), args))
 
     async def submit_many(
-        self,
-        task: str,
-        many: Iterable[Args],
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109
-        progress: Callable[[int], None] | None = None,
+        self, task: str, many: Iterable[Args], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Batch:
-        """Add one job per arguments, as a client does, and run what is due."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
-        return _told(await self._drive(self._memory.submit_many(wish, many)), progress)
+        """Add one job per arguments, with the options of a client, and run what is due."""
+        steps = self._memory.submit_many(_wish_of(task, options), many)
+        return _told(await self._drive(steps), progress)
 
     @overload
     async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...  # noqa: ASYNC109
@@ -217,17 +177,17 @@ class AsyncEagerQueue(AsyncClient):
         ended = await self._drive(self._memory.wait(many, timeout))
         return ended[0] if isinstance(jobs, Job) else ended
 
-    async def get(self, seq: Any) -> Job:
+    async def get(self, job: Any = None, *, key: str | None = None) -> Job:
         """One job as it is now."""
-        return self._memory.get(seq)
+        return self._memory.get(job, key)
 
-    async def cancel(self, seq: Any) -> Job:
+    async def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
         """Cancel a queued job at once; ask a running one to end."""
-        return self._memory.cancel(seq)
+        return self._memory.cancel(job, key)
 
-    async def retry(self, seq: Any) -> Job:
+    async def retry(self, job: Any = None, *, key: str | None = None) -> Job:
         """Put a finished job back in the queue, and run what is due."""
-        return await self._drive(self._memory.retry(seq))
+        return await self._drive(self._memory.retry(job, key))
 
     def submitted(self, task: str | None = None) -> list[Job]:
         """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
@@ -251,6 +211,15 @@ class AsyncEagerQueue(AsyncClient):
                     await asyncio.sleep(BREATH)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+
+
+def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
+    """What a client would have been asked for, whatever options it has."""
+    asked: dict[str, Any] = dict.fromkeys(inspect.signature(_wish).parameters)
+    if options.get("session") is not None:
+        raise ConfigError("an EagerQueue takes part in no transaction: use the fixture tontine_queue for this test")
+    given = {name: value for name, value in options.items() if name != "session"}
+    return _wish(**{**asked, "priority": 0, **given, "task": task})
 
 
 def _told(batch: Batch, progress: Callable[[int], None] | None) -> Batch:

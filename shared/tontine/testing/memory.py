@@ -19,18 +19,18 @@ from .. import verdict
 from ..batch import Batch
 from ..current import CurrentJob, running_job
 from ..errors import ConfigError, JobNotFinished, TontineError, UnknownJob, UnknownTask
-from ..job import ERRORS_KEPT, Job, JobError
+from ..job import Job
 from ..module import Library, Task
 from ..schedule import Schedule
-from ..states import FINAL, JobState
+from ..states import JobState
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block
 from ..store.insert import Wish
 from .calling import Ended
+from .ending import Document, errors_so_far, is_final, report_of, write_end
 
 T = TypeVar("T")
-Document = dict[str, Any]
 
 AT_MOST = 10_000
 """Attempts of one run: a task that submits itself would have no last one."""
@@ -87,7 +87,7 @@ class Memory:
         """The jobs as they have ended; the clock moves on for those that are due later, at most by `timeout`."""
         until = None if timeout is None else self.now + timedelta(seconds=timeout)
         yield from self.run()
-        while waited := [document for job in jobs if not _is_final(document := self._find(job))]:
+        while waited := [document for job in jobs if not is_final(document := self._find(job))]:
             at = self._next_time()
             if at is not None and (until is None or at <= until) and any(map(self._is_due_later, waited)):
                 yield from self._move_to(at)
@@ -97,9 +97,9 @@ class Memory:
                 raise JobNotFinished(_unended(waited[0], self.library))
         return [self._read(self._find(job)) for job in jobs]
 
-    def cancel(self, which: Any) -> Job:
+    def cancel(self, which: Any, key: str | None) -> Job:
         """Cancel a queued job, or ask one that runs to end."""
-        document = self._find(which)
+        document = self._find(which, key)
         if document["state"] == JobState.QUEUED:
             document |= {"state": JobState.CANCELLED.value, "finished_at": self.now, "cancel": True}
             del self.open[document["seq"]]
@@ -108,15 +108,15 @@ class Memory:
             self.running[document["seq"]].mark_cancelled()
         return self._read(document)
 
-    def retry(self, which: Any) -> Steps[Job]:
+    def retry(self, which: Any, key: str | None) -> Steps[Job]:
         """Put a finished job back, and run it."""
-        document = self._find(which)
-        if not _is_final(document):
+        document = self._find(which, key)
+        if not is_final(document):
             return self._read(document)
-        key = document.get("key")
-        if key is not None and self._open_with(key) is not None:
-            raise ConfigError(f"job {document['seq']} cannot go back: an unfinished job has its key {key!r}")
-        errors = _errors_so_far(document)
+        own = document.get("key")
+        if own is not None and self._open_with(own) is not None:
+            raise ConfigError(f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}")
+        errors = errors_so_far(document)
         for name in ("cancel", "finished_at", "started_at", "progress", "result", "error"):
             document.pop(name, None)
         back = {"state": JobState.QUEUED.value, "node": None, "run_at": self.now, "lost": 0, "fails": 0}
@@ -126,9 +126,9 @@ class Memory:
         yield from self._run_at_once()
         return job
 
-    def get(self, which: Any) -> Job:
-        """One job as it is now, by itself, its number, its id or its key."""
-        return self._read(self._find(which))
+    def get(self, which: Any, key: str | None) -> Job:
+        """One job as it is now, by a record of it, its number, its id or its key."""
+        return self._read(self._find(which, key))
 
     def submitted(self, task: str | None) -> list[Job]:
         """All jobs there were, or those of one task, in the order in which they came."""
@@ -234,27 +234,33 @@ class Memory:
             ended = yield Attempt(task, job, args)
         finally:
             del self.running[seq]
-        return self._settle(document, _report_of(task, document, job, ended or (None, None)))
+        return self._settle(document, report_of(task, document, job, ended or (None, None)))
 
     def _settle(self, document: Document, report: verdict.Report) -> None:
         with self.changing:
-            _write_end(document, report, self.now)
-            if _is_final(document):
+            write_end(document, report, self.now)
+            if is_final(document):
                 del self.open[document["seq"]]
 
     def _open_with(self, key: str) -> Document | None:
         return next((one for one in self.open.values() if one.get("key") == key), None)
 
-    def _find(self, which: Any) -> Document:
-        if isinstance(which, Job):
-            which = which.id
-        if isinstance(which, int) and which in self.documents:
-            return self.documents[which]
-        newest_first = reversed(self.documents.values())
-        found = next((one for one in newest_first if which in (one["_id"], one.get("key"))), None)
-        if found is None or which is None:
-            raise UnknownJob(f"there is no job {which}")
+    def _find(self, which: Any, key: str | None = None) -> Document:
+        if key is not None:
+            newest_first = reversed(self.documents.values())
+            found = self._open_with(key) or next((one for one in newest_first if one.get("key") == key), None)
+        else:
+            found = self._numbered(which) or self._named(which.id if isinstance(which, Job) else which)
+        if found is None:
+            raise UnknownJob(f"there is no job {which}" if key is None else f"there is no job with the key {key!r}")
         return found
+
+    def _numbered(self, which: Any) -> Document | None:
+        is_number = isinstance(which, int) or (isinstance(which, str) and which.isdecimal())
+        return self.documents.get(int(which)) if is_number else None
+
+    def _named(self, id: Any) -> Document | None:
+        return next((one for one in self.documents.values() if one["_id"] == id), None)
 
     def _read(self, document: Document, *, existed: bool = False) -> Job:
         return Job.from_document(_through_bson(document), existed=existed)
@@ -269,49 +275,8 @@ def _job_of(task: Task, document: Document) -> CurrentJob:
     return CurrentJob(document["_id"], int(document["seq"]), task.name, document["attempt"], note)
 
 
-def _report_of(task: Task, document: Document, job: CurrentJob, ended: Ended) -> verdict.Report:
-    result, error = ended
-    if error is not None:
-        return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)
-    if job.cancelled:
-        return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
-    encoded = verdict.encode(result)
-    return verdict.done(job.seq, encoded, 0.0) if isinstance(encoded, bytes) else encoded
-
-
-def _write_end(document: Document, report: verdict.Report, now: datetime) -> None:
-    """Write down how an attempt ended: what the store's settlement does, on a document in memory."""
-    name, what, body = report
-    document["errors"] = _errors_so_far(document)
-    document.pop("error", None)
-    if name == "done":
-        result = bson.decode(body, verdict.CODEC)["r"]
-        document |= {"state": JobState.DONE.value, "result": result, "finished_at": now}
-        return
-    kind, type_, message, trace, delay = what
-    document["error"] = JobError(type_, message, trace).to_document()
-    if kind in ("failed", "retry"):
-        document["fails"] += 1
-    if kind == "retry":
-        document |= {"state": JobState.QUEUED.value, "run_at": now + timedelta(seconds=delay)}
-        document.pop("started_at")
-        document.pop("progress", None)
-    else:
-        state = JobState.CANCELLED if kind == "cancelled" else JobState.FAILED
-        document |= {"state": state.value, "finished_at": now}
-
-
 def _rank(document: Document) -> tuple[int, int]:
     return -document.get("priority", 0), document["seq"]
-
-
-def _errors_so_far(document: Document) -> list[Document]:
-    last = [document["error"]] if document.get("error") else []
-    return [*document.get("errors", []), *last][-ERRORS_KEPT:]
-
-
-def _is_final(document: Document) -> bool:
-    return document["state"] in FINAL
 
 
 def _unended(document: Document, library: Library) -> str:

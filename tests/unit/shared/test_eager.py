@@ -224,10 +224,13 @@ def test_a_key_names_one_unfinished_job(queue: EagerQueue) -> None:
     first = queue.submit("shop.echo", key="welcome", delay=60)
     second = queue.submit("shop.echo", key="welcome")
     assert (second.seq, second.existed) == (first.seq, True)
-    assert queue.get("welcome").seq == first.seq
+    assert queue.get(key="welcome").seq == first.seq
     queue.advance(60)
+    assert queue.get(key="welcome").state == "done"
     third = queue.submit("shop.echo", key="welcome", delay=60)
     assert not third.existed
+    assert queue.cancel(key="welcome").seq == third.seq
+    third = queue.submit("shop.echo", key="welcome", delay=60)
     with pytest.raises(ConfigError, match="its key 'welcome'"):
         queue.retry(first)
 
@@ -334,9 +337,24 @@ def test_a_schedule_fires_as_the_clock_moves(queue: EagerQueue) -> None:
 
 
 def test_there_is_no_such_job(queue: EagerQueue) -> None:
-    for which in (7, "seven", None):
-        with pytest.raises(UnknownJob):
+    for which in (7, "7", "seven", None, ObjectId()):
+        with pytest.raises(UnknownJob, match=f"there is no job {which}"):
             queue.get(which)
+    with pytest.raises(UnknownJob, match="with the key 'seven'"):
+        queue.get(key="seven")
+
+
+def test_a_job_is_known_by_its_record_its_number_and_its_id(queue: EagerQueue) -> None:
+    job = queue.submit("shop.echo")
+    for which in (job, job.seq, str(job.seq), job.id):
+        assert queue.get(which).id == job.id
+
+
+def test_an_option_that_no_client_has_is_refused(queue: EagerQueue) -> None:
+    with pytest.raises(TypeError, match="dely"):
+        queue.submit("shop.echo", dely=5)
+    with pytest.raises(ConfigError, match="transaction"):
+        queue.submit("shop.echo", session=object())
 
 
 def test_the_clock_does_not_go_back(queue: EagerQueue) -> None:
