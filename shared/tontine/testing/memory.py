@@ -71,9 +71,8 @@ class Memory:
         if holder is not None:
             return self._read(holder, existed=True)
         (document,) = self._insert(wish, [args])
-        job = self._read(document)
         yield from self._run_at_once()
-        return job
+        return Job.from_document(document)
 
     def submit_many(self, wish: Wish, many: Iterable[Mapping[str, Any] | None]) -> Steps[Batch]:
         """Add one job per arguments, then run those that are due."""
@@ -165,12 +164,12 @@ class Memory:
         return list({job.seq: self._read(self._find(job)) for job in ran}.values())
 
     def _insert(self, wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> list[Document]:
-        """By the rules of a client: what it refuses is refused here, in the same words."""
+        """The documents as they are sent, by the rules of a client: what it refuses is refused here, in its words."""
         insert._check(wish, chunk)
         with self.changing:
             block = Block(len(self.documents) + 1, len(chunk), self.now)
-            documents = [_through_bson(one) for one in insert._documents(wish, chunk, block)]
-            self._add(documents)
+            documents = insert._documents(wish, chunk, block)
+            self._add([_through_bson(one) for one in documents])
         return documents
 
     def _add(self, documents: Sequence[Document]) -> None:
