@@ -105,6 +105,12 @@ class EagerQueue(Client):
         """Run all that is due now; the jobs that were run."""
         return self._drive(self._memory.run())
 
+    def prepare(self) -> Any:
+        """Nothing has to be made ready; an application may ask for it when it starts."""
+
+    def ring(self) -> None:
+        """Nobody has to be woken."""
+
     def advance(self, by: Duration) -> list[Job]:
         """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
         return self._drive(self._memory.advance(seconds(by)))
@@ -140,7 +146,7 @@ class AsyncEagerQueue(AsyncClient):
         _memory: Memory | None = None,
     ) -> None:
         self._owned = False
-        self._store = None
+        self._store: Any = _NoStore()
         self._memory = _memory or Memory(_library(modules), now, at_once=at_once)
 
     async def _run(self, steps: Any) -> NoReturn:
@@ -196,6 +202,12 @@ class AsyncEagerQueue(AsyncClient):
     async def run(self) -> list[Job]:
         """Run all that is due now; the jobs that were run."""
         return await self._drive(self._memory.run())
+
+    async def prepare(self) -> Any:
+        """Nothing has to be made ready; an application may ask for it when it starts."""
+
+    async def ring(self) -> None:
+        """Nobody has to be woken."""
 
     async def advance(self, by: Duration) -> list[Job]:
         """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""

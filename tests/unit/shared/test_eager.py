@@ -101,6 +101,11 @@ def test_what_it_cannot_do_without_mongodb_it_says(queue: EagerQueue) -> None:
         _ = queue._store.database
 
 
+def test_an_application_may_make_it_ready_and_ring(queue: EagerQueue) -> None:
+    queue.prepare()
+    queue.ring()
+
+
 def iter_nothing() -> Any:
     yield
 
