@@ -115,9 +115,22 @@ class EagerQueue(Client):
         """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
         return self._drive(self._memory.advance(seconds(by)))
 
-    def add_schedule(self, schedule: Schedule) -> Schedule:
-        """Add or replace a schedule, which `advance` will follow."""
-        return self._memory.add_schedule(schedule)
+    def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        **options: Any,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name; `advance` fires it."""
+        return self._memory.add_schedule(_schedule_of(name, task, args, cron, every, options))
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule; False where there is none. Its jobs stay."""
+        return self._memory.schedules.pop(name, None) is not None
 
     def as_async(self) -> AsyncEagerQueue:
         """The same queue for code that awaits its client."""
@@ -213,6 +226,23 @@ class AsyncEagerQueue(AsyncClient):
         """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
         return await self._drive(self._memory.advance(seconds(by)))
 
+    async def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        **options: Any,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name; `advance` fires it."""
+        return self._memory.add_schedule(_schedule_of(name, task, args, cron, every, options))
+
+    async def unschedule(self, name: str) -> bool:
+        """Remove a schedule; False where there is none. Its jobs stay."""
+        return self._memory.schedules.pop(name, None) is not None
+
     async def _drive(self, steps: Steps[T]) -> T:
         ended: Ended | None = None
         try:
@@ -232,6 +262,13 @@ def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
         raise ConfigError("an EagerQueue takes part in no transaction: use the fixture tontine_queue for this test")
     given = {name: value for name, value in options.items() if name != "session"}
     return _wish(**{**asked, "priority": 0, **given, "task": task})
+
+
+def _schedule_of(
+    name: str, task: str, args: Args, cron: str | None, every: Duration | None, options: Mapping[str, Any]
+) -> Schedule:
+    interval = None if every is None else seconds(every)
+    return Schedule(name, task, {} if args is None else args, cron, interval, **options)
 
 
 def _told(batch: Batch, progress: Callable[[int], None] | None) -> Batch:

@@ -14,7 +14,6 @@ from tenacity import wait_fixed
 
 from tontine import Client, Job, Module, Reject, Retry, current_job
 from tontine.errors import ConfigError, JobNotFinished, TontineError, TooLarge, UnknownJob, Unstorable
-from tontine.schedule import Schedule
 from tontine.testing import AsyncEagerQueue, EagerQueue
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -335,10 +334,16 @@ def test_modules_can_be_named_as_for_a_node() -> None:
 
 
 def test_a_schedule_fires_as_the_clock_moves(queue: EagerQueue) -> None:
-    queue.add_schedule(Schedule("tidy", "shop.echo", {"value": 1}, every=600))
+    queue.schedule("tidy", "shop.echo", {"value": 1}, every="10m")
     jobs = queue.advance("30m")
     assert [job.finished_at for job in jobs] == [NOON + timedelta(minutes=minutes) for minutes in (10, 20, 30)]
     assert jobs[0].id == "tidy@2030-01-01T12:10:00+00:00"
+    queue.schedule("night", "shop.echo", cron="0 3 * * *", timezone="Europe/Paris")
+    assert queue.unschedule("tidy")
+    assert not queue.unschedule("tidy")
+    assert [job.started_at for job in queue.advance("2d")] == [datetime(2030, 1, day, 2, tzinfo=UTC) for day in (2, 3)]
+    with pytest.raises(ConfigError, match="either a cron expression or an interval"):
+        queue.schedule("never", "shop.echo")
 
 
 def test_there_is_no_such_job(queue: EagerQueue) -> None:
@@ -403,6 +408,11 @@ async def test_the_async_queue_is_the_same_in_the_callers_loop(queue: EagerQueue
         assert (await own.get(await own.retry(job))).state == "done"
         assert len(own.submitted("shop.flaky")) == 2
         assert await own.run() == []
+        await own.schedule("tidy", "shop.echo", every=60)
+        assert len(await own.advance("2m")) == 2
+        assert await own.unschedule("tidy")
+        await own.prepare()
+        await own.ring()
         with pytest.raises(ConfigError, match="tontine_queue"):
             await own._run(iter_nothing())
 
