@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tontine.cli.complete import complete_modules
 from tontine.cli.options import store_options
 from tontine.clock import SystemClock
 from tontine.config import StoreConfig, Timing, seconds
@@ -31,7 +32,7 @@ from .registration import wait_for_store
 
 
 @click.command(name="node")
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", shell_complete=complete_modules)
 @click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")

@@ -43,6 +43,11 @@ def mongod_override() -> str | None:
     return os.environ.get("TONTINE_MONGOD") or None
 
 
+def testing_uri() -> str | None:
+    """The MongoDB on which an application's tests may make databases, if one was named: TONTINE_TEST_URI first."""
+    return os.environ.get("TONTINE_TEST_URI") or os.environ.get("TONTINE_URI") or None
+
+
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Which database to speak to; no `uri` means the embedded MongoDB."""

@@ -1,38 +1,65 @@
-"""The pytest fixture `tontine_queue`: a fresh queue on an embedded MongoDB that lives as long as the test session."""
+"""The pytest fixtures: `tontine_eager`, a queue in memory, and `tontine_queue`, a fresh queue on a real MongoDB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 if TYPE_CHECKING:
-    from .testing import Queue
+    from pymongo import MongoClient
+
+    from .module import Module
+    from .testing import EagerQueue, Queue
+
+
+@pytest.fixture
+def tontine_modules() -> Sequence[Module | str]:
+    """The modules whose jobs `tontine_eager` runs: none, until the application says which in a fixture of this name."""
+    return ()
+
+
+@pytest.fixture
+def tontine_eager(tontine_modules: Sequence[Module | str]) -> EagerQueue:
+    """An empty eager queue, without MongoDB."""
+    from .testing import EagerQueue
+
+    return EagerQueue(*tontine_modules)
 
 
 @pytest.fixture(scope="session")
 def tontine_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a MongoDB for this test session."""
+    """The URI of a MongoDB for this test session: TONTINE_TEST_URI, TONTINE_URI, or an embedded one."""
     from . import embedded
+    from .config import testing_uri
 
+    given = testing_uri()
+    if given is not None:
+        yield given
+        return
     home = tmp_path_factory.mktemp("tontine")
     yield embedded.start(home).uri
     embedded.stop(home)
 
 
-@pytest.fixture
-def tontine_queue(tontine_mongodb: str) -> Iterator[Queue]:
-    """An empty queue; its database is dropped after the test."""
+@pytest.fixture(scope="session")
+def _tontine_connection(tontine_mongodb: str) -> Iterator[MongoClient[dict[str, Any]]]:
     from pymongo import MongoClient
 
+    with MongoClient[dict[str, Any]](tontine_mongodb, tz_aware=True) as client:
+        yield client
+
+
+@pytest.fixture
+def tontine_queue(tontine_mongodb: str, _tontine_connection: MongoClient[dict[str, Any]]) -> Iterator[Queue]:
+    """An empty queue in a database of its own, ready for use; it is dropped after the test."""
     from .store import schema
     from .store.call import Store
     from .testing import Queue
 
-    name = f"test_{uuid4().hex[:12]}"
-    with MongoClient[dict[str, object]](tontine_mongodb) as client:
-        Store(client[name]).run(schema.init())
-        yield Queue(tontine_mongodb, name)
-        client.drop_database(name)
+    name = f"tontine_test_{uuid4().hex[:12]}"
+    Store(_tontine_connection[name]).run(schema.init())
+    yield Queue(tontine_mongodb, name)
+    _tontine_connection.drop_database(name)

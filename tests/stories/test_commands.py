@@ -32,6 +32,8 @@ USER_ERRORS: list[tuple[str, ...]] = [
     ("submit", "a.b", "[1]"),
     ("submit", "a.b", '{"x": NaN}'),
     ("submit", "a.b", '{"x": 99999999999999999999}'),
+    ("submit", "a.b", '{"x": {"$date": "soon"}}'),
+    ("submit", "a.b", "@missing.json"),
     ("submit", "a.b", "--count", "0"),
     ("submit", "a.b", "--count", "2", "--key", "k"),
     ("submit", "a.b", "--delay", "1s", "--at", "2030-01-01"),
@@ -262,6 +264,8 @@ def test_completion_asks_the_store_and_never_complains(environment: dict[str, st
     assert complete("tontine", "pause", "a") == ["ada"]
     assert complete("tontine", "submit", "shop.") == ["shop.mail", "shop.resize"]
     assert complete("tontine", "jobs", "--state", "c") == ["cancelled"]
+    store.database.schedules.insert_one({"_id": "tidy", "task": "shop.tidy", "every": 60})
+    assert complete("tontine", "schedule", "rm", "t") == ["tidy"]
     assert complete("tontine", "pause", "a", TONTINE_URI="mongodb://127.0.0.1:1") == []
 
 

@@ -1,15 +1,23 @@
-"""What the shell completes from the store: nodes and tasks. It asks briefly, starts nothing and never complains."""
+"""What the shell completes: names from the store and from the disk.
+
+It asks the store briefly, starts nothing and never complains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..config import StoreConfig
 from ..legible import legible
+
+if TYPE_CHECKING:
+    from ..store.call import Steps
 
 WITHIN = 1.0
 
@@ -27,21 +35,67 @@ def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) 
     return _matching(tasks_of(_live_nodes(context)), incomplete, ())
 
 
+def complete_schedules(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The names of schedules."""
+    from ..store.schedules import read_schedules
+
+    return _matching((one.name for one in _answers(context, read_schedules())), incomplete, ())
+
+
+def complete_modules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What `tontine node` takes from here: modules by dotted names, .py files, and files elsewhere by the shell."""
+    names: list[str] = []
+    if "/" not in incomplete:
+        with suppress(OSError):
+            names = _matching([*_dotted(incomplete), *_files(Path(), "*.py")], incomplete, ())
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
+def complete_arguments(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The JSON files that `@` can name."""
+    if not incomplete.startswith("@"):
+        return []
+    directory = Path(incomplete[1:].rpartition("/")[0] or ".")
+    with suppress(OSError):
+        return _matching((f"@{name}" for name in _files(directory, "*.json")), incomplete, ())
+    return []
+
+
+def _dotted(incomplete: str) -> Iterator[str]:
+    """Importable names in the directory that the dots before the last one lead to."""
+    parent, _, _ = incomplete.rpartition(".")
+    directory = Path(*parent.split(".")) if parent else Path()
+    for path in directory.iterdir():
+        is_module = path.suffix == ".py" and parent  # here, the file's own name is offered instead
+        if path.stem.isidentifier() and path.stem != "__init__" and (is_module or (path / "__init__.py").is_file()):
+            yield f"{parent}.{path.stem}" if parent else path.stem
+
+
+def _files(directory: Path, pattern: str) -> Iterator[str]:
+    return (str(path) for path in directory.glob(pattern) if path.is_file())
+
+
 def _matching(names: Iterable[str], incomplete: str, without: Iterable[str]) -> list[str]:
     left = set(names) - set(without)
     return sorted(name for name in left if name.startswith(incomplete) and name == legible(name))
 
 
 def _live_nodes(context: click.Context) -> Iterator[dict[str, Any]]:
+    from ..store.look import read_nodes
+
+    yield from _answers(context, read_nodes(dead=False))
+
+
+def _answers(context: click.Context, steps: Steps[list[Any]]) -> Iterator[Any]:
     # A shell that completes must stay silent whatever happens: no completion is the only complaint it understands.
     with suppress(Exception):
-        yield from _read(StoreConfig.of(context.params.get("uri"), context.params.get("database")))
+        yield from _ask(StoreConfig.of(context.params.get("uri"), context.params.get("database")), steps)
 
 
-def _read(config: StoreConfig) -> list[dict[str, Any]]:
+def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:
     from .. import embedded
     from ..store.connect import open_store
-    from ..store.look import hurried, read_nodes
+    from ..store.look import hurried
 
     if config.uri is None:
         running = embedded.status()
@@ -50,6 +104,6 @@ def _read(config: StoreConfig) -> list[dict[str, Any]]:
         config = StoreConfig(running.uri, config.database)
     store = open_store(config)
     try:
-        return store.run(hurried(read_nodes(dead=False), WITHIN))
+        return store.run(hurried(steps, WITHIN))
     finally:
         store.database.client.close()

@@ -12,10 +12,10 @@ from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import ago, duration, legible
 from ..schedule import LastRun, Missed, Overlap, Schedule, Standing
-from .complete import complete_tasks
+from .arguments import read_arguments
+from .complete import complete_arguments, complete_schedules, complete_tasks
 from .options import json_option, opened, store_options
 from .output import job_state, json_text, note, write_json, write_table
-from .submit import read_arguments
 
 _COLUMNS = ("NAME", "NEXT", "LAST", "WHEN", "TASK", "MISSED", "OVERLAP", "DECLARED BY", "ARGS")
 
@@ -30,9 +30,9 @@ def schedule() -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @click.argument("task", shell_complete=complete_tasks)
-@click.argument("args_json", required=False, metavar="[ARGS_JSON]")
+@click.argument("args_json", required=False, metavar="[ARGS_JSON]", shell_complete=complete_arguments)
 @click.option("--cron", help="A cron expression, like '30 6 * * 1-5'.")
 @click.option("--every", help="An interval, like 10m.")
 @click.option("--tz", "timezone", default="UTC", show_default=True, help="The time zone of --cron, like Europe/Paris.")
@@ -118,7 +118,7 @@ def ls(as_json: bool, store: StoreConfig) -> None:
 
 
 @schedule.command(name="rm")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @json_option
 @store_options
 def rm(name: str, as_json: bool, store: StoreConfig) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import repeat
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -19,7 +17,8 @@ from ..store import insert, schema
 from ..store.call import Store
 from ..store.insert import Wish
 from . import waiting
-from .complete import complete_tasks
+from .arguments import read_arguments
+from .complete import complete_arguments, complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json
 from .progress import Meter
@@ -30,7 +29,7 @@ _CENTURY = 100 * 365.25 * 86400
 
 @click.command()
 @click.argument("task", shell_complete=complete_tasks)
-@click.argument("args_json", metavar="[ARGS_JSON]", default="{}")
+@click.argument("args_json", metavar="[ARGS_JSON]", default="{}", shell_complete=complete_arguments)
 @click.option("--count", "-n", type=click.IntRange(1, 100_000_000), default=1, metavar="N", help="Insert N such jobs.")
 @click.option("--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d.")
 @click.option("--at", metavar="ISO", help="Run it not before this moment; without a time zone it is local time.")
@@ -62,14 +61,18 @@ def submit(
     as_json: bool,
     store: StoreConfig,
 ) -> None:
-    """Insert jobs that run TASK with the JSON object ARGS_JSON as its arguments ("-" reads it from stdin).
+    """Insert jobs that run TASK with the JSON object ARGS_JSON as its arguments.
+
+    "@mail.json" reads it from that file and "-" from stdin. For what JSON has no word for, write MongoDB's Extended
+    JSON: {"$date": "2030-01-31T06:00:00Z"}, {"$oid": "..."}, {"$numberDecimal": "9.99"}.
 
     \b
     Examples:
       tontine submit shop.resize '{"image": "a.png"}'
       tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
       tontine submit shop.report --at 2030-01-31T06:00 --key monthly
-      tontine submit shop.mail - --delay 10m < mail.json
+      tontine submit shop.mail @mail.json --delay 10m
+      tontine submit shop.bill '{"order": {"$oid": "65f0c0ffee65f0c0ffee65f0"}}'
       tontine submit shop.noop --count 100000 --wait              with a progress bar
 
     --json writes one object per job: what was inserted, or with --wait the whole document of each as it ended. With
@@ -119,24 +122,6 @@ def _moment(text: str | None) -> datetime | None:
         raise ConfigError(
             f"--at {legible(text, 60)!r} is no time: write 2030-01-31T06:00 (local) or 2030-01-31T06:00:00Z"
         ) from None
-
-
-def read_arguments(text: str) -> dict[str, Any]:
-    source = sys.stdin.buffer.read() if text == "-" else text.encode("utf-8", "surrogateescape")
-    try:
-        # Not orjson, which makes a float of a whole number that is too large to store.
-        value = json.loads(source, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        why = legible(error, 200)
-        raise ConfigError(f'ARGS_JSON is no JSON ({why}): write it like \'{{"image": "a.png"}}\'') from None
-    if not isinstance(value, dict):
-        shown = legible(source.decode(errors="replace").strip(), 40)
-        raise ConfigError(f"ARGS_JSON must be an object with the task's keyword arguments, not {shown}")
-    return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not allowed")
 
 
 def _prepare(store: Store) -> None:

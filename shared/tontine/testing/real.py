@@ -1,73 +1,27 @@
-"""Testing help for applications: run a task inline with a job around it, or real jobs on a real node until all ended.
-
-A pytest fixture, `tontine_queue`, comes with the package.
-"""
+"""A real queue for tests: a database of one's own, and a real node on demand."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import inspect
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextvars import copy_context
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any
 
-from .client import Client
-from .config import DEFAULT_DATABASE
-from .current import CurrentJob, enter
-from .errors import JobNotFinished, TontineError
-from .job import Job
-from .offspring import recorded
-from .store.call import Store
-from .store.look import count_unfinished
+from ..client import AsyncClient, Client
+from ..config import DEFAULT_DATABASE
+from ..errors import JobNotFinished, TontineError
+from ..job import Job
+from ..store.call import Store, find
+from ..store.look import count_unfinished
+from ..store.schema import JOBS
 
 SOON = 5.0
-
-
-@dataclass(slots=True)
-class Run:
-    """What came of a task that was run inline."""
-
-    result: Any = None
-    progress: list[tuple[float, str]] = field(default_factory=list)
-    submitted: list[Job] = field(default_factory=list)
-    """What it submitted with `current_job().submit(...)`."""
-
-
-def run_task(
-    function: Callable[..., Any], *, seq: int = 1, attempt: int = 1, cancelled: bool = False, **args: Any
-) -> Run:
-    """Call a sync or async task as a worker would, with `current_job()` at hand; what it raises is raised.
-
-    `attempt` and `cancelled` are what the task will see of its job.
-    """
-    run = Run()
-    job = CurrentJob(
-        seq,
-        seq,
-        function.__name__,
-        attempt,
-        lambda _, value, note: run.progress.append((value, note)),
-        submit=recorded(run.submitted),
-    )
-    if cancelled:
-        job.mark_cancelled()
-
-    def call() -> Any:
-        enter(job)
-        if inspect.iscoroutinefunction(function):
-            return asyncio.run(function(**args))
-        return function(**args)
-
-    run.result = copy_context().run(call)
-    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +37,18 @@ class Queue:
         with Client(self.uri, database=self.database) as client:
             yield client
 
+    @contextlib.asynccontextmanager
+    async def async_client(self) -> AsyncIterator[AsyncClient]:
+        """An async client of this queue."""
+        async with AsyncClient(self.uri, database=self.database) as client:
+            yield client
+
+    def submitted(self, task: str | None = None) -> list[Job]:
+        """All jobs that were submitted, or those of one task, as they are now and in the order of their numbers."""
+        with self.client() as client:
+            wanted = {} if task is None else {"task": task}
+            return [Job.from_document(one) for one in _store(client).run(_found(wanted))]
+
     def run_until_idle(self, *modules: str, timeout: float = 60.0, soon: float = SOON) -> None:
         """Run a real node with these modules until no job is unfinished, then stop it.
 
@@ -90,7 +56,7 @@ class Queue:
         """
         with Client(self.uri, database=self.database) as client, self._node(modules) as node:
             until = time.monotonic() + timeout
-            while left := _unfinished(client, soon):
+            while left := _store(client).run(count_unfinished(soon)):
                 node.check()
                 if time.monotonic() > until:
                     raise JobNotFinished(f"{left} jobs had not ended after {timeout:g} s")
@@ -124,6 +90,9 @@ class _Node:
             raise TontineError(f"the node ended: {lines[-1]}")
 
 
-def _unfinished(client: Client, soon: float) -> int:
-    store: Store = client._store
-    return store.run(count_unfinished(soon))
+def _store(client: Client) -> Store:
+    return client._store
+
+
+def _found(wanted: dict[str, Any]) -> Any:
+    return (yield find(JOBS, wanted, sort=[("seq", 1)]))

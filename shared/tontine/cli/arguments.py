@@ -1,0 +1,73 @@
+"""A task's arguments as a command takes them: JSON, with MongoDB's Extended JSON for what JSON has no word for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import ConfigError
+from ..legible import legible
+
+LIKE = '\'{"image": "a.png"}\''
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """The arguments in a text, in a file (`@mail.json`) or from stdin (`-`)."""
+    what, source = _read(text)
+    try:
+        # Not orjson, which makes a float of a whole number that is too large to store.
+        value = json.loads(source, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what} is no JSON ({legible(error, 200)}): write it like {LIKE}") from None
+    if not isinstance(value, dict):
+        shown = legible(source.decode(errors="replace").strip(), 40)
+        raise ConfigError(f"{what} must be an object with the task's keyword arguments, not {shown}")
+    # A dollar in the text, or escaped: most arguments have none and need not be looked through.
+    is_extended = b"$" in source or b"\\u0024" in source
+    return {name: _extended(one, name, what) for name, one in value.items()} if is_extended else value
+
+
+def _read(text: str) -> tuple[str, bytes]:
+    if text == "-":
+        return "what stdin gave", sys.stdin.buffer.read()
+    if not text.startswith("@"):
+        return "ARGS_JSON", text.encode("utf-8", "surrogateescape")
+    name = text[1:]
+    try:
+        return legible(name, 200), Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the arguments in {legible(name, 200)!r} cannot be read: {legible(why, 200)}") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not allowed")
+
+
+def _extended(value: Any, path: str, what: str) -> Any:
+    """What a value of parsed JSON stands for; one that is wrong is named by its place."""
+    if isinstance(value, list):
+        return [_extended(one, f"{path}[{place}]", what) for place, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _extended(one, f"{path}.{name}", what) for name, one in value.items()}
+    if not any(name.startswith("$") for name in inner):
+        return inner
+    return _of_bson(inner, path, what)
+
+
+def _of_bson(value: Mapping[str, Any], path: str, what: str) -> Any:
+    from bson import json_util
+
+    options = json_util.JSONOptions(tz_aware=True, uuid_representation=4)
+    try:
+        return json_util.object_hook(value, options)
+    except Exception as error:  # noqa: BLE001 - bson raises errors of many types for what it cannot read
+        shown = legible(json.dumps(value, default=str), 80)
+        raise ConfigError(
+            f"{what}: `{legible(path, 100)}` is no Extended JSON ({legible(error, 120)}): {shown}; "
+            'write it like {"$date": "2030-01-31T06:00:00Z"} or {"$oid": "65f0c0ffee65f0c0ffee65f0"}'
+        ) from None

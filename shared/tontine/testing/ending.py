@@ -1,0 +1,58 @@
+"""How an attempt of an eager queue ends: the worker's report of it, and what the store's settlement makes of that."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import bson
+
+from .. import verdict
+from ..current import CurrentJob
+from ..job import ERRORS_KEPT, JobError
+from ..module import Task
+from ..states import FINAL, JobState
+from .calling import Ended
+
+Document = dict[str, Any]
+
+
+def report_of(task: Task, document: Document, job: CurrentJob, ended: Ended) -> verdict.Report:
+    result, error = ended
+    if error is not None:
+        return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)
+    if job.cancelled:
+        return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
+    encoded = verdict.encode(result)
+    return verdict.done(job.seq, encoded, 0.0) if isinstance(encoded, bytes) else encoded
+
+
+def write_end(document: Document, report: verdict.Report, now: datetime) -> None:
+    """Write down how an attempt ended: what the store's settlement does, on a document in memory."""
+    name, what, body = report
+    document["errors"] = errors_so_far(document)
+    document.pop("error", None)
+    if name == "done":
+        result = bson.decode(body, verdict.CODEC)["r"]
+        document |= {"state": JobState.DONE.value, "result": result, "finished_at": now}
+        return
+    kind, type_, message, trace, delay = what
+    document["error"] = JobError(type_, message, trace).to_document()
+    if kind in ("failed", "retry"):
+        document["fails"] += 1
+    if kind == "retry":
+        document |= {"state": JobState.QUEUED.value, "run_at": now + timedelta(seconds=delay)}
+        document.pop("started_at")
+        document.pop("progress", None)
+    else:
+        state = JobState.CANCELLED if kind == "cancelled" else JobState.FAILED
+        document |= {"state": state.value, "finished_at": now}
+
+
+def errors_so_far(document: Document) -> list[Document]:
+    last = [document["error"]] if document.get("error") else []
+    return [*document.get("errors", []), *last][-ERRORS_KEPT:]
+
+
+def is_final(document: Document) -> bool:
+    return document["state"] in FINAL

@@ -1,0 +1,83 @@
+"""One task inline, with a job around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..current import CurrentJob
+from ..module import Task
+from . import calling
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of a task that was run inline."""
+
+    result: Any = None
+    progress: list[tuple[float, str]] = field(default_factory=list)
+
+
+def run_task(
+    function: Callable[..., Any],
+    /,
+    args: Mapping[str, Any] | None = None,
+    *,
+    seq: int = 1,
+    attempt: int = 1,
+    cancelled: bool = False,
+    **more: Any,
+) -> Run:
+    """Call a sync or async task as a worker would, with `current_job()` at hand; what it raises is raised.
+
+    Its arguments are keywords, or a mapping where one of them is called like a parameter of this function. `seq`,
+    `attempt` and `cancelled` are what the task will see of its job. Arguments that do not fit its signature are refused
+    with a TypeError in the words of a worker.
+    """
+    run, job, given = _prepared(function, args, more, seq, attempt, cancelled=cancelled)
+    return _finished(run, calling.call(function, job, given))
+
+
+async def arun_task(
+    function: Callable[..., Any],
+    /,
+    args: Mapping[str, Any] | None = None,
+    *,
+    seq: int = 1,
+    attempt: int = 1,
+    cancelled: bool = False,
+    **more: Any,
+) -> Run:
+    """The same as `run_task` from an event loop: an async task runs in this loop, with all that belongs to it."""
+    run, job, given = _prepared(function, args, more, seq, attempt, cancelled=cancelled)
+    return _finished(run, await calling.acall(function, job, given))
+
+
+def _prepared(
+    function: Callable[..., Any],
+    args: Mapping[str, Any] | None,
+    more: Mapping[str, Any],
+    seq: int,
+    attempt: int,
+    *,
+    cancelled: bool,
+) -> tuple[Run, CurrentJob, dict[str, Any]]:
+    if args is not None and not isinstance(args, Mapping):
+        raise TypeError(f"args takes a mapping of the task's arguments, not {type(args).__name__}")
+    given = {**(args or {}), **more}
+    name = getattr(function, "__name__", type(function).__name__)
+    if reason := Task(name, function).misfit(given):
+        raise TypeError(reason)
+    run = Run()
+    job = CurrentJob(seq, seq, name, attempt, lambda _, value, note: run.progress.append((value, note)))
+    if cancelled:
+        job.mark_cancelled()
+    return run, job, given
+
+
+def _finished(run: Run, ended: calling.Ended) -> Run:
+    run.result, error = ended
+    if error is not None:
+        raise error
+    return run

@@ -1,0 +1,301 @@
+"""The jobs of an eager queue: documents in memory, a clock that stands still, and what becomes of a job in them.
+
+An operation is a generator, as in the store: it yields each attempt that is to be made and gets back how that ended,
+so that the sync and the async queue share every rule. It is no MongoDB: one process, one after another, no queries.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import bson
+from bson.errors import BSONError
+
+from .. import verdict
+from ..batch import Batch
+from ..current import CurrentJob, running_job
+from ..errors import ConfigError, JobNotFinished, TontineError, UnknownJob, UnknownTask
+from ..job import Job
+from ..module import Library, Task
+from ..schedule import Schedule
+from ..states import JobState
+from ..store import insert
+from ..store.call import DECODED, translated
+from ..store.counter import Block
+from ..store.insert import Wish
+from .calling import Ended
+from .ending import Document, errors_so_far, is_final, report_of, write_end
+
+T = TypeVar("T")
+
+AT_MOST = 10_000
+"""Attempts of one run: a task that submits itself would have no last one."""
+HOLDER = "eager"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call of a task that is to be made now."""
+
+    task: Task
+    job: CurrentJob
+    args: Document
+
+
+Steps = Generator[Attempt | None, Ended | None, T]
+"""It yields None where another thread or coroutine runs what it waits for."""
+
+
+class Memory:
+    """All that an eager queue knows."""
+
+    def __init__(self, library: Library, now: datetime | None, *, at_once: bool) -> None:
+        self.library = library
+        self.at_once = at_once
+        self.now = _to_milliseconds(now or datetime.now(UTC))
+        self.documents: dict[int, Document] = {}
+        self.open: dict[int, Document] = {}
+        """Those that have not ended: all that is looked through to find what is due."""
+        self.schedules: dict[str, Schedule] = {}
+        self.running: dict[int, CurrentJob] = {}
+        self.changing = threading.RLock()
+
+    def submit(self, wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
+        """Add one job, unless an unfinished one has its key, and run it where it is due."""
+        wish.check()
+        holder = None if wish.key is None else self._open_with(wish.key)
+        if holder is not None:
+            return self._read(holder, existed=True)
+        (document,) = self._insert(wish, [args])
+        yield from self._run_at_once()
+        return Job.from_document(document)
+
+    def submit_many(self, wish: Wish, many: Iterable[Mapping[str, Any] | None]) -> Steps[Batch]:
+        """Add one job per arguments, then run those that are due."""
+        wish.check()
+        batch = Batch(wish.task)
+        batch.add(self._insert(wish, list(many)))
+        yield from self._run_at_once()
+        return batch
+
+    def wait(self, jobs: Sequence[Job], timeout: float | None) -> Steps[list[Job]]:
+        """The jobs as they have ended; the clock moves on for those that are due later, at most by `timeout`."""
+        until = None if timeout is None else self.now + timedelta(seconds=timeout)
+        yield from self.run()
+        while waited := [document for job in jobs if not is_final(document := self._find(job))]:
+            at = self._next_time()
+            if at is not None and (until is None or at <= until) and any(map(self._is_due_later, waited)):
+                yield from self._move_to(at)
+            elif any(one["state"] == JobState.WORKING for one in waited) and not self._is_inside():
+                yield None
+            else:
+                raise JobNotFinished(_unended(waited[0], self.library))
+        return [self._read(self._find(job)) for job in jobs]
+
+    def cancel(self, which: Any, key: str | None) -> Job:
+        """Cancel a queued job, or ask one that runs to end."""
+        document = self._find(which, key)
+        if document["state"] == JobState.QUEUED:
+            document |= {"state": JobState.CANCELLED.value, "finished_at": self.now, "cancel": True}
+            del self.open[document["seq"]]
+        elif document["state"] == JobState.WORKING:
+            document["cancel"] = True
+            self.running[document["seq"]].mark_cancelled()
+        return self._read(document)
+
+    def retry(self, which: Any, key: str | None) -> Steps[Job]:
+        """Put a finished job back, and run it."""
+        document = self._find(which, key)
+        if not is_final(document):
+            return self._read(document)
+        own = document.get("key")
+        if own is not None and self._open_with(own) is not None:
+            raise ConfigError(f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}")
+        errors = errors_so_far(document)
+        for name in ("cancel", "finished_at", "started_at", "progress", "result", "error"):
+            document.pop(name, None)
+        back = {"state": JobState.QUEUED.value, "node": None, "run_at": self.now, "lost": 0, "fails": 0}
+        document |= back | {"errors": errors}
+        self.open[document["seq"]] = document
+        job = self._read(document)
+        yield from self._run_at_once()
+        return job
+
+    def get(self, which: Any, key: str | None) -> Job:
+        """One job as it is now, by a record of it, its number, its id or its key."""
+        return self._read(self._find(which, key))
+
+    def submitted(self, task: str | None) -> list[Job]:
+        """All jobs there were, or those of one task, in the order in which they came."""
+        return [self._read(one) for one in self.documents.values() if task in (None, one["task"])]
+
+    def add_schedule(self, schedule: Schedule) -> Schedule:
+        """Add or replace a schedule: it is due for the first time after now."""
+        schedule.check()
+        added = replace(schedule, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))
+        self.schedules[schedule.name] = added
+        return added
+
+    def run(self) -> Steps[list[Job]]:
+        """Run all that is due, also what that submits, until nothing is; the jobs that were run."""
+        ran: dict[int, Document] = {}
+        for _ in range(AT_MOST):
+            document = self._claim_next()
+            if document is None:
+                return [self._read(one) for one in ran.values()]
+            yield from self._attempt(document)
+            ran[document["seq"]] = document
+        names = ", ".join(sorted({one["task"] for one in ran.values()}))
+        raise TontineError(f"{AT_MOST:,} attempts and no end: does one of {names} submit itself?")
+
+    def advance(self, by: float) -> Steps[list[Job]]:
+        """Move the clock on, and run at its time what is due on the way; the jobs that were run."""
+        if by < 0:
+            raise ConfigError(f"the clock of a queue goes on, not back by {-by:g} s")
+        until = self.now + timedelta(seconds=by)
+        ran = yield from self.run()
+        while (at := self._next_time()) is not None and at <= until:
+            ran += yield from self._move_to(at)
+        self.now = until
+        return list({job.seq: self._read(self._find(job)) for job in ran}.values())
+
+    def _insert(self, wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> list[Document]:
+        """The documents as they are sent, by the rules of a client: what it refuses is refused here, in its words."""
+        insert._check(wish, chunk)
+        with self.changing:
+            block = Block(len(self.documents) + 1, len(chunk), self.now)
+            documents = insert._documents(wish, chunk, block)
+            self._add([_through_bson(one) for one in documents])
+        return documents
+
+    def _add(self, documents: Sequence[Document]) -> None:
+        for one in documents:
+            self.documents[one["seq"]] = self.open[one["seq"]] = one
+
+    def _run_at_once(self) -> Steps[None]:
+        # What a task submits comes after it: a job does not run inside another, and a chain of jobs has no depth.
+        if self.at_once and not self._is_inside():
+            yield from self.run()
+
+    def _is_inside(self) -> bool:
+        """Whether one of its jobs asks."""
+        return running_job() in self.running.values()
+
+    def _move_to(self, at: datetime) -> Steps[list[Job]]:
+        self.now = at
+        for name, schedule in self.schedules.items():
+            times, following = schedule.fire(at)
+            for time in times:
+                document = {"_id": schedule.job_id(time), **Wish(schedule.task).document(schedule.args, at)}
+                self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": name})])
+            self.schedules[name] = replace(schedule, next_at=following)
+        return (yield from self.run())
+
+    def _claim_next(self) -> Document | None:
+        with self.changing:
+            document = min(filter(self._is_due, self.open.values()), key=_rank, default=None)
+            if document is not None:
+                document |= {"state": JobState.WORKING.value, "node": HOLDER, "attempt": document["attempt"] + 1}
+            return document
+
+    def _is_due(self, document: Document) -> bool:
+        # Without modules it is as without nodes: whatever comes waits.
+        is_waiting = document["state"] == JobState.QUEUED and bool(self.library.modules)
+        return is_waiting and (document.get("run_at") or self.now) <= self.now
+
+    def _next_time(self) -> datetime | None:
+        """When something is due next, after now."""
+        jobs = [one["run_at"] for one in self.open.values() if self._is_due_later(one)]
+        return min([*jobs, *(one.next_at for one in self.schedules.values() if one.next_at)], default=None)
+
+    def _is_due_later(self, document: Document) -> bool:
+        run_at = document.get("run_at")
+        is_waiting = document["state"] == JobState.QUEUED and bool(self.library.modules)
+        return is_waiting and run_at is not None and run_at > self.now
+
+    def _attempt(self, document: Document) -> Steps[None]:
+        """Make one attempt, as a worker would, and write down how it ended."""
+        document["started_at"] = self.now
+        seq, args = document["seq"], _through_bson(document["args"])
+        try:
+            task = self.library.find(document["task"])
+        except UnknownTask as error:
+            return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
+        if reason := task.misfit(args):
+            return self._settle(document, verdict.ended("refused", "InvalidArguments", reason))
+        job = _job_of(task, document)
+        self.running[seq] = job
+        try:
+            ended = yield Attempt(task, job, args)
+        finally:
+            del self.running[seq]
+        return self._settle(document, report_of(task, document, job, ended or (None, None)))
+
+    def _settle(self, document: Document, report: verdict.Report) -> None:
+        with self.changing:
+            write_end(document, report, self.now)
+            if is_final(document):
+                del self.open[document["seq"]]
+
+    def _open_with(self, key: str) -> Document | None:
+        return next((one for one in self.open.values() if one.get("key") == key), None)
+
+    def _find(self, which: Any, key: str | None = None) -> Document:
+        if key is not None:
+            newest_first = reversed(self.documents.values())
+            found = self._open_with(key) or next((one for one in newest_first if one.get("key") == key), None)
+        else:
+            found = self._numbered(which) or self._named(which.id if isinstance(which, Job) else which)
+        if found is None:
+            raise UnknownJob(f"there is no job {which}" if key is None else f"there is no job with the key {key!r}")
+        return found
+
+    def _numbered(self, which: Any) -> Document | None:
+        is_number = isinstance(which, int) or (isinstance(which, str) and which.isdecimal())
+        return self.documents.get(int(which)) if is_number else None
+
+    def _named(self, id: Any) -> Document | None:
+        return next((one for one in self.documents.values() if one["_id"] == id), None)
+
+    def _read(self, document: Document, *, existed: bool = False) -> Job:
+        return Job.from_document(_through_bson(document), existed=existed)
+
+
+def _job_of(task: Task, document: Document) -> CurrentJob:
+    """What `current_job()` gives the task."""
+
+    def note(_: CurrentJob, value: float, text: str) -> None:
+        document["progress"] = {"value": value, "note": text}
+
+    return CurrentJob(document["_id"], int(document["seq"]), task.name, document["attempt"], note)
+
+
+def _rank(document: Document) -> tuple[int, int]:
+    return -document.get("priority", 0), document["seq"]
+
+
+def _unended(document: Document, library: Library) -> str:
+    text = f"job {document['seq']} ({document['task']}) is {document['state']}"
+    if document["state"] == JobState.WORKING:
+        return f"{text}, and cannot end while its own task waits for it"
+    if not library.modules:
+        return f"{text} and stays so: this queue was made without modules, so nothing runs its jobs"
+    return f"{text} until {document['run_at']:%Y-%m-%d %H:%M:%S} UTC: wait longer, or `advance` the queue's clock"
+
+
+def _through_bson(document: Document) -> Document:
+    """What MongoDB would give back, or the refusal of a client."""
+    try:
+        return dict(bson.decode(bson.encode(document, codec_options=DECODED), DECODED))
+    except (BSONError, OverflowError, UnicodeError) as error:
+        raise translated(error) from error
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    """As MongoDB keeps it."""
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
