@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -19,7 +19,7 @@ from pymongo.database import Database
 from .awaiting import BREATH, judged, late, pauses, waiting
 from .batch import Batch
 from .changed import Changed
-from .config import StoreConfig, seconds
+from .config import Duration, StoreConfig, seconds
 from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found, found_async
@@ -34,36 +34,8 @@ from .store.names import JOBS
 from .store.reserve import Reserve
 
 Args = Mapping[str, Any] | None
-Duration = float | str | timedelta
 Which = Job | int | str | ObjectId | Any
 """A job by a record of it, its number, or its `_id`; text of digits is a number first, and then an `_id`."""
-
-
-def _wish(
-    task: str,
-    *,
-    delay: Duration | None,
-    run_at: datetime | None,
-    priority: int,
-    key: str | None = None,
-    max_attempts: int | None,
-    timeout: Duration | None,
-    max_age: Duration | None,
-    unique_for: Duration | None = None,
-    meta: Args,
-) -> Wish:
-    return Wish(
-        task,
-        delay=_seconds(delay),
-        run_at=run_at,
-        priority=priority,
-        key=key,
-        max_attempts=max_attempts,
-        timeout=_seconds(timeout),
-        max_age=_seconds(max_age),
-        unique_for=_seconds(unique_for),
-        meta=meta,
-    )
 
 
 def _seconds(duration: Duration | None) -> float | None:
@@ -154,7 +126,7 @@ class Client:
         after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
         `ring()` then makes nodes look at once.
         """
-        wish = _wish(
+        wish = Wish.of(
             task,
             delay=delay,
             run_at=run_at,
@@ -185,7 +157,7 @@ class Client:
         session: ClientSession | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(
+        wish = Wish.of(
             task,
             delay=delay,
             run_at=run_at,
@@ -375,7 +347,7 @@ class AsyncClient:
         after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
         `ring()` then makes nodes look at once.
         """
-        wish = _wish(
+        wish = Wish.of(
             task,
             delay=delay,
             run_at=run_at,
@@ -406,7 +378,7 @@ class AsyncClient:
         session: AsyncClientSession | Any | None = None,
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = _wish(
+        wish = Wish.of(
             task,
             delay=delay,
             run_at=run_at,

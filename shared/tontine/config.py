@@ -18,7 +18,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
-def seconds(text: str | float | timedelta) -> float:
+Duration = float | str | timedelta
+
+
+def seconds(text: Duration) -> float:
     """A duration in seconds, from `10`, `10s`, `1h30m`, `250ms`, `7d` or a timedelta."""
     if isinstance(text, timedelta):
         return text.total_seconds()

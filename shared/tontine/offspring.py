@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NoReturn
 
 import bson
 from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
-from .config import seconds
+from .config import Duration, seconds
 from .errors import ConfigError, TontineError, Unstorable
 from .family import child_id, name_problem
 from .job import LARGEST, Job, utc
@@ -29,7 +29,6 @@ _CODEC: CodecOptions[Any] = CodecOptions(tz_aware=True, uuid_representation=4)
 _naming = threading.Lock()
 
 Args = Mapping[str, Any] | None
-Duration = float | str | timedelta
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from bson import ObjectId
 
 from .. import hooks
 from ..batch import Batch
+from ..config import Duration, seconds
 from ..errors import (
     BulkRefused,
     ConfigError,
@@ -60,6 +61,26 @@ class Wish:
     meta: Mapping[str, Any] | None = None
     max_age: float | None = None
     unique_for: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        key: str | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Wish:
+        """What somebody asked for, with durations as people write them."""
+        times = {"delay": delay, "timeout": timeout, "max_age": max_age, "unique_for": unique_for}
+        given = {name: seconds(time) for name, time in times.items() if time is not None}
+        return cls(task, run_at=run_at, priority=priority, key=key, max_attempts=max_attempts, meta=meta, **given)
 
     @property
     def is_fresh(self) -> bool:

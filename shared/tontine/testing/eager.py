@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, overload
 
+from ..awaiting import judged
 from ..batch import Batch
-from ..client import Args, AsyncClient, Client, Duration, _wish
-from ..config import seconds
+from ..client import Args, AsyncClient, Client
+from ..config import Duration, seconds
 from ..errors import ConfigError
 from ..job import Job
 from ..module import Library, Module, load
@@ -76,13 +76,13 @@ class EagerQueue(Client):
         return _told(self._drive(steps), progress)
 
     @overload
-    def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...
+    def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
-    def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...
-    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None) -> Job | list[Job]:
+    def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...
+    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> Job | list[Job]:
         """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
-        ended = self._drive(self._memory.wait(many, timeout))
+        ended = judged(self._drive(self._memory.wait(many, timeout)), raises)
         return ended[0] if isinstance(jobs, Job) else ended
 
     def get(self, job: Any = None, *, key: str | None = None) -> Job:
@@ -183,17 +183,19 @@ class AsyncEagerQueue(AsyncClient):
         return _told(await self._drive(steps), progress)
 
     @overload
-    async def wait(self, jobs: Job, timeout: float | None = None) -> Job: ...  # noqa: ASYNC109
+    async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109
     @overload
-    async def wait(self, jobs: Sequence[Job], timeout: float | None = None) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...  # noqa: ASYNC109
     async def wait(
         self,
         jobs: Job | Sequence[Job],
         timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+        *,
+        raises: bool = False,
     ) -> Job | list[Job]:
         """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
-        ended = await self._drive(self._memory.wait(many, timeout))
+        ended = judged(await self._drive(self._memory.wait(many, timeout)), raises)
         return ended[0] if isinstance(jobs, Job) else ended
 
     async def get(self, job: Any = None, *, key: str | None = None) -> Job:
@@ -257,18 +259,18 @@ class AsyncEagerQueue(AsyncClient):
 
 def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
     """What a client would have been asked for, whatever options it has."""
-    asked: dict[str, Any] = dict.fromkeys(inspect.signature(_wish).parameters)
     if options.get("session") is not None:
         raise ConfigError("an EagerQueue takes part in no transaction: use the fixture tontine_queue for this test")
     given = {name: value for name, value in options.items() if name != "session"}
-    return _wish(**{**asked, "priority": 0, **given, "task": task})
+    return Wish.of(task, **given)
 
 
 def _schedule_of(
     name: str, task: str, args: Args, cron: str | None, every: Duration | None, options: Mapping[str, Any]
 ) -> Schedule:
     interval = None if every is None else seconds(every)
-    return Schedule(name, task, {} if args is None else args, cron, interval, **options)
+    age = None if options.get("max_age") is None else seconds(options["max_age"])
+    return Schedule(name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age})
 
 
 def _told(batch: Batch, progress: Callable[[int], None] | None) -> Batch:

@@ -19,6 +19,8 @@ Document = dict[str, Any]
 
 def report_of(task: Task, document: Document, job: CurrentJob, ended: Ended) -> verdict.Report:
     result, error = ended
+    if error is not None and (reason := task.misfit_inside(error)):
+        return verdict.ended("refused", "InvalidArguments", reason)
     if error is not None:
         return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)
     if job.cancelled:

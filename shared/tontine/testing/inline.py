@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..current import CurrentJob
+from ..job import Job
 from ..module import Task
+from ..offspring import recorded
 from . import calling
 
 
@@ -17,6 +19,8 @@ class Run:
 
     result: Any = None
     progress: list[tuple[float, str]] = field(default_factory=list)
+    submitted: list[Job] = field(default_factory=list)
+    """What it submitted with `current_job().submit(...)`."""
 
 
 def run_task(
@@ -27,15 +31,16 @@ def run_task(
     seq: int = 1,
     attempt: int = 1,
     cancelled: bool = False,
+    meta: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
     """Call a sync or async task as a worker would, with `current_job()` at hand; what it raises is raised.
 
     Its arguments are keywords, or a mapping where one of them is called like a parameter of this function. `seq`,
-    `attempt` and `cancelled` are what the task will see of its job. Arguments that do not fit its signature are refused
-    with a TypeError in the words of a worker.
+    `attempt`, `cancelled` and `meta` are what the task will see of its job. Arguments that do not fit its signature are
+    refused with a TypeError in the words of a worker.
     """
-    run, job, given = _prepared(function, args, more, seq, attempt, cancelled=cancelled)
+    run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
     return _finished(run, calling.call(function, job, given))
 
 
@@ -47,10 +52,11 @@ async def arun_task(
     seq: int = 1,
     attempt: int = 1,
     cancelled: bool = False,
+    meta: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
     """The same as `run_task` from an event loop: an async task runs in this loop, with all that belongs to it."""
-    run, job, given = _prepared(function, args, more, seq, attempt, cancelled=cancelled)
+    run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
     return _finished(run, await calling.acall(function, job, given))
 
 
@@ -60,6 +66,7 @@ def _prepared(
     more: Mapping[str, Any],
     seq: int,
     attempt: int,
+    meta: Mapping[str, Any] | None,
     *,
     cancelled: bool,
 ) -> tuple[Run, CurrentJob, dict[str, Any]]:
@@ -70,7 +77,15 @@ def _prepared(
     if reason := Task(name, function).misfit(given):
         raise TypeError(reason)
     run = Run()
-    job = CurrentJob(seq, seq, name, attempt, lambda _, value, note: run.progress.append((value, note)))
+    job = CurrentJob(
+        seq,
+        seq,
+        name,
+        attempt,
+        lambda _, value, note: run.progress.append((value, note)),
+        document={"meta": dict(meta or {})},
+        submit=recorded(run.submitted),
+    )
     if cancelled:
         job.mark_cancelled()
     return run, job, given

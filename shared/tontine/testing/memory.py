@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -19,14 +20,18 @@ from .. import verdict
 from ..batch import Batch
 from ..current import CurrentJob, running_job
 from ..errors import ConfigError, JobNotFinished, TontineError, UnknownJob, UnknownTask
+from ..family import child_id
 from ..job import Job
 from ..module import Library, Task
+from ..offspring import Request, Send
 from ..schedule import Schedule
 from ..states import JobState
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block
 from ..store.insert import Wish
+from ..store.offspring import _differs
+from ..store.settle import TOO_LATE
 from .calling import Ended
 from .ending import Document, errors_so_far, is_final, report_of, write_end
 
@@ -63,11 +68,14 @@ class Memory:
         self.schedules: dict[str, Schedule] = {}
         self.running: dict[int, CurrentJob] = {}
         self.changing = threading.RLock()
+        for module in library.modules:
+            for schedule in module.schedules():
+                self.add_schedule(schedule)
 
     def submit(self, wish: Wish, args: Mapping[str, Any] | None) -> Steps[Job]:
         """Add one job, unless an unfinished one has its key, and run it where it is due."""
         wish.check()
-        holder = None if wish.key is None else self._open_with(wish.key)
+        holder = self._holder_of(wish)
         if holder is not None:
             return self._read(holder, existed=True)
         (document,) = self._insert(wish, [args])
@@ -116,7 +124,7 @@ class Memory:
         if own is not None and self._open_with(own) is not None:
             raise ConfigError(f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}")
         errors = errors_so_far(document)
-        for name in ("cancel", "finished_at", "started_at", "progress", "result", "error"):
+        for name in ("cancel", "finished_at", "started_at", "progress", "result", "error", "start_by"):
             document.pop(name, None)
         back = {"state": JobState.QUEUED.value, "node": None, "run_at": self.now, "lost": 0, "fails": 0}
         document |= back | {"errors": errors}
@@ -163,12 +171,38 @@ class Memory:
         self.now = until
         return list({job.seq: self._read(self._find(job)) for job in ran}.values())
 
-    def _insert(self, wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> list[Document]:
+    def send(self, request: Request) -> Future[list[Job]]:
+        """Add what a task submits with `current_job().submit(...)`; it runs when that task has ended."""
+        answer: Future[list[Job]] = Future()
+        try:
+            answer.set_result([self._add_child(request, *one) for one in zip(request.names, request.args, strict=True)])
+        except TontineError as error:
+            answer.set_exception(error)
+        return answer
+
+    def _add_child(self, request: Request, name: str, raw: bytes) -> Job:
+        wish, args, name = Wish(**request.wish), bson.decode(raw, DECODED), child_id(request.parent, name)
+        earlier = self._named(name)
+        if earlier is not None:
+            job = self._read(earlier, existed=True)
+            if job.task != wish.task or (request.is_counted and job.args != args):
+                raise _differs(job, f"{job.task}, or with other arguments")
+            return job
+        wish.check()
+        holder = self._holder_of(wish)
+        if holder is not None:
+            return self._read(holder, existed=True)
+        (document,) = self._insert(wish, [args], {"_id": name, "parent": request.parent})
+        return Job.from_document(document)
+
+    def _insert(
+        self, wish: Wish, chunk: Sequence[Mapping[str, Any] | None], more: Mapping[str, Any] = {}
+    ) -> list[Document]:
         """The documents as they are sent, by the rules of a client: what it refuses is refused here, in its words."""
-        insert._check(wish, chunk)
+        insert.refuse_unfit(wish, chunk)
         with self.changing:
             block = Block(len(self.documents) + 1, len(chunk), self.now)
-            documents = insert._documents(wish, chunk, block)
+            documents = [{**one, **more} for one in insert.make_documents(wish, chunk, block)]
             self._add([_through_bson(one) for one in documents])
         return documents
 
@@ -190,10 +224,16 @@ class Memory:
         for name, schedule in self.schedules.items():
             times, following = schedule.fire(at)
             for time in times:
-                document = {"_id": schedule.job_id(time), **Wish(schedule.task).document(schedule.args, at)}
-                self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": name})])
+                self._fire(schedule, time)
             self.schedules[name] = replace(schedule, next_at=following)
         return (yield from self.run())
+
+    def _fire(self, schedule: Schedule, time: datetime) -> None:
+        """Add the job of a due time, unless it must not overlap and the one before has not ended."""
+        wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
+        if schedule.key is None or self._open_with(schedule.key) is None:
+            document = {"_id": schedule.job_id(time), **wish.document(schedule.args, self.now)}
+            self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": schedule.name})])
 
     def _claim_next(self) -> Document | None:
         with self.changing:
@@ -219,6 +259,11 @@ class Memory:
 
     def _attempt(self, document: Document) -> Steps[None]:
         """Make one attempt, as a worker would, and write down how it ended."""
+        start_by = document.pop("start_by", None)
+        if start_by is not None and start_by < self.now:
+            late = f"it was not started by {start_by:%Y-%m-%dT%H:%M:%S.%fZ}, and shall not be later"
+            document["attempt"] -= 1
+            return self._settle(document, verdict.ended("cancelled", TOO_LATE, late))
         document["started_at"] = self.now
         seq, args = document["seq"], _through_bson(document["args"])
         try:
@@ -227,7 +272,7 @@ class Memory:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
         if reason := task.misfit(args):
             return self._settle(document, verdict.ended("refused", "InvalidArguments", reason))
-        job = _job_of(task, document)
+        job = _job_of(task, document, self.send)
         self.running[seq] = job
         try:
             ended = yield Attempt(task, job, args)
@@ -240,6 +285,17 @@ class Memory:
             write_end(document, report, self.now)
             if is_final(document):
                 del self.open[document["seq"]]
+
+    def _holder_of(self, wish: Wish) -> Document | None:
+        """The job that has a wish's key: an unfinished one, or a done one for as long as it is to be unique."""
+        if wish.key is None or wish.unique_for is None:
+            return None if wish.key is None else self._open_with(wish.key)
+        held = (one for one in self.documents.values() if one.get("held_key") == wish.key and self._holds(one))
+        return self._open_with(wish.key) or next(held, None)
+
+    def _holds(self, document: Document) -> bool:
+        is_done = document["state"] == JobState.DONE
+        return is_done and bool(document["finished_at"] + timedelta(seconds=document["unique_for"]) > self.now)
 
     def _open_with(self, key: str) -> Document | None:
         return next((one for one in self.open.values() if one.get("key") == key), None)
@@ -265,13 +321,15 @@ class Memory:
         return Job.from_document(_through_bson(document), existed=existed)
 
 
-def _job_of(task: Task, document: Document) -> CurrentJob:
+def _job_of(task: Task, document: Document, send: Send) -> CurrentJob:
     """What `current_job()` gives the task."""
 
     def note(_: CurrentJob, value: float, text: str) -> None:
         document["progress"] = {"value": value, "note": text}
 
-    return CurrentJob(document["_id"], int(document["seq"]), task.name, document["attempt"], note)
+    limits = (task.max_attempts, task.timeout)
+    seq, attempt = int(document["seq"]), document["attempt"]
+    return CurrentJob(document["_id"], seq, task.name, attempt, note, document=document, limits=limits, submit=send)
 
 
 def _rank(document: Document) -> tuple[int, int]:

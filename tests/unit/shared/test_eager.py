@@ -443,3 +443,104 @@ async def test_a_test_that_is_cancelled_ends() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_what_a_task_submits_through_its_job_runs_after_it_and_once() -> None:
+    module = Module("tree")
+
+    @module.task(max_attempts=2, backoff=wait_fixed(1))
+    def parent() -> list[int]:
+        jobs = [current_job().submit("tree.child", {"n": n}) for n in (1, 2)]
+        if current_job().attempt == 1:
+            raise ConnectionError
+        return [job.seq for job in jobs if job.existed]
+
+    @module.task(max_attempts=2, backoff=wait_fixed(1))
+    async def aparent() -> int:
+        job = await current_job().submit_async("tree.child", {"n": 3}, name="third")
+        return job.seq
+
+    @module.task
+    def child(n: int) -> int:
+        return n
+
+    queue = EagerQueue(module)
+    job = queue.submit("tree.parent")
+    assert [(one.id, one.parent, one.result) for one in queue.submitted("tree.child")] == [
+        ("1/1", 1, 1),
+        ("1/2", 1, 2),
+    ]
+    assert queue.wait(job).result == [2, 3]
+    assert len(queue.submitted("tree.child")) == 2
+    assert queue.wait(queue.submit("tree.aparent")).result == 5
+    assert queue.get("4/third").result == 3
+
+
+def test_a_child_that_differs_in_a_second_run_is_refused() -> None:
+    module = Module("tree")
+
+    @module.task(max_attempts=2, backoff=wait_fixed(1))
+    def parent() -> None:
+        current_job().submit("tree.child", {"n": current_job().attempt})
+        raise ConnectionError
+
+    queue = EagerQueue(module)
+    job = queue.wait(queue.submit("tree.parent"))
+    assert job.error is not None
+    assert job.error.type == "ChildDiffers"
+
+
+def test_a_task_sees_what_its_job_has(queue: EagerQueue) -> None:
+    module = Module("own")
+
+    @module.task(max_attempts=2, backoff=wait_fixed(1), give_up_on=KeyError)
+    def look() -> Any:
+        job = current_job()
+        if not job.is_last_attempt:
+            raise ValueError
+        return [job.meta, job.key, job.max_attempts, job.created_at]
+
+    @module.task(max_attempts=9, give_up_on=KeyError)
+    def give_up() -> None:
+        raise KeyError
+
+    own = EagerQueue(module, now=NOON)
+    job = own.wait(own.submit("own.look", key="k", meta={"tenant": 7}), raises=True)
+    assert job.result == [{"tenant": 7}, "k", 2, NOON]
+    assert job.meta == {"tenant": 7}
+    with pytest.raises(TontineError, match="KeyError"):
+        own.wait(own.submit("own.give_up"), raises=True)
+
+
+def test_a_job_that_is_not_started_in_time_is_cancelled() -> None:
+    queue = EagerQueue(shop, at_once=False, now=NOON)
+    late, soon = queue.submit("shop.echo", max_age="1m"), queue.submit("shop.echo", max_age="1m")
+    queue._memory.now += timedelta(minutes=2)
+    job = queue.wait(late)
+    assert (job.state, job.attempt) == ("cancelled", 0)
+    assert job.error is not None
+    assert "it was not started by 2030-01-01T12:01:00" in job.error.message
+    assert queue.wait(queue.retry(soon)).state == "done"
+
+
+def test_a_key_can_outlast_its_job(queue: EagerQueue) -> None:
+    first = queue.submit("shop.echo", key="once", unique_for="1h")
+    again = queue.submit("shop.echo", key="once", unique_for="1h")
+    assert (again.seq, again.existed) == (first.seq, True)
+    assert not queue.submit("shop.echo", key="once").existed
+    queue.advance("2h")
+    assert not queue.submit("shop.echo", key="once", unique_for="1h").existed
+
+
+def test_declared_schedules_fire_and_do_not_overlap() -> None:
+    module = Module("tidy")
+
+    @module.schedule(every="10m", overlap="skip")
+    @module.task(max_attempts=3, backoff=wait_fixed(900))
+    def sweep() -> None:
+        if current_job().attempt == 1:
+            raise ConnectionError
+
+    queue = EagerQueue(module, now=NOON)
+    queue.advance("30m")
+    assert [job.state for job in queue.submitted("tidy.sweep")] == ["done", "queued"]

@@ -64,3 +64,13 @@ async def test_tasks_run_where_a_loop_runs_already() -> None:
     assert run_task(waits, seconds=0).result is not here
     assert (await arun_task(waits, {"seconds": 0})).result is here
     assert run_task(loops).result == (await arun_task(loops)).result == "slept"
+
+
+def test_what_a_task_submits_is_told_and_it_sees_its_meta() -> None:
+    def parent() -> Any:
+        current_job().submit("shop.mail", {"to": "ada"})
+        return current_job().meta
+
+    run = run_task(parent, meta={"tenant": 7})
+    assert run.result == {"tenant": 7}
+    assert [(job.task, job.args) for job in run.submitted] == [("shop.mail", {"to": "ada"})]
