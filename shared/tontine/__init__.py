@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .current import current_job
+from .current import CurrentJob, current_job
 from .errors import (
     BulkRefused,
+    ChildDiffers,
     ClaimLost,
     ConfigError,
     DuplicateKey,
@@ -15,6 +16,7 @@ from .errors import (
     JobFailed,
     JobNotFinished,
     LeaseLost,
+    ManyInterrupted,
     MissingExtra,
     NoCurrentJob,
     NoStreams,
@@ -32,24 +34,33 @@ from .errors import (
     UnknownTask,
     Unstorable,
 )
+from .hooks import Ended
 from .job import Job, JobError, Progress
 from .module import Module
+from .schedule import Schedule, Standing
 from .states import JobState
 
 if TYPE_CHECKING:
     from .batch import Batch
+    from .changed import Changed
     from .client import AsyncClient, Client
+    from .filter import Filters
     from .store.logs import Line
 
 __all__ = [
     "AsyncClient",
     "Batch",
     "BulkRefused",
+    "Changed",
+    "ChildDiffers",
     "ClaimLost",
     "Client",
     "ConfigError",
+    "CurrentJob",
     "DuplicateKey",
     "EmbeddedError",
+    "Ended",
+    "Filters",
     "Job",
     "JobCancelled",
     "JobError",
@@ -58,6 +69,7 @@ __all__ = [
     "JobState",
     "LeaseLost",
     "Line",
+    "ManyInterrupted",
     "MissingExtra",
     "Module",
     "NoCurrentJob",
@@ -66,6 +78,8 @@ __all__ = [
     "Progress",
     "Reject",
     "Retry",
+    "Schedule",
+    "Standing",
     "StoreError",
     "StoreUnavailable",
     "StreamLost",
@@ -80,7 +94,10 @@ __all__ = [
 ]
 
 # Workers import this package for Module alone; only who makes a client pays for loading pymongo.
-_LAZY = {"AsyncClient": "client", "Batch": "batch", "Client": "client", "Line": "store.logs"}
+_LAZY = {
+    "AsyncClient": "client", "Client": "client", "Batch": "batch", "Line": "store.logs",
+    "Changed": "changed", "Filters": "filter",
+}
 
 
 def __getattr__(name: str) -> object:

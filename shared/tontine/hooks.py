@@ -6,14 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .current import CurrentJob
+if TYPE_CHECKING:
+    from .current import CurrentJob
+
 
 OutcomeOfJob = Literal["done", "retry", "failed", "cancelled"]
 Start = TypeVar("Start", bound=Callable[[], Any])
-Before = TypeVar("Before", bound=Callable[[CurrentJob], Any])
-After = TypeVar("After", bound=Callable[[CurrentJob, "Ended"], Any])
+Before = TypeVar("Before", bound=Callable[["CurrentJob"], Any])
+After = TypeVar("After", bound=Callable[["CurrentJob", "Ended"], Any])
 
 
 @dataclass(frozen=True, slots=True)

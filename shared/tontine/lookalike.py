@@ -8,14 +8,16 @@ from difflib import get_close_matches
 from .legible import legible
 
 # What a producer may write, and what nodes and this package write beside it.
-WRITTEN = ("task", "args", "run_at", "priority", "key", "max_attempts", "timeout", "meta")
+WRITTEN = ("task", "args", "run_at", "start_by", "priority", "key", "max_attempts", "timeout", "meta")
 _KNOWN = frozenset(WRITTEN) | {
     *("_id", "seq", "state", "attempt", "fails", "lost", "cancel", "node", "progress", "result", "error", "errors"),
-    *("created_at", "started_at", "finished_at", "expire_at", "schedule"),
+    *("created_at", "started_at", "finished_at", "expire_at", "schedule", "parent", "inbox"),
+    *("unique_for", "held_key", "held_until"),
 }
 # Names that other queues have for the same thing.
 _ELSEWHERE = {
     **dict.fromkeys(("delay", "eta", "countdown", "run_after", "run_in", "not_before"), "run_at"),
+    **dict.fromkeys(("max_age", "expires", "expires_at", "ttl"), "start_by"),
     **dict.fromkeys(("kwargs", "arguments", "params", "parameters"), "args"),
     **dict.fromkeys(("retries", "max_retries", "tries"), "max_attempts"),
     **dict.fromkeys(("time_limit", "max_time"), "timeout"),

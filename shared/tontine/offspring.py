@@ -17,6 +17,7 @@ import bson
 from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
+from . import hooks
 from .config import Duration, seconds
 from .errors import ConfigError, TontineError, Unstorable
 from .family import child_id, name_problem
@@ -46,7 +47,7 @@ class Request:
     """Whether the names are numbers in the order of the calls, and not the task's own."""
 
 
-_KEPT = ("task", "run_at", "priority", "key", "max_attempts", "timeout")
+_KEPT = ("task", "run_at", "priority", "key", "max_attempts", "timeout", "unique_for")
 
 Send = Callable[[Request], "Future[list[Job]]"]
 
@@ -65,7 +66,8 @@ def recorded(into: list[Job]) -> Send:
                 seq=request.parent + len(into) + place,
                 args=bson.decode(args, _CODEC),
                 parent=request.parent,
-                **{field: request.wish[field] for field in _KEPT},
+                meta=request.wish.get("meta") or {},
+                **{field: request.wish[field] for field in _KEPT if field in request.wish},
             )
             for place, (name, args) in enumerate(zip(request.names, request.args, strict=True), 1)
         ]
@@ -101,6 +103,9 @@ class Parent:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
+        meta: Args = None,
     ) -> Job:
         """Add one job through this node; it is in the queue when this returns, and once, however often the task runs.
 
@@ -108,8 +113,20 @@ class Parent:
         Where the order may differ, give each a `name`, unique among this job's own.
         """
         self._refuse_in_event_loop("submit")
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
-        (job,) = self._send(self._request(wish, args, name)).result()
+        with hooks.submitting(task, meta) as whole:
+            wish = _wish(
+                task,
+                delay=delay,
+                run_at=run_at,
+                priority=priority,
+                key=key,
+                max_attempts=max_attempts,
+                timeout=timeout,
+                max_age=max_age,
+                unique_for=unique_for,
+                meta=whole,
+            )
+            (job,) = self._send(self._request(wish, args, name)).result()
         return job
 
     def submit_async(
@@ -124,9 +141,24 @@ class Parent:
         key: str | None = None,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
+        meta: Args = None,
     ) -> Coroutine[Any, Any, Job]:
         """The same as `submit`, for `await` in an async task. Jobs are counted when this is called."""
-        wish = _wish(task, delay, run_at, priority, key, max_attempts, timeout)
+        with hooks.submitting(task, meta) as whole:
+            wish = _wish(
+                task,
+                delay=delay,
+                run_at=run_at,
+                priority=priority,
+                key=key,
+                max_attempts=max_attempts,
+                timeout=timeout,
+                max_age=max_age,
+                unique_for=unique_for,
+                meta=whole,
+            )
         return self._one(self._request(wish, args, name))
 
     def submit_many(
@@ -139,11 +171,23 @@ class Parent:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        meta: Args = None,
     ) -> list[Job]:
         """Add one job per arguments, counted one after another; they go in some hundred at a time."""
         self._refuse_in_event_loop("submit_many")
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
-        return [job for request in self._requests(wish, many) for job in self._send(request).result()]
+        with hooks.submitting(task, meta) as whole:
+            wish = _wish(
+                task,
+                delay=delay,
+                run_at=run_at,
+                priority=priority,
+                max_attempts=max_attempts,
+                timeout=timeout,
+                max_age=max_age,
+                meta=whole,
+            )
+            return [job for request in self._requests(wish, many) for job in self._send(request).result()]
 
     def submit_many_async(
         self,
@@ -155,9 +199,21 @@ class Parent:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: Duration | None = None,
+        max_age: Duration | None = None,
+        meta: Args = None,
     ) -> Coroutine[Any, Any, list[Job]]:
         """The same as `submit_many`, for `await` in an async task. Jobs are counted when this is called."""
-        wish = _wish(task, delay, run_at, priority, None, max_attempts, timeout)
+        with hooks.submitting(task, meta) as whole:
+            wish = _wish(
+                task,
+                delay=delay,
+                run_at=run_at,
+                priority=priority,
+                max_attempts=max_attempts,
+                timeout=timeout,
+                max_age=max_age,
+                meta=whole,
+            )
         return self._all(self._requests(wish, many))
 
     async def _one(self, request: Request) -> Job:
@@ -213,24 +269,13 @@ class Parent:
         raise ConfigError(f"{name} waits, and would stop the event loop: `await current_job().{name}_async(...)`")
 
 
-def _wish(
-    task: str,
-    delay: Duration | None,
-    run_at: datetime | None,
-    priority: int,
-    key: str | None,
-    max_attempts: int | None,
-    timeout: Duration | None,
-) -> dict[str, Any]:
-    return {
-        "task": task,
-        "delay": None if delay is None else seconds(delay),
-        "run_at": utc(run_at) if isinstance(run_at, datetime) else run_at,
-        "priority": priority,
-        "key": key,
-        "max_attempts": max_attempts,
-        "timeout": None if timeout is None else seconds(timeout),
-    }
+def _wish(task: str, *, run_at: datetime | None, **options: Any) -> dict[str, Any]:
+    """As `Wish` has it, which comes with the driver: workers do not load that."""
+    for name in ("delay", "timeout", "max_age", "unique_for"):
+        if options.get(name) is not None:
+            options[name] = seconds(options[name])
+    given = {"task": task, "run_at": utc(run_at) if isinstance(run_at, datetime) else run_at, **options}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _check(wish: dict[str, Any]) -> None:

@@ -88,7 +88,6 @@ def test_a_wish_goes_as_a_producer_would_say_it(job: CurrentJob, asked: Asked) -
     assert asked[0].wish == {
         "task": "t.t",
         "delay": 60.0,
-        "run_at": None,
         "priority": 3,
         "key": "k",
         "max_attempts": 2,
