@@ -18,9 +18,10 @@ from .config import StoreConfig, seconds
 from .errors import ConfigError, JobNotFinished
 from .job import Job
 from .store import control, insert, look
-from .store.call import AsyncStore, Steps, Store
+from .store.call import Steps
 from .store.connect import open_async_store, open_store
 from .store.insert import Wish
+from .store.prepare import AsyncPreparedStore, Prepared, PreparedStore
 from .store.reserve import Reserve
 
 _AT_ONCE = 1000
@@ -90,13 +91,21 @@ class Client:
         self._reserve = Reserve()
         self._owned = source is None or isinstance(source, str)
         if isinstance(source, Database):
-            self._store = Store(source)
+            handle = source
         elif isinstance(source, MongoClient):
-            self._store = Store(source[config.database])
+            handle = source[config.database]
         elif self._owned:
-            self._store = open_store(config)
+            handle = open_store(config).database
         else:
             raise ConfigError(f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try AsyncClient")
+        self._store = PreparedStore(handle)
+
+    def prepare(self) -> Prepared:
+        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+
+        The first call of a client sees to what it needs by itself.
+        """
+        return self._store.prepare_all()
 
     def submit(
         self,
@@ -185,17 +194,28 @@ class AsyncClient:
         self._owned = source is None or isinstance(source, str)
         self._opening = asyncio.Lock()
         self._reserve = Reserve()
-        self._store: AsyncStore | None = None
+        self._store: AsyncPreparedStore | None = None
         if not self._owned:
-            self._store = AsyncStore(_async_database(source, self._config.database))
+            self._store = AsyncPreparedStore(_async_database(source, self._config.database))
 
-    async def _run(self, steps: Steps[Any]) -> Any:
+    async def _opened(self) -> AsyncPreparedStore:
         if self._store is None:
             async with self._opening:
                 if self._store is None:
                     # Starting the embedded MongoDB takes a moment that the application's event loop must not lose.
-                    self._store = await asyncio.to_thread(open_async_store, self._config)
-        return await self._store.run(steps)
+                    opened = await asyncio.to_thread(open_async_store, self._config)
+                    self._store = AsyncPreparedStore(opened.database)
+        return self._store
+
+    async def _run(self, steps: Steps[Any]) -> Any:
+        return await (await self._opened()).run(steps)
+
+    async def prepare(self) -> Prepared:
+        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+
+        The first call of a client sees to what it needs by itself.
+        """
+        return await (await self._opened()).prepare_all()
 
     async def submit(
         self,

@@ -28,6 +28,11 @@ SELDOM_MONITORED: dict[str, Any] = {"serverMonitoringMode": "poll"}
 """For a client that calls every few seconds and so notices a failover by itself: the driver's own watching costs a
 connection more to each server, and a third of what an idle client takes."""
 
+_STANDALONE = (
+    "this MongoDB is no replica set, and majority writes and change streams need one: "
+    "start mongod with --replSet and run rs.initiate(), or use `tontine db start`"
+)
+
 
 def resolve(config: StoreConfig) -> str:
     """The URI to use; without one, the embedded MongoDB is started if needed."""
@@ -82,6 +87,13 @@ def is_electing(store: AsyncStore) -> bool:
     return "RSSecondary" in kinds and "RSPrimary" not in kinds
 
 
+def refuse_standalone(client: Any) -> None:
+    """The same refusal from what the driver has learnt by connecting, without a call."""
+    described = vars(client).get("delegate", client).topology_description  # Motor's wraps PyMongo's
+    if any(one.server_type_name == "Standalone" for one in described.server_descriptions().values()):
+        raise ConfigError(_STANDALONE)
+
+
 def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:
     """Refuse a server that cannot carry the protocol: it must answer, be a replica set (or sharded) and not too old."""
     try:
@@ -90,10 +102,7 @@ def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:
         where = shown(config.uri) if config and config.uri else "MongoDB"
         raise ConfigError(f"{where} does not answer ({error.args[0]}): is it running, and is the URI right?") from error
     if not hello.get("setName") and hello.get("msg") != "isdbgrid":
-        raise ConfigError(
-            "this MongoDB is no replica set, and majority writes and change streams need one: "
-            "start mongod with --replSet and run rs.initiate(), or use `tontine db start`"
-        )
+        raise ConfigError(_STANDALONE)
     if hello.get("maxWireVersion", 0) < 17:  # MongoDB 6.0: the first with $in in partial indexes
         raise ConfigError("this MongoDB is older than 6.0, the oldest version that Tontine runs on")
     return hello
