@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from tontine.cli.options import store_options
+from tontine.cli.options import Duration, Megabytes, store_options
 from tontine.clock import SystemClock
-from tontine.config import StoreConfig, Timing, seconds
+from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError, StoreError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
@@ -29,20 +30,26 @@ from .memory import give_large_blocks_back
 from .registration import wait_for_store
 
 
-@click.command(name="node")
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.command(name="node", context_settings={"auto_envvar_prefix": "TONTINE"})
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", envvar="TONTINE_MODULES")
 @click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
 @click.option(
-    "--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
+    "--lease", type=Duration(), default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
 )
-@click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
+@click.option(
+    "--grace",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="How long a stopping node lets running jobs finish.",
+)
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
-@click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
+@click.option("--max-memory", type=Megabytes(), metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
 @click.option(
     "--max-held",
-    type=click.IntRange(min=1),
+    type=Megabytes(),
     metavar="MB",
     help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
 )
@@ -52,7 +59,12 @@ from .registration import wait_for_store
     is_flag=True,
     help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Log as JSON lines.")
+@click.option(
+    "--embedded/--no-embedded",
+    default=None,
+    help="Start the embedded MongoDB if no URI is given, or do not. [default: only on a terminal]",
+)
+@click.option("--json", "as_json", is_flag=True, envvar="TONTINE_JSON", help="Log as JSON lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log details.")
 @store_options
 def node(
@@ -60,13 +72,14 @@ def node(
     name: str,
     processes: int,
     slots: int,
-    lease: str,
-    grace: str,
+    lease: float,
+    grace: float,
     max_jobs: int | None,
     max_memory: int | None,
     max_held: int | None,
     streams: bool,
     share_uri: bool,
+    embedded: bool | None,
     as_json: bool,
     verbose: bool,
     store: StoreConfig,
@@ -79,20 +92,23 @@ def node(
 
     Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second
     one ends the running jobs as well and gives them back, a third ends the node at once.
+
+    Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table [node] of the file
+    tontine.toml; `tontine config` shows what is in force.
     """
     config = NodeConfig(
         modules=modules,
         name=name,
         processes=processes,
         slots=slots,
-        timing=Timing.of_lease(seconds(lease)),
-        grace=seconds(grace),
+        timing=Timing.of_lease(lease),
+        grace=grace,
         streams=streams,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,
         share_uri=share_uri,
-        store=store,
+        store=store if embedded is None else replace(store, embedded=embedded),
     )
     set_up(as_json=as_json, verbose=verbose)
     # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
@@ -121,7 +137,7 @@ class NodeProcess:
         self._stopping = asyncio.Event()
         self._take_signals()
         # Workers that share it get the embedded MongoDB's, too, and it is started once.
-        uri = await asyncio.to_thread(resolve, self._config.store)
+        uri = await asyncio.to_thread(resolve, self._config.store, starts=sys.stderr.isatty())
         self._config = replace(self._config, store=replace(self._config.store, uri=uri))
         beat_store = await asyncio.to_thread(open_store, self._config.store, **SELDOM_MONITORED)
         store = open_async_store(self._config.store, **SELDOM_MONITORED)

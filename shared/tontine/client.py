@@ -12,9 +12,10 @@ from typing import Any, Self, overload
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
+from pymongo.errors import ConfigurationError
 
 from .batch import Batch
-from .config import StoreConfig, seconds
+from .config import StoreConfig, database_for, seconds
 from .errors import ConfigError, JobNotFinished
 from .job import Job
 from .store import control, insert, look
@@ -87,15 +88,14 @@ class Client:
     def __init__(
         self, source: str | MongoClient[Any] | Database[Any] | None = None, *, database: str | None = None
     ) -> None:
-        config = StoreConfig.of(source if isinstance(source, str) else None, database)
         self._reserve = Reserve()
         self._owned = source is None or isinstance(source, str)
         if isinstance(source, Database):
             handle = source
         elif isinstance(source, MongoClient):
-            handle = source[config.database]
+            handle = source[_name_for(source, database)]
         elif self._owned:
-            handle = open_store(config).database
+            handle = open_store(StoreConfig.of(source, database)).database
         else:
             raise ConfigError(f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try AsyncClient")
         self._store = PreparedStore(handle)
@@ -190,13 +190,14 @@ class AsyncClient:
     def __init__(
         self, source: str | AsyncMongoClient[Any] | AsyncDatabase[Any] | Any = None, *, database: str | None = None
     ) -> None:
-        self._config = StoreConfig.of(source if isinstance(source, str) else None, database)
         self._owned = source is None or isinstance(source, str)
+        uri = source if isinstance(source, str) else None
+        self._config = StoreConfig.of(uri, database) if self._owned else StoreConfig()
         self._opening = asyncio.Lock()
         self._reserve = Reserve()
         self._store: AsyncPreparedStore | None = None
         if not self._owned:
-            self._store = AsyncPreparedStore(_async_database(source, self._config.database))
+            self._store = AsyncPreparedStore(_async_database(source, database))
 
     async def _opened(self) -> AsyncPreparedStore:
         if self._store is None:
@@ -298,10 +299,19 @@ class AsyncClient:
         await self.close()
 
 
-def _async_database(source: Any, name: str) -> Any:
+def _name_for(mongo: Any, given: str | None) -> str:
+    """The database to use of a client that the application brings."""
+    try:
+        own = str(mongo.get_default_database().name)
+    except ConfigurationError:  # its URI named none
+        own = None
+    return database_for(given, own)
+
+
+def _async_database(source: Any, name: str | None) -> Any:
     kind = type(source).__name__
     if isinstance(source, AsyncDatabase) or kind == "AsyncIOMotorDatabase":
         return source
     if isinstance(source, AsyncMongoClient) or kind == "AsyncIOMotorClient":
-        return source[name]
+        return source[_name_for(source, name)]
     raise ConfigError(f"AsyncClient takes a URI, a PyMongo async or a Motor handle, not {kind}; try Client")

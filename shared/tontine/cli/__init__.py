@@ -31,6 +31,7 @@ _COMMANDS = {
     "audit": "audit",
     "init": "init",
     "bench": "bench",
+    "config": "config",
     "db": "db",
     "demo": "demo",
 }
@@ -40,6 +41,7 @@ _BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a
     "audit": "Check the invariants in the documents.",
     "bench": "Measure this deployment.",
     "cancel": "End queued or running jobs.",
+    "config": "Show every setting, and who said so.",
     "db": "The embedded MongoDB: start, stop, status, uri.",
     "demo": "See it work, with nothing else set up.",
     "doctor": "Check the deployment.",

@@ -67,7 +67,7 @@ def add(
     interval = None if every is None else seconds(every)
     wanted = Schedule(name, task, read_arguments(args_json) if args_json else {}, cron, interval, timezone, missed)
     wanted.check()
-    with opened(store) as opened_store:
+    with opened(store, is_adding=True) as opened_store:
         added = opened_store.run(schedules.add(wanted))
         if as_json:
             write_json(added.to_document())

@@ -77,7 +77,7 @@ def submit(
     wish = Wish(task, _delay(delay), _moment(at), priority, key, max_attempts, limit)
     wish.check()
     args = read_arguments(args_json)
-    with opened(store) as opened_store:
+    with opened(store, is_adding=True) as opened_store:
         _prepare(opened_store)
         announce = _announce_json if as_json and not wait else None
         batch = _insert(opened_store, wish, args, count, announce)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
@@ -14,6 +16,8 @@ from ..config import StoreConfig, in_worker
 from ..errors import ConfigError, StoreUnavailable
 from ..uri import hide, shown
 from .call import AsyncStore, Call, Steps, Store
+
+log = logging.getLogger("tontine")
 
 _OPTIONS: dict[str, Any] = {
     "appname": "tontine",
@@ -34,8 +38,11 @@ _STANDALONE = (
 )
 
 
-def resolve(config: StoreConfig) -> str:
-    """The URI to use; without one, the embedded MongoDB is started if needed."""
+def resolve(config: StoreConfig, *, starts: bool = True) -> str:
+    """The URI to use; without one, the embedded MongoDB, which is started if needed.
+
+    Without `starts` it is not, unless the settings ask for it: it must run already.
+    """
     if config.uri:
         return config.uri
     if in_worker():
@@ -43,9 +50,31 @@ def resolve(config: StoreConfig) -> str:
             "a task has no connection of its own: pass a URI, or start the node with --share-uri, which gives its own "
             "to its workers as TONTINE_URI"
         )
+    if config.embedded is False:
+        raise ConfigError(
+            "no MongoDB was given, and the settings (TONTINE_EMBEDDED or `embedded` in the file) rule the embedded one "
+            "out: set TONTINE_URI or --uri"
+        )
     from .. import embedded
 
-    return embedded.ensure()
+    running = embedded.start() if starts or config.embedded else embedded.status()
+    if running is None:
+        raise ConfigError(
+            "no MongoDB was given, and off a terminal the embedded one is not started unasked: set TONTINE_URI or --uri, "
+            "or ask for it with --embedded (TONTINE_EMBEDDED=1)"
+        )
+    _say(running.home)
+    return running.uri
+
+
+def _say(home: Path) -> None:
+    """Once: whoever forgot the URI would look for their jobs in vain. Where nobody set up a log it goes to stderr."""
+    if home not in _said:
+        _said.add(home)
+        log.warning("no MongoDB was given (--uri or TONTINE_URI): using the embedded one in %s", home)
+
+
+_said: set[Path] = set()
 
 
 def open_store(config: StoreConfig, **options: Any) -> Store:
