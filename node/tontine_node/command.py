@@ -22,6 +22,7 @@ from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, ope
 from tontine.store.counter import raise_counter
 
 from . import orphans
+from .announce import announce
 from .config import NodeConfig
 from .last_resort import LastResort
 from .logs import set_up
@@ -36,7 +37,11 @@ from .registration import wait_for_store
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
 @click.option(
-    "--lease", type=Duration(), default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
+    "--lease",
+    type=Duration(),
+    default="20s",
+    show_default=True,
+    help="How long this node counts as alive without a heartbeat.",
 )
 @click.option(
     "--grace",
@@ -46,7 +51,9 @@ from .registration import wait_for_store
     help="How long a stopping node lets running jobs finish.",
 )
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
-@click.option("--max-memory", type=Megabytes(), metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
+@click.option(
+    "--max-memory", type=Megabytes(), metavar="MB", help="Replace a worker, between jobs, that takes more memory."
+)
 @click.option(
     "--max-held",
     type=Megabytes(),
@@ -115,7 +122,7 @@ def node(
     gc.freeze()
     gc.set_threshold(20_000)
     give_large_blocks_back()
-    process = NodeProcess(config)
+    process = NodeProcess(config, as_json=as_json)
     try:
         asyncio.run(process.serve())
     finally:
@@ -125,9 +132,10 @@ def node(
 class NodeProcess:
     """The process that `tontine node` is: what signals tell it, and the incarnations of its node, one after another."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, *, as_json: bool = False) -> None:
         self.last_resort = LastResort(self._kill_workers)
         self._config = config
+        self._as_json = as_json
         self._node: Node | None = None
         self._stops_asked = 0
 
@@ -148,6 +156,7 @@ class NodeProcess:
             while not self._stopping.is_set():
                 try:
                     self._node = Node(self._config, store, beat_store, SystemClock())
+                    self._node.is_ready = self._announce
                     if not await self._node.run():
                         return
                     lives += 1
@@ -159,6 +168,9 @@ class NodeProcess:
             self.last_resort.arm()  # what is left to do are endings, and none may keep a node that is over
             await store.database.client.close()
             beat_store.database.client.close()
+
+    def _announce(self, node: Node) -> None:
+        announce(node.id, self._config, node.supervisor.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""

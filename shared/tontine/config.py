@@ -140,6 +140,17 @@ def read_file(named: str | Path | None = None) -> SettingsFile:
     return settings.read(str(named) if named else os.environ.get("TONTINE_CONFIG"))
 
 
+def file_named_by() -> str:
+    """Who says which file of settings is read, if no flag does."""
+    return "TONTINE_CONFIG" if os.environ.get("TONTINE_CONFIG") else DEFAULT
+
+
+def places() -> dict[str, Said]:
+    """What concerns the embedded MongoDB itself, and only a variable can say."""
+    named = {"home": ("TONTINE_HOME", str(home())), "mongod": ("TONTINE_MONGOD", mongod_override())}
+    return {key: Said(value, name if os.environ.get(name) else DEFAULT) for key, (name, value) in named.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Which database to speak to; no `uri` means the embedded MongoDB."""

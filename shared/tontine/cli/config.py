@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..config import DEFAULT, Said, home, mongod_override, read_file, told
+from ..config import DEFAULT, GIVEN, Said, file_named_by, places, read_file, told
 from ..settings import SettingsFile
 from ..uri import shown
 from .options import json_option, own_parameters, written
@@ -24,8 +24,8 @@ _NOWHERE = "the embedded MongoDB"
 def config(uri: str | None, database: str | None, config_file: str | None, as_json: bool) -> None:
     """Show every setting as it is here: its value, and whether a flag, a variable or a file said so.
 
-    Passwords are hidden. Flags win over variables, these over the file, and the file over the defaults: docs/settings.md
-    lists them all. Nothing is connected to, and nothing is started.
+    Flags win over variables, these over the file, and the file over the defaults: docs/settings.md lists them all.
+    Passwords are hidden. Nothing is connected to, and nothing is started.
     """
     file = read_file(config_file)
     rows = [*_of_all(uri, database, config_file, file), *_of_node(file)]
@@ -33,17 +33,18 @@ def config(uri: str | None, database: str | None, config_file: str | None, as_js
         for name, said in rows:
             write_json({"setting": name, "value": said.value, "from": said.by})
         return
-    write_table(("SETTING", "VALUE", "FROM"), [(name, _cell(said.value), said.by) for name, said in rows], cut=("VALUE",))
+    write_table(
+        ("SETTING", "VALUE", "FROM"), [(name, _cell(said.value), said.by) for name, said in rows], cut=("VALUE",)
+    )
 
 
 def _of_all(uri: str | None, database: str | None, named: str | None, file: SettingsFile) -> Iterator[tuple[str, Said]]:
     where, name, embedded = told(uri, database, file=named)
-    yield "file", Said(None if file.path is None else str(file.path), "found" if not named else "given")
+    yield "file", Said(None if file.path is None else str(file.path), GIVEN if named else file_named_by())
     yield "uri", Said(shown(where.value) if where.value else _NOWHERE, where.by)
     yield "database", name
     yield "embedded", embedded
-    yield "home", Said(str(home()), DEFAULT)
-    yield "mongod", Said(mongod_override(), DEFAULT)
+    yield from places().items()
 
 
 def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
@@ -63,7 +64,8 @@ def _said(parameter: click.Parameter, context: click.Context, key: str, said: An
         return Said(variable, str(parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}"))
     if key in said:
         return Said(said[key], str(file.path))
-    return Said(parameter.get_default(context), DEFAULT)
+    default = parameter.get_default(context)
+    return Said(default if isinstance(default, str | int) and default != "" else None, DEFAULT)
 
 
 def _cell(value: Any) -> str:

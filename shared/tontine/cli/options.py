@@ -43,7 +43,7 @@ class Megabytes(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"(\d+)\s*(MB|GB)?", str(value).strip(), re.IGNORECASE)
-        if found is None:
+        if found is None or not int(found[1]):
             self.fail(f"{value!r} is no amount of memory: write it like 500MB or 2GB", param, ctx)
         return int(found[1]) * (1024 if (found[2] or "").upper() == "GB" else 1)
 
@@ -72,7 +72,9 @@ def _take_settings(context: click.Context, _: click.Parameter, named: str | None
     """Put the file's table for this command behind its flags and variables."""
     own = own_parameters(context.command)
     if context.command.name in WITH_A_TABLE and not context.resilient_parsing:
-        context.default_map = {own[key].name: value for key, value in written(read_file(named), context.command).items()}
+        context.default_map = {
+            own[key].name: value for key, value in written(read_file(named), context.command).items()
+        }
     return named
 
 

@@ -60,8 +60,8 @@ def resolve(config: StoreConfig, *, starts: bool = True) -> str:
     running = embedded.start() if starts or config.embedded else embedded.status()
     if running is None:
         raise ConfigError(
-            "no MongoDB was given, and off a terminal the embedded one is not started unasked: set TONTINE_URI or --uri, "
-            "or ask for it with --embedded (TONTINE_EMBEDDED=1)"
+            "no MongoDB was given, and off a terminal the embedded one is not started unasked: set TONTINE_URI or "
+            "--uri, or ask for it with --embedded (TONTINE_EMBEDDED=1)"
         )
     _say(running.home)
     return running.uri

@@ -88,7 +88,7 @@ def _without_key(job: Raw, key: str, first: Any, retention: Retention) -> Update
 
 
 def _renumbered(job: Raw, seq: Any, new: Int64, retention: Retention) -> UpdateOne:
-    """With a number of its own; it fails, too, unless it has ended: a claim by number may have been meant for either."""
+    """With a number of its own; unless it has ended it fails, too: a claim by number may have been meant for either."""
     update = [{"$set": {"seq": new}}]
     if job.get("state") not in _FINAL:
         update += _failing(f"an older job has its number {seq} as well; this one is {new} now", retention)
@@ -96,7 +96,9 @@ def _renumbered(job: Raw, seq: Any, new: Int64, retention: Retention) -> UpdateO
 
 
 def _failing(reason: str, retention: Retention) -> list[dict[str, Any]]:
-    message = f"{reason}. No unique index kept them apart when it was inserted; `tontine init` makes it, and so do nodes"
+    message = (
+        f"{reason}. No unique index kept them apart when it was inserted; `tontine init` makes it, and so do nodes"
+    )
     error = JobError("Double", message).to_document()
     ended = {"state": JobState.FAILED.value, "error": {"$literal": error}, "finished_at": "$$NOW"}
     return [{"$set": {**ended, "expire_at": retention.expiry(done=False)}}, {"$unset": "cancel"}]

@@ -117,8 +117,8 @@ def _require_unique_keys(why: Iterable[str]) -> Steps[None]:
         is_there = False
     if not is_there:
         raise ConfigError(
-            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run `tontine "
-            f"init` once as a user who may, or start a node as one ({'; '.join(why)})"
+            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run "
+            f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
         )
 
 
@@ -129,8 +129,8 @@ def _is_missing(error: StoreError) -> bool:
 
 def _not_prepared(database: str) -> ConfigError:
     return ConfigError(
-        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role readWrite, or "
-        "start a node as one, and try again"
+        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role readWrite, "
+        "or start a node as one, and try again"
     )
 
 
