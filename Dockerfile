@@ -18,7 +18,8 @@ FROM python:3.13-slim
 RUN useradd --create-home --uid 10001 tontine
 COPY --from=build /opt/tontine /opt/tontine
 ENV PATH=/opt/tontine/bin:$PATH \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    TONTINE_EMBEDDED=0
 
 # Where an image built on this one puts its own task modules.
 WORKDIR /app

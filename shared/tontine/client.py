@@ -81,8 +81,9 @@ def _late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
 class Client:
     """Submits jobs and waits for them.
 
-    Takes a URI (default: TONTINE_URI, else the embedded MongoDB) or a PyMongo client or database that the application
-    already has; that one is left open when this client is closed.
+    Takes a URI (default: TONTINE_URI, else the settings file's, else the embedded MongoDB) or a PyMongo client or
+    database that the application already has; that one is left open when this client is closed. Its first call makes
+    the database ready if nobody has: make one client and keep it.
     """
 
     def __init__(

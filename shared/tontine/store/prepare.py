@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from bson.son import SON
 
-from ..errors import ConfigError, NotPermitted, StoreError, TontineError
+from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
 from . import indexes, schema
 from .call import AsyncStore, Call, Steps, Store, answered, command, find_one
 from .connect import check, refuse_standalone
@@ -52,7 +52,7 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
             return Prepared()
         if is_looking and not (yield from _has_jobs()):
             return Prepared()
-        yield from check()
+        yield from _check()
         missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
         if missing.isdisjoint(_RELIED_ON):
             return Prepared()
@@ -64,12 +64,20 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
 def prepare_all() -> Steps[Prepared]:
     """All that `tontine init` makes, as far as this user may."""
     try:
-        yield from check()
+        yield from _check()
         mended: Mended = yield from schema.mend()
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
     failed = {what: str(error) for what, error in {**mended.failed, **mended.lacking}.items()}
     return Prepared(tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON))
+
+
+def _check() -> Steps[None]:
+    """Refuse a server that cannot carry a queue; one that does not answer may be asked again, as at any call."""
+    try:
+        yield from check()
+    except ConfigError as error:
+        raise error.__cause__ if isinstance(error.__cause__, StoreUnavailable) else error from None
 
 
 def _has_jobs() -> Steps[bool]:
@@ -129,8 +137,8 @@ def _is_missing(error: StoreError) -> bool:
 
 def _not_prepared(database: str) -> ConfigError:
     return ConfigError(
-        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role readWrite, "
-        "or start a node as one, and try again"
+        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role "
+        "readWrite, or start a node as one, and try again"
     )
 
 
