@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,21 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_tests_and_files_that_a_page_names_exist(page: Path) -> None:
     for name in re.findall(r"`((?:tests|shared|node|observer|scripts|examples)/[\w./-]+)`", page.read_text()):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_every_extra_that_is_advised_can_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    sources = [path for part in ("shared", "node", "observer") for path in (ROOT / part).rglob("*.py")]
+    texts = [path.read_text() for path in (*sources, *PAGES)]
+    advised = {name for text in texts for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\(.*"(\w+)"\)""", text)}
+    assert {name for names in advised for name in names if name} <= set(extras)
+    assert ("", "embedded") in advised
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_uris_in_shell_commands_are_quoted(page: Path) -> None:
+    """A shell takes `?` for a pattern and `&` for the end of the command."""
+    for block in re.findall(r"```(?:sh|console|bash)\n(.*?)```", page.read_text(), re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ ") or "://" in line.partition("tontine")[2]:
+                assert not re.search(r"""(?:^|[\s=])mongodb(?:\+srv)?://""", line), line
