@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode
 from ..uri import hide_all
@@ -115,7 +116,7 @@ def main() -> NoReturn:
         _leave(0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        where = f" (see `{context.command_path} --help`)" if context is not None else ""
+        where = f" ({_variable(error)}see `{context.command_path} --help`)" if context is not None else ""
         _end(f"{error.format_message().rstrip('.')}{where}", 2)
     except (ConfigError, UnknownJob, UnknownNode) as error:
         _end(str(error), 2)
@@ -127,6 +128,15 @@ def main() -> NoReturn:
         _leave(0)
     except SystemExit as ending:
         _leave(ending.code if isinstance(ending.code, int) else 1)
+
+
+def _variable(error: click.ClickException) -> str:
+    """Which variable of the environment the refused value comes from, if one."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return ""
+    if error.ctx.get_parameter_source(error.param.name or "") is not ParameterSource.ENVIRONMENT:
+        return ""
+    return f"{error.param.envvar or f'TONTINE_{error.param.name}'.upper()} says so; "
 
 
 def _end(message: str, code: int) -> NoReturn:

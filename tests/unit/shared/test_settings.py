@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tontine import settings
-from tontine.cli import tontine
+from tontine.cli import _variable, tontine
 from tontine.cli.options import own_parameters, written
 from tontine.errors import ConfigError
 from tontine.settings import SettingsFile
@@ -151,6 +151,18 @@ def test_flags_win_over_variables_and_these_over_the_file_and_the_file_over_defa
     assert parsed("--config", str(here / "other.toml"))["slots"] == 5
     monkeypatch.setenv("TONTINE_CONFIG", str(here / "other.toml"))
     assert parsed()["slots"] == 5
+
+
+def test_a_wrong_value_of_a_variable_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("PROCESSES", "x"), ("JSON", "perhaps"), ("LEASE", "soon")):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"TONTINE_{name}", value)
+            with pytest.raises(click.BadParameter) as caught:
+                parsed("m")
+        assert _variable(caught.value) == f"TONTINE_{name} says so; "
+    with pytest.raises(click.BadParameter) as caught:
+        parsed("m", "--processes", "x")
+    assert _variable(caught.value) == ""
 
 
 def test_every_own_flag_of_a_node_can_be_written_to_a_file() -> None:
