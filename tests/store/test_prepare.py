@@ -19,8 +19,9 @@ from tests.support.mongod import mongod
 from tontine import AsyncClient, Client
 from tontine.errors import ConfigError
 from tontine.job import Job
-from tontine.store import doubles, look, number, schema
+from tontine.store import doubles, insert, look, number, schema
 from tontine.store.call import Call, Store
+from tontine.store.insert import Wish
 from tontine.store.prepare import PreparedStore
 from tontine.testing import Queue
 
@@ -123,6 +124,9 @@ def test_looking_makes_no_queue_where_there_is_none_but_prepares_one_that_is(bar
     assert Counting(bare.database, is_looking=True).run(look.count_states())["queued"] == 0
     assert bare.database.list_collection_names() == []
     bare.database.jobs.insert_one({"task": "t.t"})
+    Counting(bare.database, is_looking=True).run(look.count_states())
+    assert list(bare.database.jobs.index_information()) == ["_id_"], "it may be somebody else's"
+    bare.run(insert.submit(Wish("t.t"), {}))  # as a client of the release before
     Counting(bare.database, is_looking=True).run(look.count_states())
     assert bare.run(schema.faults()) == []
 

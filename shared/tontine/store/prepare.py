@@ -18,7 +18,7 @@ from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, To
 from . import indexes, schema
 from .call import AsyncStore, Call, Steps, Store, answered, command, find_one
 from .connect import check, refuse_standalone
-from .names import JOBS
+from .names import CLUSTER, COUNTER, JOBS
 from .schema import Mended
 
 T = TypeVar("T")
@@ -45,12 +45,12 @@ class Prepared:
 def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
     """What a first call needs, and no more: an older schema that has it is for nodes and `init` to bring up to date.
 
-    Whoever is only looking makes nothing of a database in which there is no queue.
+    Whoever is only looking makes nothing where nobody has submitted anything: a collection `jobs` may be another's.
     """
     try:
         if (yield from schema.read_version()) >= schema.VERSION:
             return Prepared()
-        if is_looking and not (yield from _has_jobs()):
+        if is_looking and not (yield from _is_ours()):
             return Prepared()
         yield from _check()
         missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
@@ -78,6 +78,10 @@ def _check() -> Steps[None]:
         yield from check()
     except ConfigError as error:
         raise error.__cause__ if isinstance(error.__cause__, StoreUnavailable) else error from None
+
+
+def _is_ours() -> Steps[bool]:
+    return (yield find_one(CLUSTER, {"_id": COUNTER}, projection={"_id": 1})) is not None
 
 
 def _has_jobs() -> Steps[bool]:
