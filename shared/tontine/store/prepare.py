@@ -136,7 +136,8 @@ def _require_unique_keys(why: Iterable[str]) -> Steps[None]:
 
 def _is_missing(error: StoreError) -> bool:
     """Whether an index that was asked for by name is not there."""
-    return answered(error, _BAD_VALUE) and "hint" in str(error)
+    # Such an answer begins with the query; where that is long, it is cut before it comes to the hint.
+    return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
 
 
 def _not_prepared(database: str) -> ConfigError:
