@@ -23,7 +23,8 @@ RUN useradd --create-home --uid 10001 --user-group tontine \
 COPY --from=build --chown=tontine:tontine /opt/tontine /opt/tontine
 ENV PATH=/opt/tontine/bin:$PATH \
     PIP_NO_CACHE_DIR=1 \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    TONTINE_EMBEDDED=0
 
 WORKDIR /app
 # By number: Kubernetes cannot tell from a name that it is not root.

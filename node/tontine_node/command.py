@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any
 import click
 
 from tontine.cli.complete import complete_modules
-from tontine.cli.options import store_options
+from tontine.cli.options import Duration, Megabytes, store_options
 from tontine.clock import SystemClock
-from tontine.config import StoreConfig, Timing, seconds
+from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError, StoreError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore
@@ -23,6 +24,7 @@ from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, ope
 from tontine.store.counter import raise_counter
 
 from . import orphans
+from .announce import announce
 from .config import NodeConfig
 from .last_resort import LastResort
 from .logs import LogStyle, set_up
@@ -31,20 +33,34 @@ from .memory import give_large_blocks_back
 from .registration import wait_for_store
 
 
-@click.command(name="node")
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", shell_complete=complete_modules)
+@click.command(name="node", context_settings={"auto_envvar_prefix": "TONTINE"})
+@click.argument(
+    "modules", nargs=-1, required=True, metavar="MODULE...", envvar="TONTINE_MODULES", shell_complete=complete_modules
+)
 @click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
 @click.option(
-    "--lease", default="20s", show_default=True, help="How long this node counts as alive without a heartbeat."
+    "--lease",
+    type=Duration(),
+    default="20s",
+    show_default=True,
+    help="How long this node counts as alive without a heartbeat.",
 )
-@click.option("--grace", default="30s", show_default=True, help="How long a stopping node lets running jobs finish.")
+@click.option(
+    "--grace",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="How long a stopping node lets running jobs finish.",
+)
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
-@click.option("--max-memory", type=int, metavar="MB", help="Replace a worker, between jobs, that takes more memory.")
+@click.option(
+    "--max-memory", type=Megabytes(), metavar="MB", help="Replace a worker, between jobs, that takes more memory."
+)
 @click.option(
     "--max-held",
-    type=click.IntRange(min=1),
+    type=Megabytes(),
     metavar="MB",
     help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
 )
@@ -60,7 +76,14 @@ from .registration import wait_for_store
     metavar="PATH",
     help="Touch this file every 5 s while the node is well; removed without a lease and at the end. For probes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Log as JSON lines, also what tasks print.")
+@click.option(
+    "--embedded/--no-embedded",
+    default=None,
+    help="Start the embedded MongoDB if no URI is given, or do not. [default: only on a terminal]",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, envvar="TONTINE_JSON", help="Log as JSON lines, also what tasks print."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job.")
 @store_options
 def node(
@@ -68,14 +91,15 @@ def node(
     name: str,
     processes: int,
     slots: int,
-    lease: str,
-    grace: str,
+    lease: float,
+    grace: float,
     max_jobs: int | None,
     max_memory: int | None,
     max_held: int | None,
     streams: bool,
     share_uri: bool,
     live_file: Path | None,
+    embedded: bool | None,
     as_json: bool,
     verbose: bool,
     store: StoreConfig,
@@ -88,14 +112,17 @@ def node(
 
     Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second
     one ends the running jobs as well and gives them back, a third ends the node at once.
+
+    Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table [node] of the file
+    tontine.toml; `tontine config` shows what is in force.
     """
     config = NodeConfig(
         modules=modules,
         name=name,
         processes=processes,
         slots=slots,
-        timing=Timing.of_lease(seconds(lease)),
-        grace=seconds(grace),
+        timing=Timing.of_lease(lease),
+        grace=grace,
         streams=streams,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
@@ -103,14 +130,14 @@ def node(
         share_uri=share_uri,
         log=LogStyle(as_json, verbose),
         live_file=live_file,
-        store=store,
+        store=store if embedded is None else replace(store, embedded=embedded),
     )
     set_up(config.log)
     # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
     gc.freeze()
     gc.set_threshold(20_000)
     give_large_blocks_back()
-    process = NodeProcess(config)
+    process = NodeProcess(config, as_json=as_json)
     try:
         asyncio.run(process.serve())
     finally:
@@ -120,9 +147,10 @@ def node(
 class NodeProcess:
     """The process that `tontine node` is: what signals tell it, and the incarnations of its node, one after another."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, *, as_json: bool = False) -> None:
         self.last_resort = LastResort(self._kill_workers)
         self._config = config
+        self._as_json = as_json
         self._node: Node | None = None
         self._stops_asked = 0
 
@@ -132,7 +160,7 @@ class NodeProcess:
         self._stopping = asyncio.Event()
         self._take_signals()
         # Workers that share it get the embedded MongoDB's, too, and it is started once.
-        uri = await asyncio.to_thread(resolve, self._config.store)
+        uri = await asyncio.to_thread(resolve, self._config.store, starts=sys.stderr.isatty())
         self._config = replace(self._config, store=replace(self._config.store, uri=uri))
         beat_store = await asyncio.to_thread(open_store, self._config.store, **SELDOM_MONITORED)
         store = open_async_store(self._config.store, **SELDOM_MONITORED)
@@ -143,6 +171,7 @@ class NodeProcess:
             while not self._stopping.is_set():
                 try:
                     self._node = Node(self._config, store, beat_store, SystemClock())
+                    self._node.is_ready = self._announce
                     if not await self._node.run():
                         return
                     lives += 1
@@ -154,6 +183,9 @@ class NodeProcess:
             self.last_resort.arm()  # what is left to do are endings, and none may keep a node that is over
             await store.database.client.close()
             beat_store.database.client.close()
+
+    def _announce(self, node: Node) -> None:
+        announce(node.id, self._config, node.supervisor.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""

@@ -78,6 +78,8 @@ class Node:
         self._share: Share | None = None
         self._looks_soon = False
         self._tasks: list[asyncio.Task[None]] = []
+        self.is_ready: Callable[[Node], None] = lambda _: None
+        """Called when it has loaded its modules and joined."""
         self.troubles = Troubles()
 
         self.board = Board.create(config.processes, config.slots)
@@ -190,6 +192,7 @@ class Node:
                 await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
                 await self._join()
+                self.is_ready(self)
                 break
             except StoreUnavailable as error:
                 await wait_for_store(error)

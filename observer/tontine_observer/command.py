@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import click
 from tontine.cli.options import store_options
 from tontine.config import StoreConfig, seconds
 from tontine.errors import MissingExtra
+from tontine.store.connect import resolve
 
 from .board import Board
 from .cleaning import Cleaner
@@ -183,7 +184,9 @@ def source_of(wishes: Wishes) -> LiveSource | ReplaySource:
     """What feeds the screen."""
     if wishes.replay is not None:
         return ReplaySource(wishes.replay, wishes.board)
-    return LiveSource(wishes.store, wishes.board, looker=looker(wishes), streams=wishes.streams)
+    # Now: whatever the embedded MongoDB has to say, it says before there is a screen.
+    store = replace(wishes.store, uri=resolve(wishes.store))
+    return LiveSource(store, wishes.board, looker=looker(wishes), streams=wishes.streams)
 
 
 def looker(wishes: Wishes) -> Looker:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tontine.cli.options import opened
+from tontine.cli.options import reached
 from tontine.cli.output import console, json_text, node_state, write_table
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
@@ -62,7 +62,7 @@ def exit_code(error: ConfigError | StoreError) -> int | None:
 
 def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> None:
     until = time.monotonic() + watch
-    with opened(config, timeout) as store:
+    with reached(config, timeout) as store:
         while time.monotonic() < until:
             board.see_beats(store.run(hurried(read_nodes(), timeout)))
             time.sleep(_LOOK_EVERY)

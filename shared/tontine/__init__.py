@@ -95,8 +95,12 @@ __all__ = [
 
 # Workers import this package for Module alone; only who makes a client pays for loading pymongo.
 _LAZY = {
-    "AsyncClient": "client", "Client": "client", "Batch": "batch", "Line": "store.logs",
-    "Changed": "changed", "Filters": "filter",
+    "AsyncClient": "client",
+    "Client": "client",
+    "Batch": "batch",
+    "Line": "store.logs",
+    "Changed": "changed",
+    "Filters": "filter",
 }
 
 

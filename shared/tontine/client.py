@@ -15,11 +15,12 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
+from pymongo.errors import ConfigurationError
 
 from .awaiting import BREATH, judged, late, pauses, waiting
 from .batch import Batch
 from .changed import Changed
-from .config import Duration, StoreConfig, seconds
+from .config import Duration, StoreConfig, database_for, seconds
 from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found, found_async
@@ -31,6 +32,7 @@ from .store.connect import open_async_store, open_store
 from .store.insert import Wish
 from .store.logs import Line
 from .store.names import JOBS
+from .store.prepare import AsyncPreparedStore, Prepared, PreparedStore
 from .store.reserve import Reserve
 
 Args = Mapping[str, Any] | None
@@ -85,24 +87,32 @@ def _schedule(
 class Client:
     """Submits jobs and waits for them.
 
-    Takes a URI (default: TONTINE_URI, else the embedded MongoDB) or a PyMongo client or database that the application
-    already has; that one is left open when this client is closed.
+    Takes a URI (default: TONTINE_URI, else the settings file's, else the embedded MongoDB) or a PyMongo client or
+    database that the application already has; that one is left open when this client is closed. Its first call makes
+    the database ready if nobody has: make one client and keep it.
     """
 
     def __init__(
         self, source: str | MongoClient[Any] | Database[Any] | None = None, *, database: str | None = None
     ) -> None:
-        config = StoreConfig.of(source if isinstance(source, str) else None, database)
         self._reserve = Reserve()
         self._owned = source is None or isinstance(source, str)
         if isinstance(source, Database):
-            self._store = Store(source)
+            handle = source
         elif isinstance(source, MongoClient):
-            self._store = Store(source[config.database])
+            handle = source[_name_for(source, database)]
         elif self._owned:
-            self._store = open_store(config)
+            handle = open_store(StoreConfig.of(source, database)).database
         else:
             raise ConfigError(f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try AsyncClient")
+        self._store = PreparedStore(handle)
+
+    def prepare(self) -> Prepared:
+        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+
+        The first call of a client sees to what it needs by itself.
+        """
+        return self._store.prepare_all()
 
     def submit(
         self,
@@ -309,21 +319,33 @@ class AsyncClient:
     def __init__(
         self, source: str | AsyncMongoClient[Any] | AsyncDatabase[Any] | Any = None, *, database: str | None = None
     ) -> None:
-        self._config = StoreConfig.of(source if isinstance(source, str) else None, database)
         self._owned = source is None or isinstance(source, str)
+        uri = source if isinstance(source, str) else None
+        self._config = StoreConfig.of(uri, database) if self._owned else StoreConfig()
         self._opening = asyncio.Lock()
         self._reserve = Reserve()
-        self._store: AsyncStore | None = None
+        self._store: AsyncPreparedStore | None = None
         if not self._owned:
-            self._store = AsyncStore(_async_database(source, self._config.database))
+            self._store = AsyncPreparedStore(_async_database(source, database))
 
-    async def _run(self, steps: Steps[Any]) -> Any:
+    async def _opened(self) -> AsyncPreparedStore:
         if self._store is None:
             async with self._opening:
                 if self._store is None:
                     # Starting the embedded MongoDB takes a moment that the application's event loop must not lose.
-                    self._store = await asyncio.to_thread(open_async_store, self._config)
-        return await self._store.run(steps)
+                    opened = await asyncio.to_thread(open_async_store, self._config)
+                    self._store = AsyncPreparedStore(opened.database)
+        return self._store
+
+    async def _run(self, steps: Steps[Any]) -> Any:
+        return await (await self._opened()).run(steps)
+
+    async def prepare(self) -> Prepared:
+        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+
+        The first call of a client sees to what it needs by itself.
+        """
+        return await (await self._opened()).prepare_all()
 
     async def submit(
         self,
@@ -536,10 +558,19 @@ class AsyncClient:
         return await self._run(many.purge(purged(filters, older_than, every=all), progress))  # type: ignore[no-any-return]
 
 
-def _async_database(source: Any, name: str) -> Any:
+def _name_for(mongo: Any, given: str | None) -> str:
+    """The database to use of a client that the application brings."""
+    try:
+        own = str(mongo.get_default_database().name)
+    except ConfigurationError:  # its URI named none
+        own = None
+    return database_for(given, own)
+
+
+def _async_database(source: Any, name: str | None) -> Any:
     kind = type(source).__name__
     if isinstance(source, AsyncDatabase) or kind == "AsyncIOMotorDatabase":
         return source
     if isinstance(source, AsyncMongoClient) or kind == "AsyncIOMotorClient":
-        return source[name]
+        return source[_name_for(source, name)]
     raise ConfigError(f"AsyncClient takes a URI, a PyMongo async or a Motor handle, not {kind}; try Client")

@@ -1,16 +1,24 @@
-"""Settings: defaults, then `TONTINE_*`, then flags become frozen records, once. Nothing else reads the environment."""
+"""Settings: defaults, then a file, then `TONTINE_*`, then flags become frozen records, once.
+
+Nothing else reads the environment, but for what `tontine node` lets click read there.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
+from . import settings
 from .errors import ConfigError
+from .settings import SettingsFile
+from .uri import database_of, holds_a_queue
 
 DEFAULT_DATABASE = "tontine"
 
@@ -52,22 +60,135 @@ def testing_uri() -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A setting's value, and who said so."""
+
+    value: Any = field(repr=False)
+    by: str
+
+
+GIVEN, DEFAULT = "given", "default"
+
+
+class _Sources:
+    """What was given, the environment and the file, which is read only if it is needed."""
+
+    def __init__(self, named: str | Path | None) -> None:
+        self._named = named
+        self._file: SettingsFile | None = None
+
+    @property
+    def file(self) -> SettingsFile:
+        if self._file is None:
+            self._file = read_file(self._named)
+        return self._file
+
+    def uri(self, given: str | None) -> Said:
+        return _first(_given("URI", given), _environment("TONTINE_URI"), lambda: self._written("uri"))
+
+    def database(self, given: str | None, implied: Said | None, *, is_near: bool) -> Said:
+        """A name that was said before one that a URI implies; what is nearer to the user's hand before the file."""
+        name = _first(
+            _given("database name", given),
+            _environment("TONTINE_DATABASE"),
+            lambda: implied if is_near else None,
+            lambda: self._written("database"),
+            lambda: implied,
+            lambda: Said(DEFAULT_DATABASE, DEFAULT),
+        )
+        if re.search(r'[/\\. "$*<>:|?\x00]', name.value) or len(name.value.encode()) > 63:
+            raise ConfigError(f'{name.value!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')
+        return name
+
+    def embedded(self) -> Said:
+        return _first(_switch("TONTINE_EMBEDDED"), lambda: self._switched("embedded"))
+
+    def _written(self, key: str) -> Said | None:
+        value = self.file.text(key)
+        return Said(value, str(self.file.path)) if value else None
+
+    def _switched(self, key: str) -> Said | None:
+        value = self.file.switch(key)
+        return None if value is None else Said(value, str(self.file.path))
+
+
+def _first(*ways: Callable[[], Said | None]) -> Said:
+    return next((said for way in ways if (said := way()) is not None), Said(None, DEFAULT))
+
+
+def _given(option: str, value: str | None) -> Callable[[], Said | None]:
+    if value == "":
+        raise ConfigError(f"the {option} that was given is empty: is a variable not set?")
+    return lambda: Said(value, GIVEN) if value else None
+
+
+def _environment(name: str) -> Callable[[], Said | None]:
+    return lambda: Said(value, name) if (value := os.environ.get(name)) else None
+
+
+def _switch(name: str) -> Callable[[], Said | None]:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+    def read() -> Said | None:
+        value = os.environ.get(name)
+        if value and value.lower() not in words:
+            raise ConfigError(f"{name} is {value!r}, and must be 1 or 0")
+        return Said(words[value.lower()], name) if value else None
+
+    return read
+
+
+def read_file(named: str | Path | None = None) -> SettingsFile:
+    """The file of settings: the one named, the one that TONTINE_CONFIG names, else the nearest.
+
+    A task has none: whoever starts a node decides what its tasks may know.
+    """
+    if in_worker():
+        return SettingsFile()
+    return settings.read(str(named) if named else os.environ.get("TONTINE_CONFIG"))
+
+
+def file_named_by() -> str:
+    """Who says which file of settings is read, if no flag does."""
+    return "TONTINE_CONFIG" if os.environ.get("TONTINE_CONFIG") else DEFAULT
+
+
+def places() -> dict[str, Said]:
+    """What concerns the embedded MongoDB itself, and only a variable can say."""
+    named = {"home": ("TONTINE_HOME", str(home())), "mongod": ("TONTINE_MONGOD", mongod_override())}
+    return {key: Said(value, name if os.environ.get(name) else DEFAULT) for key, (name, value) in named.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Which database to speak to; no `uri` means the embedded MongoDB."""
 
     uri: str | None = field(default=None, repr=False)
     database: str = DEFAULT_DATABASE
+    embedded: bool | None = None
+    """Whether the embedded MongoDB may be used; None when nothing was said about it."""
 
     @classmethod
-    def of(cls, uri: str | None = None, database: str | None = None) -> StoreConfig:
-        """What was given, else the environment, else the defaults."""
-        for option, value in (("URI", uri), ("database name", database)):
-            if value == "":
-                raise ConfigError(f"the {option} that was given is empty: is a variable not set?")
-        name = database or os.environ.get("TONTINE_DATABASE") or DEFAULT_DATABASE
-        if re.search(r'[/\\. "$*<>:|?\x00]', name) or len(name.encode()) > 63:
-            raise ConfigError(f'{name!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')
-        return cls(uri or os.environ.get("TONTINE_URI") or None, name)
+    def of(cls, uri: str | None = None, database: str | None = None, *, file: str | Path | None = None) -> StoreConfig:
+        """What was given, else the environment, else the file, else the defaults."""
+        where, name, embedded = told(uri, database, file=file)
+        return cls(where.value, name.value, embedded.value)
+
+
+def told(uri: str | None, database: str | None, *, file: str | Path | None = None) -> tuple[Said, Said, Said]:
+    """The URI, the database and whether the embedded MongoDB may be used, each with who said so."""
+    sources = _Sources(file)
+    where = sources.uri(uri)
+    path = database_of(where.value) if where.value else None
+    implied = Said(path, "the path of the URI") if path else None
+    name = sources.database(database, implied, is_near=where.by in (GIVEN, "TONTINE_URI"))
+    return where, name, Said(None, DEFAULT) if where.value else sources.embedded()
+
+
+def database_for(given: str | None, of_handle: str | None) -> str:
+    """The database for a connection that the application brings, and which names `of_handle` itself, if any."""
+    implied = Said(of_handle, "the default database of the client") if of_handle and holds_a_queue(of_handle) else None
+    return str(_Sources(None).database(given, implied, is_near=True).value)
 
 
 def in_worker() -> bool:

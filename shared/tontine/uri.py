@@ -37,6 +37,18 @@ def shown(uri: str) -> str:
     return _divide(uri)[0]
 
 
+def database_of(uri: str) -> str | None:
+    """The database that a URI names, if it is one for a queue."""
+    place = uri.rpartition("://")[2].rpartition("@")[2].partition("?")[0]
+    name = unquote(place.partition("/")[2]).partition(".")[0]
+    return name if name and holds_a_queue(name) else None
+
+
+def holds_a_queue(database: str) -> bool:
+    """The server's own databases hold none: where a URI names one, it is for the sake of its users."""
+    return database not in ("admin", "local", "config")
+
+
 def hide(text: str, uri: str) -> str:
     """A text that may quote the URI, or parts of it, with the secrets replaced: whole, in part, encoded or decoded."""
     harmless, secrets = _divide(uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,21 @@ def test_what_a_page_shows_of_its_example_stands_there(page: str) -> None:
     assert blocks
     for block in blocks:
         assert block in source, block
+
+
+def test_every_extra_that_is_advised_can_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    sources = [path for part in ("shared", "node", "observer") for path in (ROOT / part).rglob("*.py")]
+    texts = [path.read_text() for path in (*sources, *PAGES)]
+    advised = {name for text in texts for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\(.*"(\w+)"\)""", text)}
+    assert {name for names in advised for name in names if name} <= set(extras)
+    assert ("", "embedded") in advised
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_uris_in_shell_commands_are_quoted(page: Path) -> None:
+    """A shell takes `?` for a pattern and `&` for the end of the command."""
+    for block in re.findall(r"```(?:sh|console|bash)\n(.*?)```", page.read_text(), re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ ") or "://" in line.partition("tontine")[2]:
+                assert not re.search(r"""(?:^|[\s=])mongodb(?:\+srv)?://""", line), line

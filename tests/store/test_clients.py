@@ -111,6 +111,24 @@ async def test_an_async_client_works_over_motor(store: Store, motor: Any) -> Non
         assert (await motor.admin.command("ping"))["ok"] == 1
 
 
+async def test_a_client_uses_the_database_that_the_application_s_own_names(mongo_uri: str, store: Store) -> None:
+    """Before: every job of an application with `/shop` in its URI went to the database `tontine`."""
+    name = store.database.name
+    uri = mongo_uri.replace("/?", f"/{name}?")
+    with Client(uri) as client:
+        client.submit("t.t", {"by": 1})
+    with MongoClient[dict[str, Any]](uri) as mongo:
+        Client(mongo).submit("t.t", {"by": 2})
+    async with AsyncClient(uri) as client_of_uri:
+        await client_of_uri.submit("t.t", {"by": 3})
+    async with AsyncMongoClient[dict[str, Any]](uri) as other:
+        await AsyncClient(other).submit("t.t", {"by": 4})
+    motor: Any = AsyncIOMotorClient(uri)
+    await AsyncClient(motor).submit("t.t", {"by": 5})
+    motor.close()
+    assert sorted(one["args"]["by"] for one in store.database.jobs.find()) == [1, 2, 3, 4, 5]
+
+
 def test_a_client_that_opened_its_connection_closes_it(mongo_uri: str, database: str) -> None:
     client = Client(mongo_uri, database=database)
     client.submit("t.t")

@@ -156,16 +156,16 @@ def test_a_newer_schema_is_respected_and_only_what_this_version_needs_is_made(st
     assert store.run(schema.read_version()) == schema.VERSION + 1
 
 
-def test_doubles_keep_a_unique_index_from_being_made_but_not_a_node_from_starting(store: Store) -> None:
-    store.database.jobs.drop_index("seq")
-    store.database.jobs.drop_index("due")
-    job = {"seq": 7, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
-    store.database.jobs.insert_many([dict(job), dict(job)])
+def test_a_unique_index_that_the_data_forbids_keeps_no_node_from_starting(store: Store) -> None:
+    """Doubles of a key or a number are parted; lines of one attempt in two documents are nobody's to choose from."""
+    store.database.logs.drop_index("attempt")
+    store.database.logs.drop_index("expiry")
+    store.database.logs.insert_many([{"seq": 7, "attempt": 1}, {"seq": 7, "attempt": 1}])
     store.run(schema.ensure())
     mended = store.run(schema.mend())
-    assert list(mended.failed) == ["jobs.seq"]
-    assert "seq: 7" in str(mended.failed["jobs.seq"])
-    assert "due" in names(store, "jobs"), "the others are made all the same"
+    assert list(mended.failed) == ["logs.attempt"]
+    assert "seq: 7" in str(mended.failed["logs.attempt"])
+    assert "expiry" in names(store, "logs"), "the others are made all the same"
     with pytest.raises(DuplicateKey):
         store.run(schema.init())
 

@@ -43,7 +43,7 @@ def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedPro
 
 
 def test_the_embedded_default_names_its_extra(plain: dict[str, str]) -> None:
-    for arguments in (["jobs"], ["node", "tests.support.tasks"], ["demo"], ["db", "start"]):
+    for arguments in (["jobs"], ["node", "--embedded", "tests.support.tasks"], ["demo"], ["db", "start"]):
         ended = run(plain, *arguments)
         assert ended.returncode == 2
         assert "tontine[embedded]" in ended.stderr

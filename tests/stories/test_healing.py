@@ -54,7 +54,7 @@ def test_the_release_before_starts_beside_and_its_schema_does_not_stay(cluster: 
     wait_until_whole(cluster)
 
 
-def test_a_node_lives_with_doubles_and_says_which(cluster: Cluster) -> None:
+def test_a_node_parts_jobs_of_one_number_lives_with_other_doubles_and_says_which(cluster: Cluster) -> None:
     def trouble() -> dict[str, Any] | None:
         record = cluster.record("a") or {}
         return next((one for one in record.get("troubles") or () if one["what"] == "healing"), None)
@@ -62,8 +62,12 @@ def test_a_node_lives_with_doubles_and_says_which(cluster: Cluster) -> None:
     cluster.database.jobs.drop_index("seq")
     job = {"task": "story.double", "args": {"x": 1}, "state": "done", "attempt": 1, "fails": 0, "lost": 0}
     cluster.database.jobs.insert_many([{"seq": 7, **job}, {"seq": 7, **job}])
+    cluster.database.logs.drop_index("attempt")
+    cluster.database.logs.insert_many([{"seq": 7, "attempt": 1}, {"seq": 7, "attempt": 1}])
     (node,) = cluster.start("a", options=("--lease", "4"))
     told = eventually(trouble, 90, "it says what it cannot mend")
-    assert "jobs.seq cannot be made" in told["why"]
+    assert told["why"].startswith("logs.attempt cannot be made")
     assert "seq: 7" in told["why"]
+    assert cluster.store.run(schema.faults()) == ["logs.attempt is missing"]
+    assert len({one["seq"] for one in cluster.jobs()}) == 2
     assert node.process.poll() is None

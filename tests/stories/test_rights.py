@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.mongod import with_users
 from tontine import Client
 from tontine.cli import tontine
-from tontine.errors import NotPermitted
+from tontine.errors import ConfigError, NotPermitted
 from tontine.states import JobState
 from tontine.store import claim, members, roles, schema
 from tontine.store.call import Store
@@ -270,3 +270,54 @@ def test_roles_that_somebody_changed_are_put_right(scene: Scene) -> None:
     again = run(scene.root, "init", "--roles", "--json")
     made = {line["role"]: line["made"] for line in map(json.loads, again.splitlines()) if "role" in line}
     assert made == {role.name: "changed" if role is roles.INTAKE else "there" for role in roles.ROLES}
+
+
+@contextlib.contextmanager
+def user_of(scene: Scene, database: str, role: str) -> Iterator[str]:
+    """A user of a database in which there is nothing, with that role there; its URI."""
+    with MongoClient[dict[str, Any]](scene.root) as client:
+        if role.startswith("tontine"):
+            Store(client[database]).run(roles.make(database))
+        client[database].command("createUser", "user", pwd="pw", roles=[role])
+    yield f"mongodb://user:pw@{scene.host}/{database}?replicaSet=rs"
+
+
+def test_read_write_is_enough_for_a_producer_that_comes_first_and_for_the_node_after_it(scene: Scene) -> None:
+    """Before: two jobs of one key, and then neither nodes nor `init` could make the index."""
+    with user_of(scene, "first", "readWrite") as uri, Client(uri) as client:
+        assert client.submit("story.double", {"x": 4}, key="k").seq == client.submit("story.double", key="k").seq
+        with MongoClient[dict[str, Any]](uri) as mongo:
+            store = Store(mongo["first"])
+            assert store.run(schema.faults()) == []
+            store.run(schema.ensure())
+        assert "jobs: complete already" in run(uri, "init")
+
+
+def test_what_read_write_lacks_is_named_and_kept_from_nobody(scene: Scene) -> None:
+    """A raw insert made the collection without its validator, and changing it takes another right."""
+    with user_of(scene, "raw", "readWrite") as uri, MongoClient[dict[str, Any]](uri) as mongo:
+        mongo["raw"].jobs.insert_one({"task": "story.double", "args": {"x": 4}})
+        with Client(mongo) as client:
+            client.submit("story.double", {"x": 4}, key="k")
+            prepared = client.prepare()
+        assert list(prepared.failed) == ["the validator of jobs"]
+        assert "it needs the right `collMod` there" in prepared.failed["the validator of jobs"]
+        assert Store(mongo["raw"]).run(schema.faults()) == ["jobs has another validator"]
+        told = CliRunner().invoke(tontine, ["init", "--uri", uri])
+        assert (told.exit_code, "without the validator of jobs" in told.stderr) == (0, True)
+
+
+def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for_what_would_do_harm(
+    scene: Scene,
+) -> None:
+    with user_of(scene, "early", "tontineProducer") as uri, Client(uri) as client:
+        for _ in range(2):  # without a collection, and with one that the first job has made
+            with pytest.raises(ConfigError, match=r"needs the index jobs\.key.*`tontine init` once as a user who may"):
+                client.submit("story.double", {"x": 4}, key="k")
+            job = client.submit("story.double", {"x": 4})
+        with pytest.raises(ConfigError, match="an index of the queue in `early` is missing"):
+            client.get(job.seq or 0)
+        assert not client.prepare().is_complete
+        with MongoClient[dict[str, Any]](scene.root) as root:
+            Store(root["early"]).run(schema.init())
+        assert client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode
 from ..uri import hide_all
@@ -33,6 +34,7 @@ _COMMANDS = {
     "audit": "audit",
     "init": "init",
     "bench": "bench",
+    "config": "config",
     "db": "db",
     "demo": "demo",
 }
@@ -44,6 +46,7 @@ _BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a
     "audit": "Check the invariants in the documents.",
     "bench": "Measure this deployment.",
     "cancel": "End queued or running jobs.",
+    "config": "Show every setting, and who said so.",
     "db": "The embedded MongoDB: start, stop, status, uri.",
     "demo": "See it work, with nothing else set up.",
     "doctor": "Check the deployment.",
@@ -136,7 +139,7 @@ def main() -> NoReturn:
         _leave(0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        where = f" (see `{context.command_path} --help`)" if context is not None else ""
+        where = f" ({_variable(error)}see `{context.command_path} --help`)" if context is not None else ""
         _end(f"{error.format_message().rstrip('.')}{where}", 2)
     except (ConfigError, UnknownJob, UnknownNode) as error:
         _end(str(error), 2)
@@ -157,6 +160,15 @@ def _write_any_text() -> None:
             if sys.platform == "win32" and not stream.isatty():
                 stream.reconfigure(encoding="utf-8")  # JSON is UTF-8, whoever reads it
             stream.reconfigure(errors="backslashreplace")
+
+
+def _variable(error: click.ClickException) -> str:
+    """Which variable of the environment the refused value comes from, if one."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return ""
+    if error.ctx.get_parameter_source(error.param.name or "") is not ParameterSource.ENVIRONMENT:
+        return ""
+    return f"{error.param.envvar or f'TONTINE_{error.param.name}'.upper()} says so; "
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -9,8 +9,8 @@ import click
 
 from ..config import StoreConfig, seconds
 from ..legible import count, duration
-from .options import json_option, opened, store_options
-from .output import write_json
+from .options import json_option, reached, store_options
+from .output import note, write_json
 
 if TYPE_CHECKING:
     from ..store.call import Store
@@ -52,13 +52,13 @@ def init(
       tontine init --keep-done forever
       tontine init --roles
     """
-    from ..store import inbox, roles, schema
+    from ..store import inbox, roles
 
     wanted = {"done": _time(keep_done), "failed": _time(keep_failed)}
 
-    with opened(store) as opened_store:
+    with reached(store) as opened_store:
         before = _layout(opened_store)
-        opened_store.run(schema.init())
+        lacking = _make(opened_store)
         if with_inbox or with_roles:
             opened_store.run(inbox.make())
         after = _layout(opened_store)
@@ -76,10 +76,27 @@ def init(
             write_json({"role": name, "made": what})
         else:
             click.echo(f"role {name}: {'complete already' if what == 'there' else what}")
+    for what, why in lacking.items():
+        if as_json:
+            write_json({"lacking": what, "why": why})
+        else:
+            note(f"without {what}, which nodes can do without: {why}")
     if as_json:
         write_json({"keep_done": kept.done, "keep_failed": kept.failed})
     else:
         click.echo(_kept(kept))
+
+
+def _make(store: Store) -> dict[str, str]:
+    """Make what is missing; what this user may not make, and nodes can do without, and why."""
+    from ..errors import NotPermitted
+    from ..store import schema
+
+    mended = store.run(schema.mend())
+    others = [error for error in mended.lacking.values() if not isinstance(error, NotPermitted)]
+    for error in (*mended.failed.values(), *others):
+        raise error
+    return {what: str(error) for what, error in mended.lacking.items()}
 
 
 def _layout(store: Store) -> dict[str, set[str]]:

@@ -1,15 +1,18 @@
-"""Options that every command has, and the store they lead to."""
+"""Options that every command has, the settings file that stands behind them, and the store they lead to."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..config import StoreConfig
+from ..config import StoreConfig, read_file, seconds
+from ..errors import ConfigError
+from ..settings import SettingsFile, kind
 
 if TYPE_CHECKING:
     from ..store.call import Store
@@ -17,18 +20,114 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 ANSWER_WITHIN = 6.0
+OF_ALL = frozenset({"uri", "database", "config_file", "embedded"})
+"""Parameters of commands that are no command's own: what a file says of them it says outside of the command's table."""
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3 only
+    """A time like 20s, 5m or 1h30m, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return seconds(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Megabytes(click.ParamType):  # type: ignore[type-arg]
+    """An amount of memory: 500, 500MB or 2GB."""
+
+    name = "mb"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d+)\s*(MB|GB)?", str(value).strip(), re.IGNORECASE)
+        if found is None or not int(found[1]):
+            self.fail(f"{value!r} is no amount of memory: write it like 500MB or 2GB", param, ctx)
+        return int(found[1]) * (1024 if (found[2] or "").upper() == "GB" else 1)
 
 
 def store_options(command: Command) -> Command:
-    """`--uri` and `--database`, given to the command as `store`."""
+    """`--uri`, `--database` and `--config`, given to the command as `store`."""
 
     @click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
-    @click.option("--database", help="Database to use. [env: TONTINE_DATABASE; default: tontine]")
+    @click.option("--database", help="Database to use. [env: TONTINE_DATABASE; default: the URI's, else tontine]")
+    @click.option(
+        "--config",
+        "config_file",
+        metavar="FILE",
+        is_eager=True,
+        callback=_take_settings,
+        help="File of settings. [env: TONTINE_CONFIG; default: tontine.toml here or above]",
+    )
     @functools.wraps(command)
-    def with_store(*args: Any, uri: str | None, database: str | None, **options: Any) -> Any:
-        return command(*args, store=StoreConfig.of(uri, database), **options)
+    def with_store(*args: Any, uri: str | None, database: str | None, config_file: str | None, **options: Any) -> Any:
+        return command(*args, store=StoreConfig.of(uri, database, file=config_file), **options)
 
     return with_store  # type: ignore[return-value]
+
+
+def _take_settings(context: click.Context, _: click.Parameter, named: str | None) -> str | None:
+    """Put the file's table for this command behind its flags and variables."""
+    own = own_parameters(context.command)
+    if context.command.name in WITH_A_TABLE and not context.resilient_parsing:
+        context.default_map = {
+            own[key].name: value for key, value in written(read_file(named), context.command).items()
+        }
+    return named
+
+
+WITH_A_TABLE = ("node",)
+
+
+def own_parameters(command: click.Command) -> dict[str, click.Parameter]:
+    """The settings of a command by their keys in a file, which are its flags: `max_held`, `json`."""
+    named = {_key(one): one for one in command.params if one.name not in OF_ALL}
+    return {key: one for key, one in named.items() if key != "help"}
+
+
+def _key(parameter: click.Parameter) -> str:
+    flag = next((name for name in parameter.opts if name.startswith("--")), parameter.name or "")
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def written(file: SettingsFile, command: click.Command) -> Mapping[str, Any]:
+    """What a file says of a command, checked."""
+    table = command.name or ""
+    own = own_parameters(command)
+    section = file.section(table, own)
+    for key, value in section.items():
+        if complaint := _complaint(own[key], value):
+            raise file.refusal(f"{table}.{key}", complaint)
+    return section
+
+
+def _complaint(parameter: click.Parameter, value: Any) -> str | None:
+    """Why a value of a file is none for this parameter."""
+    if parameter.nargs == -1:
+        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return None if is_list else f"must be a list of texts, not {kind(value)}"
+    wanted, types = _wanted(parameter)
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or value == "":
+        return f"must be {wanted}, not {kind(value)}"
+    try:
+        parameter.type.convert(value, None, None)
+    except click.BadParameter as error:
+        return f"cannot be that: {error.message}"
+    return None
+
+
+def _wanted(parameter: click.Parameter) -> tuple[str, tuple[type, ...]]:
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return "true or false", (bool,)
+    if isinstance(parameter.type, Duration):
+        return 'a time like "20s"', (str, int, float)
+    if isinstance(parameter.type, Megabytes):
+        return 'an amount of memory like "500MB"', (str, int)
+    if isinstance(parameter.type, click.types.IntParamType):
+        return "a whole number", (int,)
+    return "a text", (str,)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output: JSON, one object a line.")
@@ -37,7 +136,7 @@ seq_argument = click.argument("seqs", nargs=-1, required=True, type=click.IntRan
 
 
 @contextmanager
-def opened(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store]:
+def reached(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store]:
     """The store, after its server has answered once: a wrong URI is told in seconds, before anything is done."""
     from ..store.connect import check, open_store
     from ..store.look import hurried
@@ -48,3 +147,12 @@ def opened(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store
         yield store
     finally:
         store.database.client.close()
+
+
+@contextmanager
+def opened(config: StoreConfig, within: float = ANSWER_WITHIN, *, is_adding: bool = False) -> Iterator[Store]:
+    """The store with its queue prepared; one that is not there at all is made only by who is about to add something."""
+    from ..store.prepare import PreparedStore
+
+    with reached(config, within) as store:
+        yield PreparedStore(store.database, is_looking=not is_adding)

@@ -80,7 +80,7 @@ def add(
     args = read_arguments(args_json) if args_json else {}
     wanted = Schedule(name, task, args, cron, interval, timezone, missed, overlap=overlap, max_age=age)
     wanted.check()
-    with opened(store) as opened_store:
+    with opened(store, is_adding=True) as opened_store:
         added = opened_store.run(schedules.add(wanted))
         if as_json:
             write_json(added.to_document())

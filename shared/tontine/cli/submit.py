@@ -96,7 +96,7 @@ def submit(
     )
     wish.check()
     args = read_arguments(args_json)
-    with opened(store) as opened_store:
+    with opened(store, is_adding=True) as opened_store:
         _prepare(opened_store)
         announce = _announce_json if as_json and not wait else None
         batch = _insert(opened_store, wish, args, count, announce)

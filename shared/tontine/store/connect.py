@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
@@ -14,6 +16,8 @@ from ..config import StoreConfig, in_worker
 from ..errors import ConfigError, StoreUnavailable
 from ..uri import hide, shown
 from .call import AsyncStore, Call, Steps, Store
+
+log = logging.getLogger("tontine")
 
 _OPTIONS: dict[str, Any] = {
     "appname": "tontine",
@@ -28,9 +32,17 @@ SELDOM_MONITORED: dict[str, Any] = {"serverMonitoringMode": "poll"}
 """For a client that calls every few seconds and so notices a failover by itself: the driver's own watching costs a
 connection more to each server, and a third of what an idle client takes."""
 
+_STANDALONE = (
+    "this MongoDB is no replica set, and majority writes and change streams need one: "
+    "start mongod with --replSet and run rs.initiate(), or use `tontine db start`"
+)
 
-def resolve(config: StoreConfig) -> str:
-    """The URI to use; without one, the embedded MongoDB is started if needed."""
+
+def resolve(config: StoreConfig, *, starts: bool = True) -> str:
+    """The URI to use; without one, the embedded MongoDB, which is started if needed.
+
+    Without `starts` it is not, unless the settings ask for it: it must run already.
+    """
     if config.uri:
         return config.uri
     if in_worker():
@@ -38,9 +50,31 @@ def resolve(config: StoreConfig) -> str:
             "a task has no connection of its own: submit jobs with current_job().submit(...), which needs none; or "
             "pass a URI, or start the node with --share-uri, which gives its own to its workers as TONTINE_URI"
         )
+    if config.embedded is False:
+        raise ConfigError(
+            "no MongoDB was given, and the settings (TONTINE_EMBEDDED or `embedded` in the file) rule the embedded one "
+            "out: set TONTINE_URI or --uri"
+        )
     from .. import embedded
 
-    return embedded.ensure()
+    running = embedded.start() if starts or config.embedded else embedded.status()
+    if running is None:
+        raise ConfigError(
+            "no MongoDB was given, and off a terminal the embedded one is not started unasked: set TONTINE_URI or "
+            "--uri, or ask for it with --embedded (TONTINE_EMBEDDED=1)"
+        )
+    _say(running.home)
+    return running.uri
+
+
+def _say(home: Path) -> None:
+    """Once: whoever forgot the URI would look for their jobs in vain. Where nobody set up a log it goes to stderr."""
+    if home not in _said:
+        _said.add(home)
+        log.warning("no MongoDB was given (--uri or TONTINE_URI): using the embedded one in %s", home)
+
+
+_said: set[Path] = set()
 
 
 def open_store(config: StoreConfig, **options: Any) -> Store:
@@ -82,6 +116,13 @@ def is_electing(store: AsyncStore) -> bool:
     return "RSSecondary" in kinds and "RSPrimary" not in kinds
 
 
+def refuse_standalone(client: Any) -> None:
+    """The same refusal from what the driver has learnt by connecting, without a call."""
+    described = vars(client).get("delegate", client).topology_description  # Motor's wraps PyMongo's
+    if any(one.server_type_name == "Standalone" for one in described.server_descriptions().values()):
+        raise ConfigError(_STANDALONE)
+
+
 def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:
     """Refuse a server that cannot carry the protocol: it must answer, be a replica set (or sharded) and not too old."""
     try:
@@ -90,10 +131,7 @@ def check(config: StoreConfig | None = None) -> Steps[dict[str, Any]]:
         where = shown(config.uri) if config and config.uri else "MongoDB"
         raise ConfigError(f"{where} does not answer ({error.args[0]}): is it running, and is the URI right?") from error
     if not hello.get("setName") and hello.get("msg") != "isdbgrid":
-        raise ConfigError(
-            "this MongoDB is no replica set, and majority writes and change streams need one: "
-            "start mongod with --replSet and run rs.initiate(), or use `tontine db start`"
-        )
+        raise ConfigError(_STANDALONE)
     if hello.get("maxWireVersion", 0) < 17:  # MongoDB 6.0: the first with $in in partial indexes
         raise ConfigError("this MongoDB is older than 6.0, the oldest version that Tontine runs on")
     return hello

@@ -16,7 +16,7 @@ from pymongo import ReturnDocument
 from ..errors import DuplicateKey, StoreError, StoreUnavailable
 from ..job import LAST_SEQ, is_whole
 from .call import Call, Steps, find_one
-from .schema import CLUSTER, COUNTER, JOBS, LOGS
+from .names import CLUSTER, COUNTER, JOBS, LOGS
 
 _TRIES = 5
 # Somebody may write any number. One that is believed must leave room to count on, and one in use is believed less far

@@ -16,7 +16,7 @@ from bson import ObjectId
 from bson.son import SON
 
 from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
-from . import indexes
+from . import doubles, indexes
 from .call import Call, Steps, command, find_one
 from .indexes import INDEXES, Standing
 from .names import (
@@ -60,6 +60,7 @@ SAMPLES_KEPT = 86400
 BELL_SIZE = 256 * 1024
 TURN_FOR = 60.0
 """Longer than a call to drop an index can take."""
+PARTED_AT_MOST = 5
 
 COLLECTIONS = (*INDEXES, SAMPLES, BELL)
 """All that there are. The last two have no indexes of ours, and no validator."""
@@ -190,9 +191,25 @@ def _mend_indexes(name: str, standing: Standing, mended: Mended) -> Steps[None]:
     if standing.missing:
         try:
             failed = yield from indexes.create(name, standing.missing)
+            if name == JOBS:
+                failed = yield from _part(failed, mended)
         except NotPermitted as error:
             failed = {str(index["name"]): error for index in standing.missing}
         _note(name, (str(index["name"]) for index in standing.missing), failed, mended)
+
+
+def _part(failed: dict[str, StoreError], mended: Mended) -> Steps[dict[str, StoreError]]:
+    """Make the unique indexes of `jobs` that doubles kept from being made; what still fails."""
+    for index in INDEXES[JOBS]:
+        name = str(index["name"])
+        for _ in range(PARTED_AT_MOST):  # others may go on inserting until it is there
+            if not isinstance(failed.get(name), DuplicateKey):
+                break
+            if parted := (yield from doubles.resolve(name)):
+                mended.made.append(f"{JOBS} without {parted} that had the {name} of an older one")
+            del failed[name]
+            failed |= yield from indexes.create(JOBS, [index])
+    return failed
 
 
 def _note(name: str, tried: Iterable[str], failed: Mapping[str, StoreError], mended: Mended) -> None:

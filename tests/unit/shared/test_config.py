@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine.config import DEFAULT_DATABASE, StoreConfig, Timing, home, seconds
+from tontine.config import DEFAULT_DATABASE, StoreConfig, Timing, database_for, home, seconds
 from tontine.errors import ConfigError
 
 quick = settings(max_examples=50, deadline=None)
@@ -109,6 +111,74 @@ def test_what_is_given_wins_over_the_environment_and_that_over_the_defaults(monk
     monkeypatch.setenv("TONTINE_DATABASE", "env")
     assert StoreConfig.of() == StoreConfig("mongodb://env", "env")
     assert StoreConfig.of("mongodb://given", "given") == StoreConfig("mongodb://given", "given")
+
+
+ORDER: list[tuple[dict[str, str], str]] = [
+    ({}, "tontine"),
+    ({"uri in file": "mongodb://h/path"}, "path"),
+    ({"uri in file": "mongodb://h/path", "in file": "file"}, "file"),
+    ({"uri": "mongodb://h/path", "in file": "file"}, "path"),
+    ({"TONTINE_URI": "mongodb://h/path", "in file": "file"}, "path"),
+    ({"uri": "mongodb://h", "in file": "file"}, "file"),
+    ({"uri": "mongodb://h/path", "TONTINE_DATABASE": "environment"}, "environment"),
+    ({"uri": "mongodb://h/path", "TONTINE_DATABASE": "environment", "given": "given"}, "given"),
+    ({"uri": "mongodb://u:p@h/admin?authSource=x"}, "tontine"),
+]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory without settings above it, and no variable set."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("TONTINE_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("said", "expected"), ORDER)
+def test_a_name_wins_over_a_path_and_what_is_nearer_over_the_file(
+    said: dict[str, str], expected: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = {"database": said.get("in file"), "uri": said.get("uri in file")}
+    lines = [f'{key} = "{value}"' for key, value in written.items() if value]
+    (elsewhere / "tontine.toml").write_text("\n".join(lines))
+    for name in ("TONTINE_URI", "TONTINE_DATABASE"):
+        if name in said:
+            monkeypatch.setenv(name, said[name])
+    assert StoreConfig.of(said.get("uri"), said.get("given")).database == expected
+
+
+def test_the_database_of_a_connection_that_the_application_brings(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "tontine.toml").write_text('uri = "mongodb://h/path"\ndatabase = "file"')
+    monkeypatch.setenv("TONTINE_URI", "mongodb://h/other")
+    assert database_for(None, "own") == "own"
+    assert database_for(None, "admin") == database_for(None, None) == "file"
+    assert database_for("given", "own") == "given"
+    monkeypatch.setenv("TONTINE_DATABASE", "environment")
+    assert database_for(None, "own") == "environment"
+
+
+def test_a_task_sees_no_file(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node may have a URI there, with rights that a task shall not have."""
+    (elsewhere / "tontine.toml").write_text('uri = "mongodb://h/path"')
+    monkeypatch.setenv("TONTINE_CONFIG", str(elsewhere / "tontine.toml"))
+    assert StoreConfig.of().uri == "mongodb://h/path"
+    monkeypatch.setenv("TONTINE_WORKER", "x")
+    assert StoreConfig.of().uri is None
+
+
+def test_whether_the_embedded_mongodb_may_be_used(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert StoreConfig.of().embedded is None
+    (elsewhere / "tontine.toml").write_text("embedded = false")
+    assert StoreConfig.of().embedded is False
+    monkeypatch.setenv("TONTINE_EMBEDDED", "yes")
+    assert StoreConfig.of().embedded is True
+    monkeypatch.setenv("TONTINE_EMBEDDED", "perhaps")
+    with pytest.raises(ConfigError, match="TONTINE_EMBEDDED is 'perhaps', and must be 1 or 0"):
+        StoreConfig.of()
 
 
 def test_a_name_from_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError
 from tontine.store.connect import open_store
-from tontine.uri import hide, hide_all, shown
+from tontine.uri import database_of, hide, hide_all, shown
 
 # Letters that no message of ours or the driver's has, among what makes a URI hard to read.
 secrets = st.text(alphabet="ǅΩж7§ßẞ@:/?#%&=;[], +'\"\\\n", min_size=4, max_size=24)
@@ -101,3 +101,22 @@ def test_a_text_is_left_as_it_is_but_for_the_secret() -> None:
     uri = "mongodb://ada:Tr0ub4dor%26@host/"
     assert hide(f"{uri}: no Tr0ub4dor& or 'r0UB4d' here", uri) == "mongodb://ada:***@host/: no *** or '***' here"
     assert hide_all("no (mongodb+srv://a:b@c), no mongodb://h") == "no (mongodb+srv://*** no mongodb://h"
+
+
+@pytest.mark.parametrize(
+    ("uri", "database"),
+    [
+        ("mongodb://h", None),
+        ("mongodb://h/", None),
+        ("mongodb://h/?a=b", None),
+        ("mongodb://h/shop", "shop"),
+        ("mongodb+srv://u:p%40%2Fx@cluster0.example.net/shop?retryWrites=true&w=majority", "shop"),
+        ("mongodb://a:1,b:2,[::1]:3/sh%6fp?replicaSet=rs0", "shop"),
+        ("mongodb://%2Ftmp%2Fmongodb-27017.sock/shop", "shop"),
+        ("mongodb://h/shop.jobs", "shop"),
+        ("mongodb://u:p@h/admin", None),
+        ("mongodb://u:p@h/local?x=/y", None),
+    ],
+)
+def test_the_database_that_a_uri_names(uri: str, database: str | None) -> None:
+    assert database_of(uri) == database

@@ -20,7 +20,7 @@ from ...store.call import Store
 from ...store.connect import resolve
 from ...uri import shown
 from ..demo.crew import refuse_company
-from ..options import json_option, opened
+from ..options import json_option, reached
 from ..output import note
 from . import measure
 from .findings import Findings, Place
@@ -52,7 +52,7 @@ def bench(
     address = resolve(config)
     directory = _directory()
     note(f"MongoDB: {shown(address)}, database {config.database}")
-    with _interruptible(), opened(StoreConfig(address, config.database)) as store:
+    with _interruptible(), reached(StoreConfig(address, config.database)) as store:
         findings = Findings(jobs, processes, nodes, repeat, Place.look(store))
         hands = Hands(config, address, store, directory, processes)
         _prepare(store, config.database)

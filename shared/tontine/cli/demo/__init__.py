@@ -17,7 +17,7 @@ from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
 from ...uri import shown
-from ..options import opened
+from ..options import reached
 from . import summary
 from .crew import Crew, refuse_company
 from .screen import choose
@@ -45,7 +45,7 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
     config = StoreConfig.of(uri, database)
     address = resolve(config)
     click.echo(f"MongoDB: {shown(address)}, database {config.database}")
-    with _interruptible(), opened(StoreConfig(address, config.database)) as store:
+    with _interruptible(), reached(StoreConfig(address, config.database)) as store:
         store.run(schema.ensure())
         refuse_company(store, config.database)
         crew = Crew(config, address, store, _directory())

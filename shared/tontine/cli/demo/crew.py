@@ -51,7 +51,9 @@ class Crew:
 
     def __init__(self, config: StoreConfig, uri: str, store: Store, directory: Path) -> None:
         self.mates: list[Mate] = []
-        self._environment = os.environ | {"TONTINE_URI": uri, "TONTINE_DATABASE": config.database}
+        # The user's own settings are for the user's own nodes.
+        own = {"TONTINE_CONFIG": os.devnull, "TONTINE_URI": uri, "TONTINE_DATABASE": config.database}
+        self._environment = os.environ | own
         self._store = store
         self._directory = directory
         self._named = 0

@@ -1,0 +1,76 @@
+"""`tontine config`: every setting as it is in force here, and who said so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ..config import DEFAULT, GIVEN, Said, file_named_by, places, read_file, told
+from ..settings import SettingsFile
+from ..uri import shown
+from .options import json_option, own_parameters, written
+from .output import write_json, write_table
+
+_NOWHERE = "the embedded MongoDB"
+
+
+@click.command()
+@click.option("--uri", help="As for any command.")
+@click.option("--database", help="As for any command.")
+@click.option("--config", "config_file", metavar="FILE", help="As for any command.")
+@json_option
+def config(uri: str | None, database: str | None, config_file: str | None, as_json: bool) -> None:
+    """Show every setting as it is here: its value, and whether a flag, a variable or a file said so.
+
+    Flags win over variables, these over the file, and the file over the defaults: docs/settings.md lists them all.
+    Passwords are hidden. Nothing is connected to, and nothing is started.
+    """
+    file = read_file(config_file)
+    rows = [*_of_all(uri, database, config_file, file), *_of_node(file)]
+    if as_json:
+        for name, said in rows:
+            write_json({"setting": name, "value": said.value, "from": said.by})
+        return
+    write_table(
+        ("SETTING", "VALUE", "FROM"), [(name, _cell(said.value), said.by) for name, said in rows], cut=("VALUE",)
+    )
+
+
+def _of_all(uri: str | None, database: str | None, named: str | None, file: SettingsFile) -> Iterator[tuple[str, Said]]:
+    where, name, embedded = told(uri, database, file=named)
+    yield "file", Said(None if file.path is None else str(file.path), GIVEN if named else file_named_by())
+    yield "uri", Said(shown(where.value) if where.value else _NOWHERE, where.by)
+    yield "database", name
+    yield "embedded", embedded
+    yield from places().items()
+
+
+def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
+    """The flags of `tontine node`, as it would take them without any on its command line."""
+    group = click.get_current_context().find_root().command
+    node = group.get_command(click.get_current_context(), "node") if isinstance(group, click.Group) else None
+    if node is None:
+        return
+    context = click.Context(node, info_name="node", auto_envvar_prefix=node.context_settings.get("auto_envvar_prefix"))
+    said = written(file, node)
+    for key, parameter in own_parameters(node).items():
+        yield f"node.{key}", _said(parameter, context, key, said, file)
+
+
+def _said(parameter: click.Parameter, context: click.Context, key: str, said: Any, file: SettingsFile) -> Said:
+    if (variable := parameter.resolve_envvar_value(context)) is not None:
+        return Said(variable, str(parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}"))
+    if key in said:
+        return Said(said[key], str(file.path))
+    default = parameter.get_default(context)
+    return Said(default if isinstance(default, str | int) and default != "" else None, DEFAULT)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,125 @@
+"""Settings from a file: `tontine.toml`, or `[tool.tontine]` of a pyproject.toml, in the working directory or above.
+
+Which file, what it holds, and a word for whoever misspelt a key. Who wins over whom is for `config` to say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+
+NAME, SHARED_NAME = "tontine.toml", "pyproject.toml"
+KEYS = ("uri", "database", "embedded", "node")
+"""What a file may hold; `node` is a table with the flags of `tontine node`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What one file says; no path means that there is none."""
+
+    path: Path | None = None
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    table: str = ""
+    """In front of every key, like `tool.tontine.`."""
+
+    def text(self, key: str) -> str | None:
+        """A text that is not empty."""
+        value = self.values.get(key)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.refusal(key, f"must be a text, not {kind(value)}")
+        return value
+
+    def switch(self, key: str) -> bool | None:
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self.refusal(key, f"must be true or false, not {kind(value)}")
+        return value
+
+    def section(self, key: str, known: Iterable[str]) -> Mapping[str, Any]:
+        """A table, all of whose keys are known."""
+        section = self.values.get(key, {})
+        if not isinstance(section, Mapping):
+            raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(section)}")
+        self.check(section, known, f"{key}.")
+        return section
+
+    def check(self, values: Mapping[str, Any], known: Iterable[str], under: str = "") -> None:
+        """Refuse a key that nobody knows, and name the nearest that is one."""
+        names = list(known)
+        for key in values:
+            if key not in names:
+                near = difflib.get_close_matches(key.lower().replace("-", "_"), names, 1)
+                hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(names)}"
+                raise self.refusal(f"{under}{key}", f"is no setting: {hint}")
+
+    def refusal(self, key: str, why: str) -> ConfigError:
+        return ConfigError(f"{self.path}: `{self.table}{key}` {why}")
+
+
+def kind(value: Any) -> str:
+    """What a value of a file is called there."""
+    kinds: dict[type, str] = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
+    if value == "":
+        return "an empty text"
+    return kinds.get(type(value)) or ("a list" if isinstance(value, list) else "a table")
+
+
+def read(named: str | None) -> SettingsFile:
+    """The file that was named, else the nearest one; an empty record where there is none."""
+    file = _read(Path(named).expanduser()) if named else next(_found(), SettingsFile())
+    file.check(file.values, KEYS)
+    return file
+
+
+def _found() -> Iterator[SettingsFile]:
+    for place, directory in enumerate(_directories()):
+        for name in (NAME, SHARED_NAME):
+            path = directory / name
+            # Above the working directory may be a place in which anybody can put a file.
+            if _is_there(path, must_be_ours=place > 0) and (file := _read(path)).path:
+                yield file
+
+
+def _directories() -> Iterator[Path]:
+    """The working directory and those above it, as far as the root of a repository or the user's home."""
+    with suppress(OSError, RuntimeError):  # a working directory that was removed, a user without a home
+        here, home = Path.cwd(), Path.home()
+        for directory in (here, *here.parents):
+            yield directory
+            if directory == home or (directory / ".git").exists():
+                return
+
+
+def _is_there(path: Path, *, must_be_ours: bool) -> bool:
+    with suppress(OSError):
+        if not must_be_ours or not hasattr(os, "geteuid"):
+            return path.is_file()
+        return path.is_file() and path.stat().st_uid in (0, os.geteuid())
+    return False
+
+
+def _read(path: Path) -> SettingsFile:
+    path = path.absolute()
+    try:
+        values = tomllib.loads(text := path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the settings in {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the settings in {path} cannot be read: it is not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        if path.name == SHARED_NAME and "tool.tontine" not in text:
+            return SettingsFile()  # for others to complain about
+        raise ConfigError(f"the settings in {path} cannot be read: {error}") from error
+    if path.name != SHARED_NAME:
+        return SettingsFile(path, values)
+    tool = values.get("tool")
+    ours = tool.get("tontine") if isinstance(tool, Mapping) else None
+    return SettingsFile(path, ours, "tool.tontine.") if isinstance(ours, Mapping) else SettingsFile()

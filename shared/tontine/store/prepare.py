@@ -1,0 +1,210 @@
+"""The first use by anybody makes the database ready: what a client needs is there before its first job is.
+
+A database whose schema is current costs one small read, once for each client. A user with fewer rights than that takes
+goes on: it is stopped only where an index that its call relies on is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from bson.son import SON
+
+from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
+from . import indexes, schema
+from .call import AsyncStore, Call, Steps, Store, answered, command, find_one
+from .connect import check, refuse_standalone
+from .names import CLUSTER, COUNTER, JOBS
+from .schema import Mended
+
+T = TypeVar("T")
+
+_RELIED_ON = ("seq", "key")
+"""Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
+_BAD_VALUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What preparing a database has made, and what it could not make, and why."""
+
+    made: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    is_unsafe: bool = False
+    """Whether an index that producers rely on may be missing."""
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed
+
+
+def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
+    """What a first call needs, and no more: an older schema that has it is for nodes and `init` to bring up to date.
+
+    Whoever is only looking makes nothing where nobody has submitted anything: a collection `jobs` may be another's.
+    """
+    try:
+        if (yield from schema.read_version()) >= schema.VERSION:
+            return Prepared()
+        if is_looking and not (yield from _is_ours()):
+            return Prepared()
+        yield from _check()
+        missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
+        if missing.isdisjoint(_RELIED_ON):
+            return Prepared()
+        return (yield from prepare_all())
+    except NotPermitted as error:
+        return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+
+
+def prepare_all() -> Steps[Prepared]:
+    """All that `tontine init` makes, as far as this user may."""
+    try:
+        yield from _check()
+        mended: Mended = yield from schema.mend()
+    except NotPermitted as error:
+        return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+    failed = {what: str(error) for what, error in {**mended.failed, **mended.lacking}.items()}
+    return Prepared(tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON))
+
+
+def _check() -> Steps[None]:
+    """Refuse a server that cannot carry a queue; one that does not answer may be asked again, as at any call."""
+    try:
+        yield from check()
+    except ConfigError as error:
+        raise error.__cause__ if isinstance(error.__cause__, StoreUnavailable) else error from None
+
+
+def _is_ours() -> Steps[bool]:
+    return (yield find_one(CLUSTER, {"_id": COUNTER}, projection={"_id": 1})) is not None
+
+
+def _has_jobs() -> Steps[bool]:
+    # Whoever may do something with a collection may list it like this.
+    wanted = {"nameOnly": True, "authorizedCollections": True, "filter": {"name": JOBS}}
+    answer = yield command(SON([("listCollections", 1), *wanted.items()]))
+    return bool(answer["cursor"]["firstBatch"])
+
+
+def guarded(steps: Steps[T], why: Iterable[str]) -> Steps[T]:
+    """An operation where an index may be missing: a key is only written if something keeps it unique."""
+    resume: Callable[[Any], Call] = steps.send
+    value: Any = None
+    try:
+        while True:
+            call = resume(value)
+            try:
+                if _writes_key(call):
+                    yield from _require_unique_keys(why)
+                resume, value = steps.send, (yield call)
+            except TontineError as error:
+                resume, value = steps.throw, error
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def _writes_key(call: Call) -> bool:
+    is_insert = call.collection == JOBS and call.method in ("insert_many", "insert_one")
+    return is_insert and any(one.get("key") for one in _documents(call.args[0]))
+
+
+def _documents(inserted: Any) -> list[Mapping[str, Any]]:
+    return [inserted] if isinstance(inserted, Mapping) else list(inserted)
+
+
+def _require_unique_keys(why: Iterable[str]) -> Steps[None]:
+    """Ask for the index in a way that every producer may. Of a collection that is not there, any may be asked for."""
+    condition = next(index for index in schema.INDEXES[JOBS] if index["name"] == "key")["partialFilterExpression"]
+    try:
+        yield find_one(JOBS, condition, projection={"_id": 1}, hint="key")
+        is_there = yield from _has_jobs()
+    except StoreError as error:
+        if not _is_missing(error):
+            raise
+        is_there = False
+    if not is_there:
+        raise ConfigError(
+            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run "
+            f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
+        )
+
+
+def _is_missing(error: StoreError) -> bool:
+    """Whether an index that was asked for by name is not there."""
+    # Such an answer begins with the query; where that is long, it is cut before it comes to the hint.
+    return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
+
+
+def _not_prepared(database: str) -> ConfigError:
+    return ConfigError(
+        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role "
+        "readWrite, or start a node as one, and try again"
+    )
+
+
+class PreparedStore(Store):
+    """Runs store operations over a database that its first call prepares."""
+
+    def __init__(self, database: Any, *, is_looking: bool = False) -> None:
+        super().__init__(database)
+        self.prepared: Prepared | None = None
+        self._is_looking = is_looking
+        self._preparing = threading.Lock()
+
+    def run(self, steps: Steps[T]) -> T:
+        prepared = self.prepared or self._prepare()
+        try:
+            return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+        except StoreError as error:
+            if _is_missing(error):
+                raise _not_prepared(self.database.name) from error
+            raise
+
+    def prepare_all(self) -> Prepared:
+        """Make now whatever is missing."""
+        self.prepared = super().run(prepare_all())
+        return self.prepared
+
+    def _prepare(self) -> Prepared:
+        with self._preparing:
+            if self.prepared is None:
+                prepared = super().run(prepare(is_looking=self._is_looking))
+                refuse_standalone(self.database.client)
+                self.prepared = prepared
+            return self.prepared
+
+
+class AsyncPreparedStore(AsyncStore):
+    """The same over an async database."""
+
+    def __init__(self, database: Any) -> None:
+        super().__init__(database)
+        self.prepared: Prepared | None = None
+        self._preparing = asyncio.Lock()
+
+    async def run(self, steps: Steps[T]) -> T:
+        prepared = self.prepared or await self._prepare()
+        try:
+            return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+        except StoreError as error:
+            if _is_missing(error):
+                raise _not_prepared(self.database.name) from error
+            raise
+
+    async def prepare_all(self) -> Prepared:
+        """Make now whatever is missing."""
+        self.prepared = await super().run(prepare_all())
+        return self.prepared
+
+    async def _prepare(self) -> Prepared:
+        async with self._preparing:
+            if self.prepared is None:
+                prepared = await super().run(prepare())
+                refuse_standalone(self.database.client)
+                self.prepared = prepared
+            return self.prepared

@@ -1,0 +1,35 @@
+"""docs/settings.md lists every setting there is: flags, variables, keys and defaults as the code has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from tontine.cli.options import own_parameters
+from tontine.settings import KEYS
+from tontine_node.command import node
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]
+TABLE = {row[2].strip("`"): row for row in ROWS[2:] if len(row) == 4}
+
+
+def test_every_key_of_a_file_has_a_row() -> None:
+    wanted = [*(key for key in KEYS if key != "node"), *(f"node.{key}" for key in own_parameters(node))]
+    assert [key for key in TABLE if key] == wanted
+
+
+def test_flags_variables_and_defaults_of_nodes_are_those_of_the_command() -> None:
+    context = click.Context(node)
+    for key, parameter in own_parameters(node).items():
+        flags, variable, _, default = TABLE[f"node.{key}"]
+        if isinstance(parameter, click.Option):
+            words = [word for word in (*parameter.opts, *parameter.secondary_opts) if word.startswith("--")]
+            assert re.findall(r"`([^`]+)`", flags) == words
+        assert variable == f"`TONTINE_{key.upper()}`"
+        assert parameter.envvar in (None, f"TONTINE_{key.upper()}")
+        usual = parameter.get_default(context)
+        if isinstance(usual, str | int) and usual != "":
+            assert default == (str(usual).lower() if isinstance(usual, bool) else str(usual))

@@ -1,0 +1,42 @@
+"""What a node says when it is ready: enough to see a mistake at a glance, and no secret."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tontine.config import StoreConfig, Timing
+from tontine_node.announce import announce, lines
+from tontine_node.config import NodeConfig
+
+STORE = StoreConfig("mongodb://u:secret@h/shop?replicaSet=rs0", "shop")
+CONFIG = NodeConfig(("shop.tasks",), "ada", processes=2, slots=1, timing=Timing.of_lease(8), store=STORE)
+MODULES = [{"name": "shop", "version": "1.2.0", "authors": ["x"], "tasks": ["shop.mail", "shop.resize"]}]
+
+
+def test_it_says_where_it_works_with_how_much_room_and_what_it_runs() -> None:
+    assert list(lines(CONFIG, MODULES)) == [
+        "ada is ready: database shop of mongodb://u:***@h/shop?replicaSet=rs0",
+        "  2 processes with 1 slot each, a lease of 8 s, 30 s of grace",
+        "  shop 1.2.0: mail, resize",
+    ]
+
+
+def test_many_tasks_and_modules_are_cut_short() -> None:
+    many: list[dict[str, Any]] = [{"name": "m", "version": "", "tasks": [f"m.t{place}" for place in range(20)]}] * 20
+    said = list(lines(CONFIG, many))
+    assert said[2] == "  m: t0, t1, t2, t3, t4, t5, t6, t7 and 12 more"
+    assert said[-1] == "  and 8 more modules"
+    assert list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2] == "  empty 1: no tasks"
+
+
+def test_programs_get_one_record(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        announce("ada-1", CONFIG, MODULES, as_json=True)
+    (record,) = caplog.records
+    facts = vars(record)
+    assert (facts["event"], facts["node"], facts["database"], facts["processes"]) == ("ready", "ada-1", "shop", 2)
+    assert (facts["uri"], facts["lease"]) == ("mongodb://u:***@h/shop?replicaSet=rs0", 8.0)
+    assert facts["modules"] == [{"name": "shop", "version": "1.2.0", "tasks": ["shop.mail", "shop.resize"]}]

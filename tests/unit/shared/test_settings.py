@@ -1,0 +1,203 @@
+"""The settings file: which one is read, what a mistake in it is answered with, and what `tontine config` shows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tontine import settings
+from tontine.cli import _variable, tontine
+from tontine.cli.options import own_parameters, written
+from tontine.errors import ConfigError
+from tontine.settings import SettingsFile
+from tontine_node.command import node
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository's root, two directories above the working directory."""
+    (tmp_path / ".git").mkdir()
+    directory = tmp_path / "a" / "b"
+    directory.mkdir(parents=True)
+    monkeypatch.chdir(directory)
+    for name in [name for name in os.environ if name.startswith("TONTINE_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def test_the_nearest_file_is_read_and_one_of_ours_before_a_shared_one(here: Path) -> None:
+    assert settings.read(None) == SettingsFile()
+    (here / "pyproject.toml").write_text('[project]\nname = "x"')
+    assert settings.read(None) == SettingsFile()
+    (here / "pyproject.toml").write_text('[tool.tontine]\ndatabase = "shared"')
+    assert settings.read(None).text("database") == "shared"
+    (here / "tontine.toml").write_text('database = "root"')
+    assert settings.read(None).text("database") == "root"
+    (here / "a" / "pyproject.toml").write_text('[tool.tontine]\ndatabase = "a"')
+    assert settings.read(None).text("database") == "a"
+    (here / "a" / "b" / "tontine.toml").write_text('database = "b"')
+    assert settings.read(None).text("database") == "b"
+    assert settings.read(str(here / "tontine.toml")).text("database") == "root"
+
+
+def test_above_the_root_of_a_repository_or_the_home_nothing_is_looked_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "tontine.toml").write_text('database = "root"')
+    (here / "a" / "b" / ".git").mkdir()
+    assert settings.read(None).path is None
+    (here / "a" / "b" / ".git").rmdir()
+    assert settings.read(None).path is not None
+    monkeypatch.setattr(Path, "home", lambda: here / "a")
+    assert settings.read(None).path is None
+
+
+def test_a_file_of_another_user_is_read_only_in_the_working_directory(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above it may be a place in which anybody can put one."""
+    file = here / "a" / "tontine.toml"
+    file.touch()
+    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    if file.stat().st_uid == 0:
+        os.chown(file, 12345, -1)
+    assert settings.read(None).path is None
+    monkeypatch.chdir(file.parent)
+    assert settings.read(None).path == file
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("databse = 'x'", r"tontine.toml: `databse` is no setting: did you mean `database`\?"),
+        ("[colour]", r"`colour` is no setting: there are uri, database, embedded, node"),
+        ("database = 5", r"`database` must be a text, not a whole number"),
+        ("uri = ''", r"`uri` must be a text, not an empty text"),
+        ("embedded = 'yes'", r"`embedded` must be true or false, not a text"),
+        ("node = []", r"`node` must be a table, \[node\], not a list"),
+        ("[node]\nproceses = 2", r"`node.proceses` is no setting: did you mean `processes`\?"),
+        ("[node]\nmax-held = 2", r"`node.max-held` is no setting: did you mean `max_held`\?"),
+        ("[node]\nprocesses = '2'", r"`node.processes` must be a whole number, not a text"),
+        ("[node]\nprocesses = true", r"`node.processes` must be a whole number, not true or false"),
+        ("[node]\nstreams = 0", r"`node.streams` must be true or false, not a whole number"),
+        ("[node]\nlease = []", r'`node.lease` must be a time like "20s", not a list'),
+        ("[node]\nlease = 'soon'", r"`node.lease` cannot be that: 'soon' is not a duration"),
+        ("[node]\nmax_memory = 'much'", r"`node.max_memory` cannot be that: 'much' is no amount of memory"),
+        ("[node]\nmodules = 'x'", r"`node.modules` must be a list of texts, not a text"),
+        ("[node]\nname = 5", r"`node.name` must be a text, not a whole number"),
+        ("uri = ", r"the settings in .*tontine.toml cannot be read: Invalid value"),
+    ],
+)
+def test_a_mistake_is_answered_with_the_file_the_key_and_a_way_out(here: Path, text: str, message: str) -> None:
+    (here / "tontine.toml").write_text(text)
+
+    def read() -> None:
+        file = settings.read(None)
+        file.text("uri"), file.text("database"), file.switch("embedded")
+        written(file, node)
+
+    with pytest.raises(ConfigError, match=message):
+        read()
+
+
+def test_a_shared_file_that_is_broken_is_for_others_to_complain_about(here: Path) -> None:
+    (here / "pyproject.toml").write_text("[project")
+    assert settings.read(None).path is None
+    (here / "pyproject.toml").write_text("[tool.tontine]\nuri = ")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        settings.read(None)
+    (here / "pyproject.toml").write_text("[tool.tontine]\nurl = 'x'")
+    with pytest.raises(ConfigError, match=r"`tool.tontine.url` is no setting: did you mean `uri`\?"):
+        settings.read(None)
+
+
+def test_a_file_that_was_named_and_is_not_there_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"/nowhere.toml cannot be read: No such file"):
+        settings.read("/nowhere.toml")
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    """What `tontine node` takes its settings for."""
+    return node.make_context("node", [*arguments]).params
+
+
+def test_flags_win_over_variables_and_these_over_the_file_and_the_file_over_defaults(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert parsed("m")["processes"] == 1
+    (here / "tontine.toml").write_text(
+        '[node]\nmodules = ["a", "b"]\nprocesses = 2\nlease = 8\ngrace = "1m"\nmax_memory = "1GB"\nstreams = false\n'
+        'json = true\nname = "web"\nmax_held = 64\nshare_uri = true'
+    )
+    file = parsed()
+    assert (file["modules"], file["processes"], file["lease"], file["grace"]) == (("a", "b"), 2, 8.0, 60.0)
+    assert (file["max_memory"], file["max_held"], file["streams"], file["as_json"]) == (1024, 64, False, True)
+    assert (file["name"], file["share_uri"], file["slots"]) == ("web", True, 1)
+    for name, value in {"PROCESSES": "3", "MODULES": "c d", "STREAMS": "1", "JSON": "0", "LEASE": "9s"}.items():
+        monkeypatch.setenv(f"TONTINE_{name}", value)
+    variable = parsed()
+    assert (variable["modules"], variable["processes"], variable["lease"]) == (("c", "d"), 3, 9.0)
+    assert (variable["streams"], variable["as_json"]) == (True, False)
+    flag = parsed("e", "--processes", "4", "--no-streams", "--json", "--lease", "10s")
+    assert (flag["modules"], flag["processes"], flag["streams"], flag["as_json"]) == (("e",), 4, False, True)
+    assert flag["lease"] == 10.0
+    (here / "other.toml").write_text("[node]\nslots = 5")
+    assert parsed("--config", str(here / "other.toml"))["slots"] == 5
+    monkeypatch.setenv("TONTINE_CONFIG", str(here / "other.toml"))
+    assert parsed()["slots"] == 5
+
+
+def test_a_wrong_value_of_a_variable_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("PROCESSES", "x"), ("JSON", "perhaps"), ("LEASE", "soon")):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"TONTINE_{name}", value)
+            with pytest.raises(click.BadParameter) as caught:
+                parsed("m")
+        assert _variable(caught.value) == f"TONTINE_{name} says so; "
+    with pytest.raises(click.BadParameter) as caught:
+        parsed("m", "--processes", "x")
+    assert _variable(caught.value) == ""
+
+
+def test_every_own_flag_of_a_node_can_be_written_to_a_file() -> None:
+    flags = {option.name for option in node.params if isinstance(option, click.Option)}
+    assert flags - {"uri", "database", "config_file", "embedded"} == {
+        parameter.name for parameter in own_parameters(node).values() if parameter.name != "modules"
+    }
+
+
+def shown(*arguments: str) -> dict[str, tuple[Any, str]]:
+    ended = CliRunner().invoke(tontine, ["config", "--json", *arguments], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return {line["setting"]: (line["value"], line["from"]) for line in map(json.loads, ended.stdout.splitlines())}
+
+
+def test_every_setting_is_shown_with_who_said_so_and_without_secrets(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = here / "tontine.toml"
+    file.write_text('uri = "mongodb://u:secret@h/shop"\n[node]\nprocesses = 2')
+    monkeypatch.setenv("TONTINE_SLOTS", "7")
+    monkeypatch.setenv("TONTINE_HOME", "/somewhere")
+    told = shown()
+    assert told["file"] == (str(file), "default")
+    assert told["uri"] == ("mongodb://u:***@h/shop", str(file))
+    assert told["database"] == ("shop", "the path of the URI")
+    assert told["home"] == ("/somewhere", "TONTINE_HOME")
+    assert told["node.processes"] == (2, str(file))
+    assert told["node.slots"] == ("7", "TONTINE_SLOTS")
+    assert told["node.lease"] == ("20s", "default")
+    assert told["node.max_jobs"] == (None, "default")
+    assert shown("--uri", "mongodb://x")["uri"] == ("mongodb://x", "given")
+    text = CliRunner().invoke(tontine, ["config"]).stdout
+    assert "secret" not in text
+    assert text.splitlines()[0].split() == ["SETTING", "VALUE", "FROM"]
+    file.write_text("[node]\nprocesses = 'x'")
+    ended = CliRunner().invoke(tontine, ["config"])
+    assert isinstance(ended.exception, ConfigError)
