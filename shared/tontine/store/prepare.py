@@ -23,7 +23,8 @@ from .schema import Mended
 
 T = TypeVar("T")
 
-_RELIED_ON = ("seq", "key")
+_KEYS = ("key", "held_key")
+_RELIED_ON = ("seq", *_KEYS)
 """Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
 _BAD_VALUE = 2
 
@@ -99,8 +100,8 @@ def guarded(steps: Steps[T], why: Iterable[str]) -> Steps[T]:
         while True:
             call = resume(value)
             try:
-                if _writes_key(call):
-                    yield from _require_unique_keys(why)
+                for name in _keys_written(call):
+                    yield from _require_unique(name, why)
                 resume, value = steps.send, (yield call)
             except TontineError as error:
                 resume, value = steps.throw, error
@@ -108,20 +109,21 @@ def guarded(steps: Steps[T], why: Iterable[str]) -> Steps[T]:
         return end.value  # type: ignore[no-any-return]
 
 
-def _writes_key(call: Call) -> bool:
-    is_insert = call.collection == JOBS and call.method in ("insert_many", "insert_one")
-    return is_insert and any(one.get("key") for one in _documents(call.args[0]))
+def _keys_written(call: Call) -> list[str]:
+    if call.collection != JOBS or call.method not in ("insert_many", "insert_one"):
+        return []
+    return [name for name in _KEYS if any(one.get(name) for one in _documents(call.args[0]))]
 
 
 def _documents(inserted: Any) -> list[Mapping[str, Any]]:
     return [inserted] if isinstance(inserted, Mapping) else list(inserted)
 
 
-def _require_unique_keys(why: Iterable[str]) -> Steps[None]:
+def _require_unique(name: str, why: Iterable[str]) -> Steps[None]:
     """Ask for the index in a way that every producer may. Of a collection that is not there, any may be asked for."""
-    condition = next(index for index in schema.INDEXES[JOBS] if index["name"] == "key")["partialFilterExpression"]
+    condition = next(index for index in schema.INDEXES[JOBS] if index["name"] == name)["partialFilterExpression"]
     try:
-        yield find_one(JOBS, condition, projection={"_id": 1}, hint="key")
+        yield find_one(JOBS, condition, projection={"_id": 1}, hint=name)
         is_there = yield from _has_jobs()
     except StoreError as error:
         if not _is_missing(error):
@@ -129,7 +131,7 @@ def _require_unique_keys(why: Iterable[str]) -> Steps[None]:
         is_there = False
     if not is_there:
         raise ConfigError(
-            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run "
+            f"a job with a key needs the index jobs.{name}, which is not there, and this user may not make it: run "
             f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
         )
 

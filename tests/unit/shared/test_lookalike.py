@@ -44,7 +44,6 @@ def test_a_field_of_the_producers_own_is_nobodys_business() -> None:
         "monkey",
         "origin",
         "parent",
-        "max_age",
     ]
     assert lookalikes(["_id", "task", *own]) == {}
 
