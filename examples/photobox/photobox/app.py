@@ -53,6 +53,7 @@ class Box:
 
         async with self.mongo.start_session() as session:
             job = await session.with_transaction(insert)
+        await self.jobs.ring()  # nodes would find it by themselves, some seconds later
         await self.photos.photos.update_one({"_id": photo["_id"]}, {"$set": {"job": job.seq}})
         return photo["_id"], job
 
