@@ -168,7 +168,6 @@ def test_a_rolling_restart_under_flow_loses_nothing_and_mails_once(scene: Scene)
         assert newest.process.wait(60) == 0, newest.text()
         scene.start_node(name)
         scene.cluster.wait_for_members(2)
-    for photo in photos:
-        eventually(lambda photo=photo: scene.status(photo)["state"] == "done", 60, "every photo is done")
+    eventually(lambda: all(scene.status(one)["state"] == "done" for one in photos), 120, "every photo is done")
     eventually(lambda: all(scene.mailbox.to[one] for one in people), 60, "every e-mail is there")
     assert {scene.mailbox.to[one] for one in people} == {1}

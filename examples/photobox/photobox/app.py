@@ -39,23 +39,24 @@ class Box:
     async def add(self, name: str, to: str, content: bytes) -> tuple[ObjectId, Job]:
         """Keep a photo and submit its job: both or neither, in one transaction."""
         file = await self.files.upload_from_stream(name, content)
-        photo = {"_id": ObjectId(), "name": name, "to": to, "file": file, "at": datetime.now(UTC)}
+        new = ObjectId()
+        photo = {"_id": new, "name": name, "to": to, "file": file, "at": datetime.now(UTC)}
 
         async def insert(session: AsyncClientSession) -> Job:
             await self.photos.photos.insert_one(photo, session=session)
             return await self.jobs.submit(
                 "photobox.thumbnails",
-                {"photo": str(photo["_id"])},
-                key=f"thumbnails {photo['_id']}",
-                meta={"photo": str(photo["_id"])},
+                {"photo": str(new)},
+                key=f"thumbnails {new}",
+                meta={"uploader": to},
                 session=session,
             )
 
         async with self.mongo.start_session() as session:
             job = await session.with_transaction(insert)
         await self.jobs.ring()  # nodes would find it by themselves, some seconds later
-        await self.photos.photos.update_one({"_id": photo["_id"]}, {"$set": {"job": job.seq}})
-        return photo["_id"], job
+        await self.photos.photos.update_one({"_id": new}, {"$set": {"job": job.seq}})
+        return new, job
 
     async def find(self, photo: str) -> dict[str, Any]:
         """A photo's document; 404 if there is none."""
@@ -97,8 +98,8 @@ async def upload(box: TheBox, photo: UploadFile, to: Annotated[str, Form()]) -> 
     content = await photo.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise HTTPException(413, f"a photo may have {LARGEST // 1024 // 1024} MB")
-    id, job = await box.add(photo.filename or "photo", to, content)
-    return {"photo": str(id), "job": job.seq}
+    added, job = await box.add(photo.filename or "photo", to, content)
+    return {"photo": str(added), "job": job.seq}
 
 
 @app.get("/photos/{photo}")

@@ -1,4 +1,4 @@
-"""Photos and their thumbnails in GridFS, as the tasks use them: one connection per worker process, opened on first use."""
+"""Photos and their thumbnails, as the tasks use them: one connection per worker process, opened at its first use."""
 
 from __future__ import annotations
 

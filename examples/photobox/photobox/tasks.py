@@ -19,7 +19,7 @@ KEPT = timedelta(days=30)
 
 @photobox.task(max_attempts=3, timeout="2m", give_up_on=(UnidentifiedImageError, LookupError))
 def thumbnails(photo: str) -> dict[str, int]:
-    """Make the small versions of a photo. Running it twice does no harm: the second run replaces what the first made."""
+    """Make the small versions of a photo. A second run does no harm: it replaces what the first made."""
     document = storage.find(photo)
     image = Image.open(io.BytesIO(storage.original(document))).convert("RGB")
     sizes = {}

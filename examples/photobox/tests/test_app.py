@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from photobox import storage
 from photobox.app import app
-from test_tasks import picture
+from pictures import picture
 
 from tontine.testing import Queue
 

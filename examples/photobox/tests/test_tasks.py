@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +10,8 @@ import pytest
 from bson import ObjectId
 from gridfs import GridFSBucket
 from photobox import mail, storage, tasks
-from PIL import Image, UnidentifiedImageError
+from pictures import picture
+from PIL import UnidentifiedImageError
 
 from tontine.testing import Queue, run_task
 
@@ -23,7 +23,7 @@ def photos(tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     """Photos in the database of this test, and no real e-mail."""
     monkeypatch.setenv("PHOTOBOX_URI", tontine_queue.uri)
     monkeypatch.setenv("PHOTOBOX_DATABASE", tontine_queue.database)
-    monkeypatch.setattr(mail, "send", lambda to, subject, text: sent.append(to))
+    monkeypatch.setattr(mail, "send", lambda to, *_: sent.append(to))
     sent.clear()
     storage.database.cache_clear()
     yield
@@ -35,12 +35,6 @@ def add(content: bytes, **more: Any) -> str:
     photo = {"_id": ObjectId(), "name": "cat.png", "to": "ada@example.org", "file": file, "at": datetime.now(UTC)}
     storage.database().photos.insert_one(photo | more)
     return str(photo["_id"])
-
-
-def picture() -> bytes:
-    held = io.BytesIO()
-    Image.new("RGB", (900, 600), "teal").save(held, "PNG")
-    return held.getvalue()
 
 
 def test_thumbnails_are_made_and_the_mail_is_asked_for_once() -> None:
