@@ -41,9 +41,10 @@ from .schedule import Schedule, Standing
 from .states import JobState
 
 if TYPE_CHECKING:
+    from .async_client import AsyncClient
     from .batch import Batch
     from .changed import Changed
-    from .client import AsyncClient, Client
+    from .client import Client
     from .filter import Filters
     from .store.logs import Line
 
@@ -95,7 +96,7 @@ __all__ = [
 
 # Workers import this package for Module alone; only who makes a client pays for loading pymongo.
 _LAZY = {
-    "AsyncClient": "client",
+    "AsyncClient": "async_client",
     "Client": "client",
     "Batch": "batch",
     "Line": "store.logs",

@@ -16,8 +16,8 @@ from bson import Binary, Int64
 from bson.raw_bson import RawBSONDocument
 from click.testing import CliRunner, Result
 
+from tontine import AsyncClient, Client
 from tontine.cli import tontine
-from tontine.client import AsyncClient, Client
 from tontine.errors import ConfigError
 from tontine.schedule import Broken, LastRun, Schedule
 from tontine.states import JobState

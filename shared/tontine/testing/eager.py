@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, overload
 
+from ..asked import Args
+from ..async_client import AsyncClient
 from ..awaiting import judged
 from ..batch import Batch
-from ..client import Args, AsyncClient, Client
+from ..client import Client
 from ..config import Duration, seconds
 from ..errors import ConfigError
 from ..job import Job

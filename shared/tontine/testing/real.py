@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any
 
-from ..client import AsyncClient, Client
+from ..async_client import AsyncClient
+from ..client import Client
 from ..config import DEFAULT_DATABASE
 from ..errors import JobNotFinished, TontineError
 from ..job import Job

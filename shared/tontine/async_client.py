@@ -1,0 +1,287 @@
+"""(1) AsyncClient: the same as `Client`, call for call, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, Unpack, overload
+
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.asynchronous.database import AsyncDatabase
+
+from .asked import Args, Which, name_for, open_transaction, schedule_of
+from .awaiting import BREATH, judged, late, pauses, waiting
+from .batch import Batch
+from .changed import Changed
+from .config import Duration, StoreConfig
+from .errors import ConfigError
+from .filter import Filter, Filters, Moment, chosen, purged
+from .found import found_async
+from .job import Job
+from .schedule import Missed, Overlap, Schedule, Standing
+from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
+from .store.call import Steps
+from .store.connect import open_async_store
+from .store.insert import Wish
+from .store.logs import Line
+from .store.names import JOBS
+from .store.prepare import AsyncPreparedStore, Prepared
+from .store.reserve import Reserve
+
+
+class AsyncClient:
+    """The same as `Client`, for asyncio; also takes a PyMongo async or a Motor client or database."""
+
+    def __init__(
+        self, source: str | AsyncMongoClient[Any] | AsyncDatabase[Any] | Any = None, *, database: str | None = None
+    ) -> None:
+        self._owned = source is None or isinstance(source, str)
+        uri = source if isinstance(source, str) else None
+        self._config = StoreConfig.of(uri, database) if self._owned else StoreConfig()
+        self._opening = asyncio.Lock()
+        self._reserve = Reserve()
+        self._store: AsyncPreparedStore | None = None
+        if not self._owned:
+            self._store = AsyncPreparedStore(_async_database(source, database))
+
+    async def _opened(self) -> AsyncPreparedStore:
+        if self._store is None:
+            async with self._opening:
+                if self._store is None:
+                    # Starting the embedded MongoDB takes a moment that the application's event loop must not lose.
+                    opened = await asyncio.to_thread(open_async_store, self._config)
+                    self._store = AsyncPreparedStore(opened.database)
+        return self._store
+
+    async def _run(self, steps: Steps[Any]) -> Any:
+        return await (await self._opened()).run(steps)
+
+    async def prepare(self) -> Prepared:
+        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+
+        The first call of a client sees to what it needs by itself.
+        """
+        return await (await self._opened()).prepare_all()
+
+    async def submit(
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        key: str | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
+        max_age: Duration | None = None,
+        unique_for: Duration | None = None,
+        meta: Args = None,
+        session: AsyncClientSession | Any | None = None,
+    ) -> Job:
+        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+
+        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
+        after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
+        `ring()` then makes nodes look at once.
+        """
+        wish = Wish.of(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            key=key,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            unique_for=unique_for,
+            meta=meta,
+        )
+        within = open_transaction(session, self._store)
+        return await self._run(insert.submit(wish, args, self._reserve, session=within))  # type: ignore[no-any-return]
+
+    async def submit_many(
+        self,
+        task: str,
+        many: Iterable[Args],
+        *,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109
+        max_age: Duration | None = None,
+        progress: Callable[[int], None] | None = None,
+        meta: Args = None,
+        session: AsyncClientSession | Any | None = None,
+    ) -> Batch:
+        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
+        wish = Wish.of(
+            task,
+            delay=delay,
+            run_at=run_at,
+            priority=priority,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            max_age=max_age,
+            meta=meta,
+        )
+        within = open_transaction(session, self._store)
+        return await self._run(insert.submit_many(wish, many, progress=progress, session=within))  # type: ignore[no-any-return]
+
+    @overload
+    async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109
+    @overload
+    async def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Job | Sequence[Job],
+        timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+        *,
+        raises: bool = False,
+    ) -> Job | list[Job]:
+        """Wait until the job (or all of the jobs) ended, and return it as it is then.
+
+        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
+        """
+        many = [jobs] if isinstance(jobs, Job) else list(jobs)
+        until = None if timeout is None else time.monotonic() + timeout
+        asking, rests, answer = waiting(many), pauses(), None
+        while True:
+            try:
+                steps = asking.send(answer) if answer is not None else next(asking)
+            except StopIteration as end:
+                ended = judged(end.value, raises)
+                return ended[0] if isinstance(jobs, Job) else ended
+            if answer is not None and until is not None and time.monotonic() >= until:
+                raise late(many, timeout)
+            answer = await self._run(steps)
+            await asyncio.sleep(BREATH if answer else next(rests))
+
+    async def get(self, job: Which = None, *, key: str | None = None) -> Job:
+        """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
+        return await self._run(which.read_job(job, key))  # type: ignore[no-any-return]
+
+    async def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
+        """Cancel a queued job at once; ask the node that runs it to end a running one."""
+        return await self._run(control.cancel_which(job, key))  # type: ignore[no-any-return]
+
+    async def retry(self, job: Which = None, *, key: str | None = None) -> Job:
+        """Put a finished job back in the queue; an unfinished one is left as it is."""
+        return await self._run(control.retry_which(job, key))  # type: ignore[no-any-return]
+
+    async def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
+        """What the job's task printed and logged: lines with their time and attempt, the newest 1,000 of each."""
+        return await self._run(logs.read_lines_of(job, key))  # type: ignore[no-any-return]
+
+    async def follow(
+        self,
+        job: Which = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncGenerator[Job, None]:
+        """The job as it is now, and again after each change that was seen, until it has ended.
+
+        It looks a few times a second: of changes in quick succession only the last is seen.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        seen, rests = await self.get(job, key=key), pauses()
+        yield seen
+        while not seen.is_final:
+            if until is not None and time.monotonic() >= until:
+                raise late([seen], timeout)
+            await asyncio.sleep(next(rests))
+            if changed := await self._run(look.read_changed(seen)):
+                seen = changed
+                yield seen
+
+    async def ring(self) -> None:
+        """Make idle nodes look for jobs now, after a transaction with jobs was committed."""
+        await self._run(bell.ring(JOBS))
+
+    async def schedule(
+        self,
+        name: str,
+        task: str,
+        args: Args = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        overlap: Overlap = "queue",
+        max_age: Duration | None = None,
+    ) -> Schedule:
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
+        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        """
+        wanted = schedule_of(name, task, args, cron, every, timezone, missed, overlap, max_age)
+        return await self._run(schedules.add(wanted))  # type: ignore[no-any-return]
+
+    async def unschedule(self, name: str) -> bool:
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        return await self._run(schedules.remove(name))  # type: ignore[no-any-return]
+
+    async def schedules(self) -> list[Standing]:
+        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        return await self._run(standings.read_standings())  # type: ignore[no-any-return]
+
+    async def close(self) -> None:
+        """Close the connection, unless the application brought it."""
+        if self._owned and self._store is not None:
+            await self._store.database.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
+        """Jobs that meet all filters, newest first, read as they are asked for."""
+        return found_async(self._run, Filter.of(**filters), limit)
+
+    async def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
+        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        return await self._run(find.count(Filter.of(**filters), limit))  # type: ignore[no-any-return]
+
+    async def cancel_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Cancel unfinished jobs that meet all filters; `progress` hears how many so far."""
+        return await self._run(many.cancel_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
+
+    async def retry_many(
+        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+    ) -> Changed:
+        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is named."""
+        return await self._run(many.retry_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
+
+    async def purge(
+        self,
+        *,
+        older_than: Moment | None = None,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Changed:
+        """Remove finished jobs that meet all filters, and what they printed; not those of the last minute."""
+        return await self._run(many.purge(purged(filters, older_than, every=all), progress))  # type: ignore[no-any-return]
+
+
+def _async_database(source: Any, name: str | None) -> Any:
+    kind = type(source).__name__
+    if isinstance(source, AsyncDatabase) or kind == "AsyncIOMotorDatabase":
+        return source
+    if isinstance(source, AsyncMongoClient) or kind == "AsyncIOMotorClient":
+        return source[name_for(source, name)]
+    raise ConfigError(f"AsyncClient takes a URI, a PyMongo async or a Motor handle, not {kind}; try Client")
