@@ -124,7 +124,7 @@ def test_one_made_by_hand_or_by_another_module_stays_as_it_is(store: Store) -> N
     assert document(store) == before
     store.database.schedules.delete_many({})
     other = Module("other", version="1.0")
-    other.schedule(every=5, name=NAME)(other.task(lambda: None))
+    other.schedule(every=5, name=NAME)(other.task(name="own")(lambda: None))
     says(store, other)
     assert says(store, module("9.0")) == []
     assert document(store)["declared"]["module"] == "other"

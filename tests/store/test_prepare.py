@@ -138,6 +138,8 @@ def test_an_earlier_schema_that_a_producer_can_work_with_is_left_to_nodes(bare: 
     Client(bare.database).submit("t.t", key="k")
     assert bare.database.jobs.index_information() == before
     assert bare.run(schema.read_version()) == 0
+    with pytest.raises(ConfigError, match=r"`unique_for` needs the index jobs.held_key, .* of an earlier release"):
+        Client(bare.database).submit("t.t", key="k2", unique_for=60)
 
 
 def test_preparing_by_hand_makes_everything_and_says_so(bare: Store) -> None:

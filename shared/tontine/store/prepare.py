@@ -23,9 +23,11 @@ from .schema import Mended
 
 T = TypeVar("T")
 
-_KEYS = ("key", "held_key")
-_RELIED_ON = ("seq", *_KEYS)
+_RELIED_ON = ("seq", "key")
 """Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
+_ASKED_BY = {"key": "key", "held_key": "unique_for"}
+_KEYS = tuple(_ASKED_BY)
+"""Indexes that keep a field of the same name unique."""
 _BAD_VALUE = 2
 
 
@@ -56,7 +58,8 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         yield from _check()
         missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
         if missing.isdisjoint(_RELIED_ON):
-            return Prepared()
+            lacking = {f"{JOBS}.{name}": "this schema is of an earlier release" for name in _KEYS if name in missing}
+            return Prepared(failed=lacking, is_unsafe=bool(lacking))
         return (yield from prepare_all())
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
@@ -131,8 +134,8 @@ def _require_unique(name: str, why: Iterable[str]) -> Steps[None]:
         is_there = False
     if not is_there:
         raise ConfigError(
-            f"a job with a key needs the index jobs.{name}, which is not there, and this user may not make it: run "
-            f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
+            f"a job with `{_ASKED_BY[name]}` needs the index jobs.{name}, which is not there: run `tontine init` once "
+            f"as a user who may make it, or start a node as one ({'; '.join(why)})"
         )
 
 

@@ -361,6 +361,8 @@ class _Complaints(logging.Handler):
         self._complain = complain
 
     def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "event", "") == "job-failed":  # the job's own fault
+            return
         self._complain(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
 
 
