@@ -20,6 +20,7 @@ class Batch(Sequence[Job]):
 
     def __init__(self, task: str) -> None:
         self.task = task
+        """The task of all of them."""
         self._seqs = array("q")
         self._ids = bytearray()
 
