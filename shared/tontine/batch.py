@@ -14,7 +14,7 @@ _ID = 12
 
 
 class Batch(Sequence[Job]):
-    """Jobs by number and id. `client.get` and `client.wait` read the rest."""
+    """The jobs of one `submit_many`, in order: numbers and ids; `client.get` and `client.wait` read the rest."""
 
     __slots__ = ("_ids", "_seqs", "task")
 

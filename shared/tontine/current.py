@@ -124,7 +124,7 @@ class CurrentJob(Parent):
 
 
 def current_job() -> CurrentJob:
-    """The job that this code runs for."""
+    """The job that this code runs for; outside of a running task a `NoCurrentJob`."""
     job = _current.get()
     if job is None:
         raise NoCurrentJob("current_job() works only inside a running task")

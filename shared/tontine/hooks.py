@@ -62,7 +62,7 @@ class Hooks:
         return hook
 
     def on_failure(self, hook: After) -> After:
-        """Call it with the job and how it ended when it failed and will not be tried again; as `after_job` else."""
+        """Call it with the job and how it ended, like `after_job`, but only when it failed and is not tried again."""
         self.failed.append(hook)
         return hook
 

@@ -109,7 +109,7 @@ class Module(Hooks):
     version: str = "0"
     """Shown by nodes; of two versions that declare schedules the newer has its way."""
     authors: Sequence[str] = ()
-    """Like `Shop team <shop@example.org>`."""
+    """Whom to ask about it, best with an address."""
     tasks: dict[str, Task] = field(default_factory=dict, init=False)
     """Its tasks by their full names."""
     everywhere: Hooks = field(default_factory=Hooks, init=False, repr=False)
