@@ -14,12 +14,13 @@ _ID = 12
 
 
 class Batch(Sequence[Job]):
-    """Jobs by number and id. `client.get` and `client.wait` read the rest."""
+    """The jobs of one `submit_many`, in order: numbers and ids; `client.get` and `client.wait` read the rest."""
 
     __slots__ = ("_ids", "_seqs", "task")
 
     def __init__(self, task: str) -> None:
         self.task = task
+        """The task of all of them."""
         self._seqs = array("q")
         self._ids = bytearray()
 

@@ -13,6 +13,7 @@ class Changed:
     """How many jobs are now as was asked, and which could not be."""
 
     count: int = 0
+    """How many are as was asked."""
     running: int = 0
     """Of these, the running ones that were asked to end and have not yet."""
     refused: int = 0

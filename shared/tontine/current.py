@@ -52,9 +52,13 @@ class CurrentJob(Parent):
         """`limits` are its task's attempts and time limit, `begun` is when it began by this host's stopwatch."""
         super().__init__(submit)
         self.id = id
+        """Its `_id`."""
         self.seq = seq
+        """Its number."""
         self.task = task
+        """The name of the task, like `shop.resize`."""
         self.attempt = attempt
+        """The fencing number of this run: it only grows from one run of a job to the next."""
         self.lines: deque[tuple[float, str]] = deque(maxlen=LINES_HELD)
         self.unfinished_line = ""
         self.newest_progress: tuple[float, str] | None = None
@@ -120,7 +124,7 @@ class CurrentJob(Parent):
 
 
 def current_job() -> CurrentJob:
-    """The job that this code runs for."""
+    """The job that this code runs for; outside of a running task a `NoCurrentJob`."""
     job = _current.get()
     if job is None:
         raise NoCurrentJob("current_job() works only inside a running task")

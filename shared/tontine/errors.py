@@ -23,7 +23,9 @@ class MissingExtra(ConfigError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the {extra!r} extra: pip install 'tontine[{extra}]'")
         self.feature = feature
+        """What was wanted."""
         self.extra = extra
+        """The extra that has it."""
 
 
 class EmbeddedError(ConfigError):
@@ -44,8 +46,11 @@ class NotPermitted(StoreError):
     def __init__(self, message: str, *, database: str = "", collection: str = "", action: str = "") -> None:
         super().__init__(message)
         self.database = database
+        """Where the right is missing."""
         self.collection = collection
+        """On what; empty where it is not known."""
         self.action = action
+        """The action as MongoDB names it, like `collMod`."""
 
 
 class StreamLost(StoreError):
@@ -62,6 +67,7 @@ class DuplicateKey(StoreError):
     def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.key = key
+        """The fields of the index."""
 
 
 class BulkRefused(StoreError):
@@ -70,6 +76,7 @@ class BulkRefused(StoreError):
     def __init__(self, message: str, refused: dict[int, tuple[str, ...]]) -> None:
         super().__init__(message)
         self.refused = refused
+        """By the place of the statement."""
 
 
 class Unstorable(StoreError, ConfigError):
@@ -86,7 +93,9 @@ class ClaimLost(TontineError):
     def __init__(self, seq: int, attempt: int) -> None:
         super().__init__(f"job {seq}: attempt {attempt} is no longer this node's")
         self.seq = seq
+        """The number of the job."""
         self.attempt = attempt
+        """The attempt that is refused."""
 
 
 class LeaseLost(TontineError):
@@ -114,7 +123,9 @@ class JobFailed(TontineError):
 
     def __init__(self, failed: Sequence[Job]) -> None:
         self.job = failed[0]
+        """The first job that did not get done."""
         self.failed = tuple(failed)
+        """All of them."""
         more = f" (and {len(failed) - 1} more of those waited for)" if len(failed) > 1 else ""
         super().__init__(f"job {self.job.seq} ({self.job.task}) {_how_it_ended(self.job)}{more}{_trace_of(self.job)}")
 
@@ -144,7 +155,9 @@ class SubmitInterrupted(TontineError):
     def __init__(self, message: str, inserted: int, unknown: int) -> None:
         super().__init__(message)
         self.inserted = inserted
+        """Jobs that are in the queue for certain."""
         self.unknown = unknown
+        """Jobs that may be."""
 
 
 class ChildDiffers(TontineError):
@@ -161,6 +174,7 @@ class Retry(Exception):
     def __init__(self, reason: str = "", *, in_: float | None = None) -> None:
         super().__init__(reason or "another attempt was asked for")
         self.in_ = in_
+        """Seconds until then; None is as the backoff of the task says."""
 
 
 class Reject(Exception):
@@ -173,3 +187,4 @@ class ManyInterrupted(TontineError):
     def __init__(self, message: str, changed: int) -> None:
         super().__init__(message)
         self.changed = changed
+        """Jobs that are as was asked for certain."""

@@ -27,13 +27,21 @@ class Filters(TypedDict, total=False):
     """The keywords of `find`, `count`, `cancel_many`, `retry_many` and `purge`; in texts `*` stands for any text."""
 
     state: str | Iterable[str] | None
+    """`queued`, `working`, `done`, `failed` or `cancelled`; one or several."""
     task: str | None
+    """Like `shop.resize` or `shop.*`."""
     key: str | None
+    """Like `welcome-ada` or `welcome-*`."""
     since: Moment | None
+    """Not earlier: about the end where only ended jobs are meant, about the submission otherwise."""
     until: Moment | None
+    """Earlier than this."""
     error: str | None
+    """The type of an error, or with `*` a pattern for its type or message."""
     schedule: str | None
+    """The schedule that inserted them."""
     node: str | None
+    """The name or id of the node that holds them, or held them last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Ended:
     outcome: OutcomeOfJob
     """`retry` when it will be tried again, `failed` when it will not."""
     result: Any = None
+    """What the task returned."""
     error: BaseException | None = None
     """What was raised; for what the task had no part in (arguments that do not fit, a result that cannot be stored) a
     `TontineError` that says so."""
@@ -37,9 +38,13 @@ class Hooks:
     """Functions, sync or async, that workers call beside tasks."""
 
     started: list[Callable[[], Any]] = field(default_factory=list, init=False, repr=False)
+    """What `on_worker_start` was given, in order."""
     before: list[Callable[[CurrentJob], Any]] = field(default_factory=list, init=False, repr=False)
+    """What `before_job` was given."""
     after: list[Callable[[CurrentJob, Ended], Any]] = field(default_factory=list, init=False, repr=False)
+    """What `after_job` was given."""
     failed: list[Callable[[CurrentJob, Ended], Any]] = field(default_factory=list, init=False, repr=False)
+    """What `on_failure` was given."""
 
     def on_worker_start(self, hook: Start) -> Start:
         """Call it once in each worker process, after the modules are loaded and before the first job."""
@@ -57,7 +62,7 @@ class Hooks:
         return hook
 
     def on_failure(self, hook: After) -> After:
-        """Call it with the job and how it ended when it failed and will not be tried again; as `after_job` else."""
+        """Call it with the job and how it ended, like `after_job`, but only when it failed and is not tried again."""
         self.failed.append(hook)
         return hook
 

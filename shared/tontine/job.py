@@ -29,7 +29,9 @@ class Progress:
     """How far a running job says it is."""
 
     value: float
+    """From 0 to 1."""
     note: str = ""
+    """What the task said with it."""
 
     @classmethod
     def from_document(cls, document: Any) -> Progress | None:
@@ -44,8 +46,11 @@ class JobError:
     """How an attempt failed."""
 
     type: str
+    """The name of the exception's class, or of what ended the attempt in its place."""
     message: str
+    """Its text."""
     traceback: str = ""
+    """The end of it, where the task raised; empty otherwise."""
 
     @classmethod
     def from_document(cls, document: Any) -> JobError | None:
@@ -74,29 +79,53 @@ class Job:
     """One document of `jobs`, as it was when it was read."""
 
     id: Any
+    """Its `_id`: the producer's choice, else an ObjectId."""
     seq: int = UNNUMBERED
+    """Its number; -1 while no node has numbered what another driver inserted."""
     task: str = ""
+    """The task that it runs, like `shop.resize`."""
     args: Mapping[str, Any] = field(default_factory=dict)
+    """The task's arguments by name."""
     state: JobState = JobState.QUEUED
+    """Where it is in its life."""
     run_at: datetime | None = None
+    """Not before this time; None is at once."""
     priority: int = 0
+    """Higher first."""
     key: str | None = None
+    """At most one unfinished job has it."""
     max_attempts: int | None = None
+    """How many attempts may fail, where the job has a limit of its own."""
     timeout: float | None = None
+    """Seconds that an attempt may take, where the job has a limit of its own."""
     start_by: datetime | None = None
+    """Cancelled if it has not started by then."""
     unique_for: float | None = None
+    """Seconds for which its key stays taken after it was done."""
     attempt: int = 0
+    """How often it was claimed; only grows."""
     fails: int = 0
+    """Attempts that failed; `max_attempts` limits these."""
     lost: int = 0
+    """Attempts that ended with their worker or node."""
     cancel: bool = False
+    """Whether cancelling was asked for while it ran."""
     node: str | None = None
+    """The id of the node that holds it, or held it last."""
     progress: Progress | None = None
+    """How far it says it is."""
     result: Any = None
+    """What its task returned, once it is done."""
     error: JobError | None = None
+    """Why it failed, or was cancelled."""
     errors: tuple[JobError, ...] = ()
+    """The errors of earlier attempts, newest last; only the last few are kept."""
     created_at: datetime | None = None
+    """When it was submitted, in server time."""
     started_at: datetime | None = None
+    """When its last attempt started."""
     finished_at: datetime | None = None
+    """When it ended."""
     parent: int | None = None
     """The number of the job whose task submitted it, with `current_job().submit(...)`."""
     existed: bool = False
@@ -147,6 +176,7 @@ class Job:
 
     @property
     def is_final(self) -> bool:
+        """Whether it has ended: done, failed or cancelled."""
         return self.state in FINAL
 
     @property

@@ -28,14 +28,23 @@ class Task:
     """One function of a module and how its jobs are treated."""
 
     name: str
+    """In full, like `shop.resize`."""
     function: Callable[..., Any]
+    """What is called."""
     max_attempts: int = 1
+    """How many attempts may fail."""
     timeout: float | None = None
+    """Seconds that an attempt may take."""
     on_lost: OnLost = "retry"
+    """What becomes of a job whose worker died while it ran."""
     backoff: Wait = STANDARD
+    """How long to wait before the next attempt."""
     retry_on: Errors | None = None
+    """Only these are tried again; None is all."""
     give_up_on: Errors = ()
+    """These never are."""
     is_async: bool = field(init=False)
+    """Whether it is awaited."""
     _names: tuple[frozenset[str], frozenset[str]] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,9 +105,13 @@ class Module(Hooks):
     """A named set of tasks, with a version and authors; nodes announce the modules they have."""
 
     name: str
+    """The first part of its tasks' names."""
     version: str = "0"
+    """Shown by nodes; of two versions that declare schedules the newer has its way."""
     authors: Sequence[str] = ()
+    """Whom to ask about it, best with an address."""
     tasks: dict[str, Task] = field(default_factory=dict, init=False)
+    """Its tasks by their full names."""
     everywhere: Hooks = field(default_factory=Hooks, init=False, repr=False)
     """Hooks for the jobs of all modules that a worker has beside this one."""
     _scheduled: list[tuple[Callable[..., Any], str | None, Schedule]] = field(default_factory=list, init=False)

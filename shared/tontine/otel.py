@@ -19,6 +19,8 @@ try:
 except ImportError as error:
     raise MissingExtra("tontine.otel", "otel") from error
 
+__all__ = ["instrument", "trace_context", "uninstrument"]
+
 _provider: TracerProvider | None = None
 _running: ContextVar[tuple[Span, Token[Context]] | None] = ContextVar("tontine_running_span", default=None)
 

@@ -44,9 +44,13 @@ class Declared:
     """Which version of a module declared a schedule, when the node that said so started, and what it declared."""
 
     module: str
+    """The name of the module."""
     version: str
+    """Its version."""
     digest: str
+    """What tells two declarations apart."""
     at: datetime | None = None
+    """When the node that said so started."""
 
     @classmethod
     def from_document(cls, document: Any) -> Declared | None:
@@ -83,16 +87,27 @@ class Schedule:
     """A recurring job: at the times of a cron expression in a time zone, or every so many seconds."""
 
     name: str
+    """Unique among schedules."""
     task: str
+    """The task of its jobs."""
     args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of its jobs."""
     cron: str | None = None
+    """A cron expression like `30 6 * * 1-5`; or else:"""
     every: float | None = None
+    """Seconds from one job to the next."""
     timezone: str = "UTC"
+    """The one in which `cron` is meant, like `Europe/Paris`."""
     missed: Missed = "once"
+    """What becomes of times at which no node was there: none is fired, one for all, or each."""
     next_at: datetime | None = None
+    """When it is due next."""
     overlap: Overlap = "queue"
+    """What happens when it is due while its last job has not ended: another one, or none."""
     max_age: float | None = None
+    """Seconds after its insert within which a job must start, or is cancelled."""
     off: bool = False
+    """Whether an operator has switched it off."""
     declared: Declared | None = None
     """By a module; None is by hand."""
     last_job: Any = None
@@ -316,8 +331,11 @@ class LastRun:
     """The last job that a schedule inserted, as it is now; without a number it is there no longer."""
 
     id: Any
+    """The `_id` of the job."""
     seq: int | None = None
+    """Its number."""
     state: JobState | None = None
+    """Where it is in its life."""
     at: datetime | None = None
     """When it ended, or began, or was inserted."""
 
@@ -327,10 +345,15 @@ class Standing:
     """A schedule and what is known around it: its last run, why it cannot fire, and what somebody should look at."""
 
     name: str
+    """Of the schedule."""
     schedule: Schedule | None = None
+    """The schedule; None where its document cannot be one."""
     broken: str | None = None
+    """Why it cannot be one, or cannot fire."""
     last: LastRun | None = None
+    """The last job that it inserted."""
     warnings: tuple[str, ...] = ()
+    """What somebody should look at."""
     is_removed: bool = False
     """By an operator, although a module declares it."""
 

@@ -20,10 +20,15 @@ class JobState(StrEnum):
     """Where a job is in its life."""
 
     QUEUED = "queued"
+    """Waits for its number, its time or a node."""
     WORKING = "working"
+    """A node has claimed it."""
     DONE = "done"
+    """Its result is stored."""
     FAILED = "failed"
+    """Its last error is stored."""
     CANCELLED = "cancelled"
+    """Ended by request, or not started in time."""
 
 
 class Desired(StrEnum):

@@ -32,8 +32,11 @@ class Line:
     """One line of one attempt, at the worker's wall clock."""
 
     attempt: int
+    """The attempt that printed it."""
     at: datetime
+    """When, by the clock of the node's host."""
     text: str
+    """The line, without its end."""
 
 
 def append(parts: Sequence[Part], retention: Retention = FOR_EVER) -> Steps[None]:

@@ -36,12 +36,15 @@ class Prepared:
     """What preparing a database has made, and what it could not make, and why."""
 
     made: tuple[str, ...] = ()
+    """The names of what was made."""
     failed: Mapping[str, str] = field(default_factory=dict)
+    """Why, by the name of what could not be made."""
     is_unsafe: bool = False
     """Whether an index that producers rely on may be missing."""
 
     @property
     def is_complete(self) -> bool:
+        """Whether all is there."""
         return not self.failed
 
 

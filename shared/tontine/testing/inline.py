@@ -18,7 +18,9 @@ class Run:
     """What came of a task that was run inline."""
 
     result: Any = None
+    """What it returned."""
     progress: list[tuple[float, str]] = field(default_factory=list)
+    """All that it said of its progress: values and notes."""
     submitted: list[Job] = field(default_factory=list)
     """What it submitted with `current_job().submit(...)`."""
 

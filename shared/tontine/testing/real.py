@@ -30,7 +30,9 @@ class Queue:
     """A database of one's own, and a node on demand."""
 
     uri: str = field(repr=False)
+    """Where its MongoDB is."""
     database: str = DEFAULT_DATABASE
+    """The database of its own."""
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
