@@ -86,9 +86,9 @@ def outcomes(client: Client) -> list[dict[str, Any]]:
     ended = client.wait(jobs, timeout=60)
     later = client.submit("both.flaky", {"until": 2}, key="one", delay=3600, max_attempts=1)
     same = client.submit("both.flaky", {"until": 2}, key="one")
-    cancelled = client.cancel(later.seq or 0)
-    failed = client.wait(client.retry(later.seq or 0), timeout=60)
-    done = client.wait(client.retry(later.seq or 0), timeout=60)
+    cancelled = client.cancel(later.seq)
+    failed = client.wait(client.retry(later.seq), timeout=60)
+    done = client.wait(client.retry(later.seq), timeout=60)
     return [seen(job) for job in (*jobs, *ended, later, same, cancelled, failed, done)]
 
 
