@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, overload
 
+from ..around import End
 from ..awaiting import judged
 from ..batch import Batch
 from ..client import Args, AsyncClient, Client
@@ -17,7 +18,7 @@ from ..job import Job
 from ..module import Library, Module, load
 from ..schedule import Schedule
 from ..store.insert import Wish
-from .calling import Ended, acall, call
+from .calling import acall, call
 from .memory import Memory, Steps
 
 T = TypeVar("T")
@@ -137,15 +138,15 @@ class EagerQueue(Client):
         return AsyncEagerQueue(_memory=self._memory)
 
     def _drive(self, steps: Steps[T]) -> T:
-        ended: Ended | None = None
+        end: End | None = None
         try:
             while True:
-                attempt = steps.send(ended)
-                ended = None if attempt is None else call(attempt.task.function, attempt.job, attempt.args)
+                attempt = steps.send(end)
+                end = None if attempt is None else call(attempt.steps, attempt.job, is_async=attempt.is_async)
                 if attempt is None:
                     time.sleep(BREATH)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
 
 
 class AsyncEagerQueue(AsyncClient):
@@ -246,15 +247,15 @@ class AsyncEagerQueue(AsyncClient):
         return self._memory.schedules.pop(name, None) is not None
 
     async def _drive(self, steps: Steps[T]) -> T:
-        ended: Ended | None = None
+        end: End | None = None
         try:
             while True:
-                attempt = steps.send(ended)
-                ended = None if attempt is None else await acall(attempt.task.function, attempt.job, attempt.args)
+                attempt = steps.send(end)
+                end = None if attempt is None else await acall(attempt.steps, attempt.job, is_async=attempt.is_async)
                 if attempt is None:
                     await asyncio.sleep(BREATH)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
 
 
 def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:

@@ -11,16 +11,19 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import bson
 from bson.errors import BSONError
 
-from .. import verdict
+from .. import around, verdict
+from ..around import End
 from ..batch import Batch
 from ..current import CurrentJob, running_job
 from ..errors import ConfigError, JobNotFinished, TontineError, UnknownJob, UnknownTask
 from ..family import child_id
+from ..hooks import Hooks
 from ..job import Job
 from ..module import Library, Task
 from ..offspring import Request, Send
@@ -32,8 +35,7 @@ from ..store.counter import Block
 from ..store.insert import Wish
 from ..store.offspring import _differs
 from ..store.settle import TOO_LATE
-from .calling import Ended
-from .ending import Document, errors_so_far, is_final, report_of, write_end
+from .ending import Document, errors_so_far, is_final, judge_of, write_end
 
 T = TypeVar("T")
 
@@ -44,14 +46,14 @@ HOLDER = "eager"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call of a task that is to be made now."""
+    """One call of a task, with the hooks around it, that is to be made now."""
 
-    task: Task
     job: CurrentJob
-    args: Document
+    steps: around.Steps[End]
+    is_async: bool
 
 
-Steps = Generator[Attempt | None, Ended | None, T]
+Steps = Generator[Attempt | None, End | None, T]
 """It yields None where another thread or coroutine runs what it waits for."""
 
 
@@ -270,19 +272,19 @@ class Memory:
             task = self.library.find(document["task"])
         except UnknownTask as error:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
-        if reason := task.misfit(args):
-            return self._settle(document, verdict.ended("refused", "InvalidArguments", reason))
-        job = _job_of(task, document, self.send)
+        job, hooks = _job_of(task, document, self.send), self.library.hooks().get(task.name) or Hooks()
+        work, judge = partial(task.function, **args), judge_of(task, document, job)
+        steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
         try:
-            ended = yield Attempt(task, job, args)
+            end = yield Attempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
-        return self._settle(document, report_of(task, document, job, ended or (None, None)))
+        return self._settle(document, cast("End", end))
 
-    def _settle(self, document: Document, report: verdict.Report) -> None:
+    def _settle(self, document: Document, end: End) -> None:
         with self.changing:
-            write_end(document, report, self.now)
+            write_end(document, end, self.now)
             if is_final(document):
                 del self.open[document["seq"]]
 
