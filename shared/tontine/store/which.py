@@ -55,12 +55,13 @@ def possible_ids(text: str) -> list[Any]:
     ids: list[Any] = [text]
     if ObjectId.is_valid(text):
         ids.append(ObjectId(text))
-    if (number := _number(text.removeprefix("-"))) is not None:
+    if (number := number_in(text.removeprefix("-"))) is not None:
         ids.append(-number if text.startswith("-") else number)
     return ids
 
 
-def _number(text: str) -> int | None:
+def number_in(text: str) -> int | None:
+    """The number that a text may stand for."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63 else None
 
 
@@ -71,7 +72,7 @@ def _by_itself(which: Any) -> Steps[dict[str, Any] | None]:
         return (yield from _by_number(which))
     if not isinstance(which, str):
         return (yield find_one(JOBS, {"_id": {"$eq": which}}))  # type: ignore[no-any-return]
-    number = _number(which)
+    number = number_in(which)
     document = None if number is None else (yield from _by_number(number))
     return document or (yield find_one(JOBS, {"_id": {"$in": possible_ids(which)}}))
 
