@@ -55,7 +55,7 @@ async def order(order: Order, jobs: Jobs) -> Status:
         job = await jobs.submit(THUMBNAIL, order.model_dump(), key=key)
     except StoreError as error:
         raise HTTPException(503, "orders cannot be taken at the moment") from error
-    return Status(job=job.seq or 0, state=job.state)
+    return Status(job=job.seq, state=job.state)
 
 
 @app.get("/thumbnails/{number}")

@@ -45,5 +45,5 @@ def test_orders_are_charged_by_a_real_node(tontine_queue: Queue) -> None:
         paid = client.submit("shop.charge", {"order": 1, "cents": 500})
         free = client.submit("shop.charge", {"order": 2, "cents": 0})
         tontine_queue.run_until_idle(TASKS)
-        assert client.get(paid.seq or 0).result == "order 1: charged 500 cents at attempt 3"
-        assert client.get(free.seq or 0).state == "failed"
+        assert client.get(paid.seq).result == "order 1: charged 500 cents at attempt 3"
+        assert client.get(free.seq).state == "failed"

@@ -91,7 +91,7 @@ class Numberer:
         if mine:
             self._note_tries(mine)
             self._numbered_at = self._clock.now()
-            await self._store.run(number.give_numbers(mine))
+            await self._store.run(number.give_numbers(mine, _tell_of_failure))
             self._numbered()
             self._tell_of_lookalikes(mine)
         return bool(mine) and (raw.is_cut or len(mine) == number.RAW_AT_ONCE)
@@ -129,6 +129,19 @@ class Numberer:
         now = self._clock.now()
         self._stubborn = {key: (job, until) for key, (job, until) in self._stubborn.items() if until > now}
         return [job for job, _ in self._stubborn.values()]
+
+
+def _tell_of_failure(job: Raw, reason: str) -> None:
+    """Nobody else's log has it: no attempt was made of it."""
+    name = legible(job.get("_id"), 100)
+    facts = {
+        "event": "job-refused",
+        "id": name,
+        "task": legible(job.get("task", "-"), 100),
+        "why": legible(reason, 300),
+    }
+    sentence = f"the document with the _id {name} cannot be a job, and has failed: {facts['why']}"
+    log.warning("a document cannot be a job", extra=facts | {"sentence": sentence})
 
 
 def _key(job: Raw) -> bytes:

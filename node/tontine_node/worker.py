@@ -20,19 +20,19 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 import bson
 
-from tontine import current, verdict
+from tontine import around, current, verdict
 from tontine.clock import SystemClock
 from tontine.errors import ConfigError, UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task, load
 
-from . import around, capture, declared, pipe
+from . import capture, declared, pipe
 from .board import Board
 from .logs import LogStyle
 from .postbox import Postbox
@@ -324,13 +324,16 @@ class Worker:
         judge = around.Judge(partial(self.judge_error, task, document), partial(self.judge_result, job.seq))
         steps = around.play(hooks, job, partial(task.function, **args), judge, refusal=reason)
         if not task.is_async:
-            return context.run(around.drive, steps, self.loop, self.end_if_forked)
+            return context.run(around.drive, steps, self.await_in_loop, self.end_if_forked)
 
         async def shell() -> bytes | verdict.Report:
             self.current[job.seq] = (job, asyncio.current_task())
             return await around.drive_async(steps, self.end_if_forked)
 
         return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+
+    def await_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def renounce(self) -> None:
         """In a process that a task has forked: it is no worker, and must not speak or act as one."""

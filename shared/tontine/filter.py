@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
@@ -19,7 +19,7 @@ Moment = datetime | timedelta | float | str
 """An instant, or how long ago."""
 
 _LONGEST = timedelta(days=100 * 365)
-_INCARNATION = r"-[0-9a-f]{8}\z"
+_INCARNATION = r"-[0-9a-f]{8}"
 """What a node's id has after its name."""
 
 
@@ -114,11 +114,28 @@ class Filter:
             if (text := getattr(self, name)) is not None:
                 where[name] = matching(text)
         if self.node is not None:
-            by_name = {"$regex": f"^{_pattern(self.node)}{_INCARNATION}"}
+            by_name = {"$regex": f"^{_pattern(self.node)}{_INCARNATION}\\z"}
             where["$or"] = [{"node": matching(self.node)}, {"node": by_name}]
         if self.error is not None:
             where["$and"] = [_error(self.error)]
         return where | self.times()
+
+    def meets(self, job: Mapping[str, Any]) -> bool:
+        """Whether a document meets the condition of `where`, for whoever has it in memory."""
+        texts = (("task", self.task), ("key", self.key), ("schedule", self.schedule))
+        return (
+            (not self.states or job.get("state") in self.states)
+            and all(text is None or _matches(text, job.get(name)) for name, text in texts)
+            and (self.node is None or _is_node(self.node, job.get("node")))
+            and (self.error is None or _is_error(self.error, job.get("error")))
+            and self._is_between(job.get(self.time_field))
+        )
+
+    def _is_between(self, time: Any) -> bool:
+        since, until = (_as_stored(one) if isinstance(one, datetime) else None for one in (self.since, self.until))
+        if since is None and until is None:
+            return True
+        return isinstance(time, datetime) and (since is None or time >= since) and (until is None or time < until)
 
     def times(self) -> dict[str, Any]:
         """The part of the condition that is about times."""
@@ -203,6 +220,28 @@ def _error(text: str) -> dict[str, Any]:
     if "*" not in text:
         return {"error.type": text}
     return {"$or": [{"error.type": matching(text)}, {"error.message": matching(text)}]}
+
+
+def _as_stored(time: datetime) -> datetime:
+    """MongoDB knows no microseconds, in conditions neither."""
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)
+
+
+def _matches(text: str, value: Any) -> bool:
+    if "*" not in text:
+        return bool(value == text)
+    return isinstance(value, str) and re.fullmatch(_pattern(text), value, re.DOTALL) is not None
+
+
+def _is_node(text: str, value: Any) -> bool:
+    by_name = re.compile(f"{_pattern(text)}{_INCARNATION}", re.DOTALL)
+    return _matches(text, value) or (isinstance(value, str) and by_name.fullmatch(value) is not None)
+
+
+def _is_error(text: str, value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return _matches(text, value.get("type")) or ("*" in text and _matches(text, value.get("message")))
 
 
 def _states(state: Any) -> frozenset[JobState]:

@@ -14,7 +14,7 @@ from .store.find import PAGE, search
 
 def found(run: Callable[[Steps[Any]], Any], filter: Filter, limit: int | None) -> Iterator[Job]:
     """Jobs, newest first, a page at a time; what cannot be meant is said at once."""
-    _check(limit)
+    check_limit(limit)
     return _found(run, filter, limit)
 
 
@@ -28,7 +28,7 @@ def _found(run: Callable[[Steps[Any]], Any], filter: Filter, limit: int | None) 
 
 def found_async(run: Callable[[Steps[Any]], Awaitable[Any]], filter: Filter, limit: int | None) -> AsyncIterator[Job]:
     """The same for asyncio."""
-    _check(limit)
+    check_limit(limit)
     return _found_async(run, filter, limit)
 
 
@@ -47,6 +47,7 @@ def _next(left: int | None) -> int:
     return PAGE if left is None else min(PAGE, left)
 
 
-def _check(limit: int | None) -> None:
+def check_limit(limit: int | None) -> None:
+    """Refuse what is no number of jobs."""
     if limit is not None and limit < 0:
         raise ConfigError(f"a limit of {limit} makes no sense: say how many at most, from 0 on")

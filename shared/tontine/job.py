@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
 from bson.code import Code
 
+from .legible import legible
+from .lookalike import lookalikes
 from .states import FINAL, JobState
 
 ERRORS_KEPT = 10
@@ -200,11 +202,11 @@ def _state(text: object) -> JobState:
         return JobState.FAILED
 
 
-def problem(document: Mapping[str, Any]) -> str | None:
-    """Why a document cannot be a job; None when it can."""
+def problem(document: Mapping[str, Any], names: Iterable[str] | None = None) -> str | None:
+    """Why a document cannot be a job; None when it can. `names` are all its fields, where it is only part of one."""
     task = document.get("task")
     if "task" not in document:
-        return 'it has no `task`: name the task to run, like "shop.resize"'
+        return _no_task(document if names is None else names)
     if not is_text(task) or not task:
         return f'`task` must be a text like "shop.resize", not {_kind(task)}'
     if not isinstance(document.get("args", {}), Mapping):
@@ -216,6 +218,14 @@ def problem(document: Mapping[str, Any]) -> str | None:
         if moment is not None and not isinstance(moment, datetime):
             return f"`{name}` must be a date, not {_kind(moment)}"
     return _number_problem(document) or _key_problem(document.get("key"))
+
+
+def _no_task(names: Iterable[str]) -> str:
+    meant = next(
+        (f"; its field `{legible(name, 40)}` is none" for name, field in lookalikes(names).items() if field == "task"),
+        "",
+    )
+    return f'it has no `task`: name the task to run, like "shop.resize"{meant}'
 
 
 def too_large(size: int) -> str:

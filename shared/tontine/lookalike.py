@@ -44,8 +44,17 @@ def _meant(name: str) -> str | None:
     plain = _plain(name)
     if plain in _PLAIN:
         return _PLAIN[plain]
-    close = get_close_matches(plain, _PLAIN, 1, _ALIKE) if 2 < len(plain) <= 30 else []
+    swapped = [known for known in _PLAIN if _is_swapped(plain, known)]
+    close = swapped or (get_close_matches(plain, _PLAIN, 1, _ALIKE) if 2 < len(plain) <= 30 else [])
     return _PLAIN[close[0]] if close else None
+
+
+def _is_swapped(name: str, known: str) -> bool:
+    """Whether two neighbours changed places, which short names look less alike for than they are: `taks`."""
+    if len(name) != len(known):
+        return False
+    places = [place for place, (one, other) in enumerate(zip(name, known, strict=True)) if one != other]
+    return len(places) == 2 and places[1] == places[0] + 1 and sorted(name) == sorted(known)
 
 
 def _plain(name: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 from bson import ObjectId
 
 from tontine.share import Share
-from tontine.store import evidence, members, schema
+from tontine.store import evidence, insert, members, schema
 from tontine.store.ahead import count_ahead
 from tontine.store.call import Call, Steps, Store
+from tontine.store.insert import Wish
 
 TASKS = ["x.y", "x.z"]
 ALL = Share(1, 0, 1)
@@ -115,3 +116,20 @@ def test_a_field_that_was_meant_to_be_another_is_seen(store: Store) -> None:
     store.database.jobs.insert_one({"_id": "x", "task": "t.t", "prioriy": 5, "customer": 7})
     (told,) = store.run(evidence.gather_by_id("x")).odd_fields
     assert told.startswith("its field `prioriy` means nothing")
+
+
+def test_digits_are_a_number_first_and_then_an_id(store: Store) -> None:
+    job = store.run(insert.submit(Wish("a.b"), {}))
+    store.database.jobs.insert_many([{"_id": str(job.seq), "task": "a.c"}, {"_id": 77, "task": "a.d"}])
+    asked = {name: store.run(evidence.gather_named(name)).job for name in (str(job.seq), "77", "seven")}
+    assert {name: found and found.task for name, found in asked.items()} == {
+        str(job.seq): "a.b",
+        "77": "a.d",
+        "seven": None,
+    }
+    by_id = store.run(evidence.gather_by_id(str(job.seq))).job
+    assert by_id is not None
+    assert by_id.task == "a.c"
+    missing = store.run(evidence.gather_named("78"))
+    assert missing.trace is not None
+    assert missing.trace.seq == 78

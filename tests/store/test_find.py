@@ -212,3 +212,27 @@ async def test_both_clients_find_and_count(
         for one in (client, other):
             with pytest.raises(ConfigError):
                 one.find(**wrong)
+
+
+MEANT: list[dict[str, Any]] = [
+    *({}, {"state": "failed"}, {"state": ["done", "queued"]}, {"task": "shop.t1"}, {"task": "*t1"}, {"task": "sho"}),
+    *({"key": "a*"}, {"key": "a\nb"}, {"schedule": "nightly"}, {"schedule": "n*y"}, {"key": "none"}),
+    *({"node": "web-1"}, {"node": "web-1-0123abcd"}, {"node": "web*"}, {"node": "web-1-"}, {"node": "b-1"}),
+    *({"error": "ValueError"}, {"error": "*refused*"}, {"error": "refused"}, {"error": "Val*"}),
+    *({"since": "5m"}, {"state": "failed", "since": "5m"}, {"state": "failed", "until": "5m"}, {"until": "1d"}),
+    {"since": NOW - timedelta(days=1, minutes=5), "until": NOW - timedelta(days=1, minutes=2)},
+]
+
+
+def test_a_document_in_memory_meets_what_mongodb_finds(store: Store) -> None:
+    fill(store, 1, 3)
+    fill(store, 11, 9, "failed", error={"type": "ValueError", "message": "it was\nrefused here"})
+    fill(store, 21, 3, "cancelled", error={"type": "Cancelled", "message": "refused"}, schedule="nightly")
+    fill(store, 31, 3, "working", schedule="nearly")
+    fill(store, 41, 1, "queued", key="a\nb")
+    fill(store, 42, 1, "queued", key="none of them")
+    documents = list(store.database.jobs.find())
+    for filters in MEANT:
+        meant = Filter.of(**filters).anchored(NOW)
+        found = {one["seq"] for one in store.database.jobs.find(meant.where())}
+        assert {one["seq"] for one in documents if meant.meets(one)} == found, filters

@@ -142,13 +142,14 @@ def test_what_cannot_be_a_job_fails_with_the_reason(store: Store) -> None:
         ({"task": "t.t", "max_attempts": 0}, "`max_attempts` must be at least 1"),
         ({"task": "t.t", "timeout": -1}, "`timeout` must be a number of seconds"),
         ({"task": "t.t", "key": 5}, "`key` must be a text"),
+        ({"taks": "t.t"}, 'it has no `task`: name the task to run, like "shop.resize"; its field `taks` is none'),
     ]
     store.database.jobs.insert_many([document for document, _ in reasons])
     store.database.jobs.insert_one({"task": "t.t"})
     number_all(store)
-    assert store.database.jobs.find_one({"seq": 11})["state"] == "queued", "the bad do not hold up the good"
+    assert store.database.jobs.find_one({"seq": 12})["state"] == "queued", "the bad do not hold up the good"
     for job, (_, reason) in zip(
-        store.database.jobs.find({"seq": {"$lt": 11}}, {"run_at": 0}).sort("seq"), reasons, strict=True
+        store.database.jobs.find({"seq": {"$lt": 12}}, {"run_at": 0}).sort("seq"), reasons, strict=True
     ):
         assert (job["state"], job["error"]["type"]) == ("failed", "InvalidJob")
         assert reason in job["error"]["message"]
@@ -206,3 +207,19 @@ def test_a_job_inserted_in_a_transaction_exists_when_that_commits(store: Store) 
             jobs.insert_one({"task": "t.t", "args": {}}, session=session)
             session.abort_transaction()
     assert jobs.count_documents({}) == 1
+
+
+def test_whoever_numbers_hears_of_what_cannot_be_a_job_and_why(store: Store) -> None:
+    store.run(insert.submit(Wish("t.t", key="held"), {}))
+    odd: list[dict[str, Any]] = [{"_id": "no task"}, {"_id": "args", "task": "t.t", "args": []}]
+    store.database.jobs.insert_many(
+        [*odd, {"_id": "good", "task": "t.t"}, {"_id": "key", "task": "t.t", "key": "held"}]
+    )
+    heard: dict[str, str] = {}
+    raw = store.run(number.find_raw())
+    store.run(number.give_numbers(raw, lambda job, why: heard.update({job["_id"]: why})))
+    assert {name: why.split(":")[0] for name, why in heard.items()} == {
+        "no task": "it has no `task`",
+        "args": "`args` must be an object with the task's keyword arguments, not an array",
+        "key": "an unfinished job has its key 'held' already",
+    }

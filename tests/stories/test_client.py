@@ -50,6 +50,13 @@ def test_the_page_works_as_it_is_written(cluster: Cluster, tmp_path: Path, monke
     assert tontine(cluster, "job", "odd", "--logs").stdout.endswith("resizing h\n")
     assert "a job came with a field that nobody knows" in node.text()
 
+    # So is what cannot be a job, with its `_id` and the reason, of which `why` by that `_id` knows, too.
+    cluster.database.jobs.insert_one({"_id": "odder", "taks": "photos.resize"})
+    eventually(lambda: cluster.database.jobs.count_documents({"_id": "odder", "state": "failed"}) == 1)
+    assert "its field `taks` is none" in tontine(cluster, "why", "odder").stdout
+    said = "the document with the _id odder cannot be a job, and has failed: it has no `task`"
+    eventually(lambda: said in node.text())
+
     document = cluster.database.jobs.find_one({"meta": {"$exists": True}}) or {}
     by_id = json.loads(tontine(cluster, "job", str(document["_id"]), "--json").stdout)
     assert by_id["seq"] == document["seq"]

@@ -42,6 +42,13 @@ USER_ERRORS: list[tuple[str, ...]] = [
     ("submit", "a.b", "--at", "tomorrow"),
     ("submit", "a.b", "--max-attempts", "0"),
     ("submit", "a.b", "--timeout", "0s"),
+    ("submit", "a.b", "--meta", "{"),
+    ("submit", "a.b", "--meta", "@missing.json"),
+    ("submit", "a.b", "-", "--meta", "-"),
+    ("submit", "a.b", "--meta", '{"x": "' + "x" * 5000 + '"}'),
+    ("why",),
+    ("why", "7", "--id", "7"),
+    ("why", "seven"),
     ("submit", "a.b", "--uri", "http://example.org"),
     ("submit", "a.b", "--database", "a b"),
     ("jobs", "--state", "odd"),
@@ -113,6 +120,16 @@ def test_submit_inserts_one_job_or_many_and_says_which(run: Run, store: Store) -
     assert run("submit", "a.b", '{"x": 1}') == Ran(0, "submitted job 1\n", "")
     assert run("submit", "a.b", "-", "--count", "3", stdin='{"y": 2}').out == "submitted jobs 2 to 4 (3)\n"
     assert [job["args"] for job in store.database.jobs.find().sort("seq")] == [{"x": 1}, *[{"y": 2}] * 3]
+
+
+def test_submit_keeps_meta_with_the_job(run: Run, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text('{"at": {"$date": "2030-01-31T06:00:00Z"}}')
+    assert run("submit", "a.b", "--meta", '{"tenant": "ada"}', "--count", "2").code == 0
+    assert run("submit", "a.b", "-", "--meta", f"@{tmp_path / 'meta.json'}", stdin='{"x": 1}').code == 0
+    first, second, third = store.database.jobs.find().sort("seq")
+    assert first["meta"] == second["meta"] == {"tenant": "ada"}
+    assert (third["args"], third["meta"]["at"].year) == ({"x": 1}, 2030)
+    assert "--meta must be an object with what is kept with the job, not [1]" in run("submit", "a", "--meta", "[1]").err
 
 
 def test_submit_takes_every_wish(run: Run, store: Store) -> None:

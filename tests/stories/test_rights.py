@@ -20,7 +20,7 @@ from pymongo.errors import OperationFailure
 from tests.support.cluster import LIVE, ROOT, Cluster
 from tests.support.eventually import eventually
 from tests.support.mongod import with_users
-from tontine import Client
+from tontine import Client, Job
 from tontine.cli import tontine
 from tontine.errors import ConfigError, NotPermitted
 from tontine.states import JobState
@@ -208,6 +208,69 @@ def test_a_role_may_do_what_its_column_says_and_nothing_else(scene: Scene, word:
                 act(user)
             else:
                 assert is_refused(act, user), deed
+
+
+CALLS: dict[str, Callable[[Client, Job], Any]] = {
+    "submit": lambda client, _: client.submit("story.double", {"x": 4}),
+    "submit_many": lambda client, _: client.submit_many("story.double", [{"x": 4}]),
+    "get": lambda client, job: client.get(job),
+    "wait": lambda client, job: client.wait(job, timeout=60),
+    "follow": lambda client, job: list(client.follow(job)),
+    "find": lambda client, _: next(client.find(limit=1)),
+    "count": lambda client, _: client.count(),
+    "logs": lambda client, job: client.logs(job),
+    "schedules": lambda client, _: client.schedules(),
+    "cancel": lambda client, job: client.cancel(job),
+    "retry": lambda client, job: client.retry(job),
+    "cancel_many": lambda client, _: client.cancel_many(task="nobody's"),
+    "retry_many": lambda client, _: client.retry_many(key="failing"),
+    "schedule": lambda client, _: client.schedule("often", "story.double", every="1h"),
+    "unschedule": lambda client, _: client.unschedule("often"),
+    "purge": lambda client, _: client.purge(key="failing"),
+}
+
+
+def calls_of_roles() -> dict[str, dict[str, bool]]:
+    """The table of the client's page: each call, and which roles may make it."""
+    page = (ROOT / "docs/client.md").read_text()
+    header, _, *rows = re.findall(r"^\|(.*)\|$", page.partition("## Which role")[2].partition("##")[0], re.MULTILINE)
+    words = [cell.strip() for cell in header.split("|")][1:]
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    return {
+        call: {word: cell == "yes" for word, cell in zip(words, row[1:], strict=True)}
+        for row in cells
+        for call in re.findall(r"`(\w+)`", row[0])
+    }
+
+
+def test_every_call_of_a_client_is_in_the_table_of_its_page() -> None:
+    public = {name for name in vars(Client) if not name.startswith("_")}
+    assert set(CALLS) == set(calls_of_roles()) == public - {"close", "prepare", "ring"}
+
+
+@pytest.mark.parametrize("word", ["producer", "observer", "operator"])
+def test_a_role_may_make_the_calls_that_the_clients_page_says(scene: Scene, word: str) -> None:
+    with Client(scene.database) as trusted, Client(scene.uri(word)) as client:
+        job = trusted.wait(trusted.submit("story.double", {"x": 4}), timeout=60)
+        client.ring()
+        client.prepare()
+        for call, make in CALLS.items():
+            if call in ("cancel_many", "retry_many", "purge"):  # nothing is refused to whoever changes nothing
+                prepare_many(scene, trusted)
+            if calls_of_roles()[call][word]:
+                make(client, job)
+            else:
+                with pytest.raises(NotPermitted, match=r"this user may not .* and so has tontine(\w+) of"):
+                    make(client, job)
+
+
+def prepare_many(scene: Scene, trusted: Client) -> None:
+    """Jobs for each of the calls that change many."""
+    trusted.submit("nobody's")
+    failed = trusted.submit("story.double", {"odd": 1}, key="failing")
+    trusted.wait(failed, timeout=60)
+    long_ago = datetime.now(UTC) - timedelta(days=9)
+    scene.database.jobs.update_one({"_id": failed.id}, {"$set": {"finished_at": long_ago}})
 
 
 def test_a_node_makes_what_is_missing_with_the_rights_of_its_role(scene: Scene) -> None:

@@ -118,6 +118,7 @@ def test_raw_jobs_before_and_after_they_are_numbered(client: Client, cluster: Cl
     jobs = cluster.database.jobs
     first = jobs.insert_one({"task": "story.gate", "args": {"path": "/nowhere/at/all"}, "key": "k"}).inserted_id
     assert "no node is there" in ask(cluster, "--id", first)["unnumbered"]
+    assert "no node is there" in ask(cluster, first)["unnumbered"]
     cluster.start("a")
     eventually(lambda: jobs.find_one({"_id": first, "seq": {"$gt": 0}}), what="numbered")
     second = jobs.insert_one({"task": "story.double", "key": "k"}).inserted_id

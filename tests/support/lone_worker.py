@@ -11,9 +11,8 @@ from typing import Any
 
 import bson
 
-from tontine import Module
+from tontine import Module, around
 from tontine.module import Library
-from tontine_node import around
 from tontine_node.board import Board
 from tontine_node.worker import Worker
 

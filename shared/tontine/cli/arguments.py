@@ -16,31 +16,36 @@ LIKE = '\'{"image": "a.png"}\''
 
 def read_arguments(text: str) -> dict[str, Any]:
     """The arguments in a text, in a file (`@mail.json`) or from stdin (`-`)."""
-    what, source = _read(text)
+    return read_object(text, "ARGS_JSON", "the task's keyword arguments", LIKE)
+
+
+def read_object(text: str, name: str, holding: str, like: str) -> dict[str, Any]:
+    """The same for an object that is called `name` and should hold something."""
+    what, source = _read(text, name)
     try:
         # Not orjson, which makes a float of a whole number that is too large to store.
         value = json.loads(source, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON ({legible(error, 200)}): write it like {LIKE}") from None
+        raise ConfigError(f"{what} is no JSON ({legible(error, 200)}): write it like {like}") from None
     if not isinstance(value, dict):
         shown = legible(source.decode(errors="replace").strip(), 40)
-        raise ConfigError(f"{what} must be an object with the task's keyword arguments, not {shown}")
+        raise ConfigError(f"{what} must be an object with {holding}, not {shown}")
     # A dollar in the text, or escaped: most arguments have none and need not be looked through.
     is_extended = b"$" in source or b"\\u0024" in source
     return {name: _extended(one, name, what) for name, one in value.items()} if is_extended else value
 
 
-def _read(text: str) -> tuple[str, bytes]:
+def _read(text: str, name: str) -> tuple[str, bytes]:
     if text == "-":
         return "what stdin gave", sys.stdin.buffer.read()
     if not text.startswith("@"):
-        return "ARGS_JSON", text.encode("utf-8", "surrogateescape")
-    name = text[1:]
+        return name, text.encode("utf-8", "surrogateescape")
+    file = text[1:]
     try:
-        return legible(name, 200), Path(name).read_bytes()
+        return legible(file, 200), Path(file).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"the arguments in {legible(name, 200)!r} cannot be read: {legible(why, 200)}") from None
+        raise ConfigError(f"{name} in {legible(file, 200)!r} cannot be read: {legible(why, 200)}") from None
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -61,6 +61,11 @@ def complete_arguments(_: click.Context, __: click.Parameter, incomplete: str) -
     return []
 
 
+def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files, by the shell."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 def _dotted(incomplete: str) -> Iterator[str]:
     """Importable names in the directory that the dots before the last one lead to."""
     parent, _, _ = incomplete.rpartition(".")
@@ -89,7 +94,12 @@ def _live_nodes(context: click.Context) -> Iterator[dict[str, Any]]:
 def _answers(context: click.Context, steps: Steps[list[Any]]) -> Iterator[Any]:
     # A shell that completes must stay silent whatever happens: no completion is the only complaint it understands.
     with suppress(Exception):
-        yield from _ask(StoreConfig.of(context.params.get("uri"), context.params.get("database")), steps)
+        yield from _ask(_config(context), steps)
+
+
+def _config(context: click.Context) -> StoreConfig:
+    uri, database, file = (context.params.get(name) for name in ("uri", "database", "config_file"))
+    return StoreConfig.of(uri, database, file=file)
 
 
 def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:

@@ -150,7 +150,7 @@ def hint(document: Mapping[str, Any], known: set[str], now: datetime) -> str | N
     seq, run_at = document.get("seq"), document.get("run_at")
     error = document.get("error")
     if seq is None:
-        return f"it has no number yet; `tontine why --id {legible(document.get('_id'), 100)}` tells why"
+        return f"it has no number yet; `tontine why {legible(document.get('_id'), 100)}` tells why"
     match document.get("state"):
         case JobState.FAILED if isinstance(error, Mapping) and error.get("type") == "InvalidJob":
             return "the document itself is wrong: insert a corrected one"

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..filter import Filter
 from ..legible import count, legible
 from ..states import JobState
-from .complete import complete_tasks
+from .complete import complete_nodes, complete_schedules, complete_tasks
 from .options import Command, opened
 from .output import note, write_json
 from .progress import Meter
@@ -43,8 +43,12 @@ def filter_options(states: Iterable[JobState]) -> Callable[[Command], Command]:
         ),
         click.option("--key", help="Only jobs with this key, like welcome-ada or welcome-*"),
         click.option("--error", help="Only jobs whose error is of this type, or matches a pattern like *refused*"),
-        click.option("--schedule", help="Only jobs of this schedule."),
-        click.option("--node", help="Only jobs that this node, a name or an id, holds or held last."),
+        click.option("--schedule", help="Only jobs of this schedule.", shell_complete=complete_schedules),
+        click.option(
+            "--node",
+            help="Only jobs that this node, a name or an id, holds or held last.",
+            shell_complete=complete_nodes,
+        ),
         click.option("--since", metavar="TIME", help="Not longer ago: 2h, 7d, or 2030-01-31T06:00 (local time)."),
         click.option("--until", metavar="TIME", help="Longer ago: 2h, 7d, or 2030-01-31T06:00 (local time)."),
     ]

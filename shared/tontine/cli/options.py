@@ -13,6 +13,7 @@ import click
 from ..config import StoreConfig, read_file, seconds
 from ..errors import ConfigError
 from ..settings import SettingsFile, kind
+from .complete import complete_files
 
 if TYPE_CHECKING:
     from ..store.call import Store
@@ -59,6 +60,7 @@ def store_options(command: Command) -> Command:
         metavar="FILE",
         is_eager=True,
         callback=_take_settings,
+        shell_complete=complete_files,
         help="File of settings. [env: TONTINE_CONFIG; default: tontine.toml here or above]",
     )
     @functools.wraps(command)

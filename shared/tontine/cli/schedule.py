@@ -138,7 +138,7 @@ def rm(name: str, as_json: bool, store: StoreConfig) -> None:
 
 
 @schedule.command(name="off")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @json_option
 @store_options
 def off(name: str, as_json: bool, store: StoreConfig) -> None:
@@ -155,7 +155,7 @@ def off(name: str, as_json: bool, store: StoreConfig) -> None:
 
 
 @schedule.command(name="on")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @json_option
 @store_options
 def on(name: str, as_json: bool, store: StoreConfig) -> None:
@@ -173,7 +173,7 @@ def on(name: str, as_json: bool, store: StoreConfig) -> None:
 
 
 @schedule.command(name="run")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @json_option
 @store_options
 def run(name: str, as_json: bool, store: StoreConfig) -> None:

@@ -17,7 +17,7 @@ from ..store import insert, schema
 from ..store.call import Store
 from ..store.insert import Wish
 from . import waiting
-from .arguments import read_arguments
+from .arguments import read_arguments, read_object
 from .complete import complete_arguments, complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json
@@ -41,6 +41,13 @@ _CENTURY = 100 * 365.25 * 86400
 @click.option(
     "--unique-for", metavar="1h", help="With --key: insert nothing either for so long after such a job was done."
 )
+@click.option(
+    "--meta",
+    "meta_json",
+    metavar="JSON",
+    shell_complete=complete_arguments,
+    help="An object kept with the job and no argument of its task: a tenant, a request's id. At most 4 KB.",
+)
 @click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if any failed or was cancelled.")
 @json_option
 @store_options
@@ -57,6 +64,7 @@ def submit(
     timeout: str | None,
     max_age: str | None,
     unique_for: str | None,
+    meta_json: str | None,
     wait: bool,
     as_json: bool,
     store: StoreConfig,
@@ -72,6 +80,7 @@ def submit(
       tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
       tontine submit shop.report --at 2030-01-31T06:00 --key monthly
       tontine submit shop.mail @mail.json --delay 10m
+      tontine submit shop.mail @mail.json --meta '{"tenant": "ada"}'
       tontine submit shop.bill '{"order": {"$oid": "65f0c0ffee65f0c0ffee65f0"}}'
       tontine submit shop.noop --count 100000 --wait              with a progress bar
 
@@ -80,6 +89,8 @@ def submit(
     """
     if delay is not None and at is not None:
         raise ConfigError("give --delay or --at, not both")
+    if args_json == meta_json == "-":
+        raise ConfigError("ARGS_JSON and --meta cannot both come from stdin: write one of them into a file")
     if key is not None and count > 1:
         raise ConfigError("--key and --count exclude each other: a key names one job")
     limit, age, unique = (None if text is None else seconds(text) for text in (timeout, max_age, unique_for))
@@ -93,6 +104,7 @@ def submit(
         timeout=limit,
         max_age=age,
         unique_for=unique,
+        meta=None if meta_json is None else _meta(meta_json),
     )
     wish.check()
     args = read_arguments(args_json)
@@ -111,6 +123,10 @@ def _delay(text: str | None) -> float | None:
     if delay is not None and delay > _CENTURY:
         raise ConfigError(f"--delay {text} is more than a century")
     return delay
+
+
+def _meta(text: str) -> dict[str, Any]:
+    return read_object(text, "--meta", "what is kept with the job", '\'{"tenant": "ada"}\'')
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -19,17 +19,19 @@ from .output import console, job_state, write_json
 
 
 @click.command()
-@click.argument("seq", type=click.IntRange(0, 2**63 - 1), required=False)
-@click.option("--id", "id_text", metavar="ID", help="Ask by _id instead, for a job that has no number yet.")
+@click.argument("name", metavar="SEQ_OR_ID", required=False)
+@click.option("--id", "id_text", metavar="ID", help="Ask by _id, also where a job has that as its number.")
 @json_option
 @store_options
-def why(seq: int | None, id_text: str | None, as_json: bool, store: StoreConfig) -> None:
+def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig) -> None:
     """Tell why a job is where it is, the most important reason first, and what to do about it.
 
     \b
     Examples:
       tontine why 17
-      tontine why --id 665f1c0e9b1e8a0001a3c0de    a job that no node has numbered yet
+      tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it has a number
+
+    Digits are a number first, and an _id if no job has that number.
 
     It only reads. When nothing explains why a job waits, it looks again a few seconds later to see whether the job's
     owner is working at all. Exit code 2 if there is no such job.
@@ -37,11 +39,11 @@ def why(seq: int | None, id_text: str | None, as_json: bool, store: StoreConfig)
     from ..store import evidence
     from ..store.call import Store
 
-    if (seq is None) == (id_text is None):
-        raise click.UsageError("give a job's number, or its _id with --id")
+    if (name is None) == (id_text is None):
+        raise click.UsageError("give a job's number or its _id")
 
     def gather(opened_store: Store) -> Evidence:
-        steps = evidence.gather_by_id(id_text or "") if seq is None else evidence.gather(seq)
+        steps = evidence.gather_by_id(id_text or "") if name is None else evidence.gather_named(name)
         found = opened_store.run(steps)
         if found.job and found.job.is_numbered and (wait := second_look(found)):
             time.sleep(wait)
@@ -52,17 +54,17 @@ def why(seq: int | None, id_text: str | None, as_json: bool, store: StoreConfig)
         found = gather(opened_store)
     findings = explain(found)
     if as_json:
-        write_json({**_facts(found, seq), "findings": [asdict(finding) for finding in findings]})
+        write_json({**_facts(found), "findings": [asdict(finding) for finding in findings]})
         raise click.exceptions.Exit(0 if found.job else 2)
     if found.job is None:
         raise UnknownJob(_line(findings[0]))
     _write(found.job, findings)
 
 
-def _facts(found: Evidence, seq: int | None) -> dict[str, Any]:
+def _facts(found: Evidence) -> dict[str, Any]:
     job = found.job
     if job is None:
-        return {"seq": seq, "state": None}
+        return {"seq": found.trace.seq if found.trace else None, "state": None}
     return {"seq": job.seq if job.is_numbered else None, "_id": job.id, "task": job.task, "state": job.state.value}
 
 

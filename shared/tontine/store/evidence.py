@@ -21,7 +21,7 @@ from .claim import LIMIT, SUSPECT, Overview, overview
 from .look import now, read_nodes
 from .offspring import read_children
 from .schema import JOBS, NODES
-from .which import possible_ids
+from .which import number_in, possible_ids
 
 COUNTED_AT_MOST = 10_000
 
@@ -35,6 +35,18 @@ def gather(seq: int) -> Steps[Evidence]:
     if document is None:
         return (yield from _missing(seq, around))
     return (yield from _about(document, around))
+
+
+def gather_named(text: str) -> Steps[Evidence]:
+    """The evidence about a job, by a text that is its number, or else its `_id`."""
+    number = number_in(text)
+    if number is None:
+        return (yield from gather_by_id(text))
+    found = yield from gather(number)
+    if found.job is not None:
+        return found
+    by_id = yield from gather_by_id(text)
+    return found if by_id.job is None else by_id
 
 
 def gather_by_id(text: str) -> Steps[Evidence]:

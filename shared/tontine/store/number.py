@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import bson
@@ -21,6 +21,13 @@ from .retention import FOR_EVER, Retention, read_retention
 from .schema import JOBS
 
 RAW_AT_ONCE = 500
+
+Hear = Callable[[Raw, str], None]
+
+
+def _nobody(_: Raw, __: str) -> None:
+    """For whoever numbers and keeps no log."""
+
 
 # All that `problem` looks at; of arguments only whether they are an object, because they may be large; and the names
 # of all fields, among which there may be one that was meant to be another.
@@ -41,12 +48,15 @@ def find_raw(limit: int = RAW_AT_ONCE, but: Sequence[Raw] = ()) -> Steps[Some]:
     return found
 
 
-def give_numbers(documents: Sequence[Raw]) -> Steps[int]:
-    """Number raw jobs and fill in what claims rely on (F2); what cannot be a job becomes failed, with the reason."""
+def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Steps[int]:
+    """Number raw jobs and fill in what claims rely on (F2); what cannot be a job becomes failed, with the reason.
+
+    `hear` is told of these, each with its reason.
+    """
     if not documents:
         return 0
     block = yield from take(len(documents))
-    count = yield from _give(list(zip(block, documents, strict=True)))
+    count = yield from _give(list(zip(block, documents, strict=True)), hear)
     yield from ring_jobs(
         block.first, block.last, fresh=not any(one.get("run_at") or one.get("priority") for one in documents)
     )
@@ -56,7 +66,7 @@ def give_numbers(documents: Sequence[Raw]) -> Steps[int]:
 Numbered = list[tuple[Int64, Raw]]
 
 
-def _give(numbered: Numbered) -> Steps[int]:
+def _give(numbered: Numbered, hear: Hear) -> Steps[int]:
     reasons = [_problem(document) for _, document in numbered]
     retention = (yield from read_retention()) if any(reasons) else FOR_EVER
     updates = [
@@ -64,31 +74,39 @@ def _give(numbered: Numbered) -> Steps[int]:
     ]
     try:
         result = yield _bulk(updates)
-        return int(result.modified_count)
+        refused: Numbered = []
+        given = int(result.modified_count)
     except (StoreUnavailable, NotPermitted):
         raise
     except BulkRefused as refusal:
         refused = [numbered[place] for place in refusal.refused]
-        return len(numbered) - len(refused) + (yield from _give_each(refused))
+        given = len(numbered) - len(refused)
     except StoreError:
-        return (yield from _give_each(numbered))
+        return (yield from _give_each(numbered, hear))
+    left = {seq for seq, _ in refused}
+    for (seq, document), reason in zip(numbered, reasons, strict=True):
+        if reason is not None and seq not in left:
+            hear(document, reason)
+    return given + (yield from _give_each(refused, hear)) if refused else given
 
 
-def _give_each(numbered: Numbered) -> Steps[int]:
+def _give_each(numbered: Numbered, hear: Hear) -> Steps[int]:
     """One by one, after one of them was refused."""
     retention = yield from read_retention()
     given = 0
     for seq, document in numbered:
-        given += yield from _give_one(seq, document, retention)
+        given += yield from _give_one(seq, document, retention, hear)
     return given
 
 
-def _give_one(seq: Int64, document: Raw, retention: Retention) -> Steps[int]:
+def _give_one(seq: Int64, document: Raw, retention: Retention, hear: Hear) -> Steps[int]:
     """Number a job, or fail it: with the reason, and with less of itself where there is no room for that."""
     reason = _problem(document)
     for make in (_numbering, _numbering, _bare):
         try:
             result = yield _bulk([make(seq, document, reason, retention)])
+            if reason is not None and result.modified_count:
+                hear(document, reason)
             return int(result.modified_count)
         except Unstorable as error:
             reason = reason or _refused(error)
@@ -110,7 +128,7 @@ def _problem(document: Raw) -> str | None:
     task = document.get("task")
     if is_text(task) and "\ufffd" in task and not _is_utf8(document.raw):
         return "its text is not UTF-8"
-    return problem(document)
+    return problem(document, map(str, document.get("names") or ()))
 
 
 def _is_utf8(raw: bytes) -> bool:

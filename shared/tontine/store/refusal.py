@@ -70,9 +70,23 @@ def _deed(command: str, text: str) -> tuple[str, str, str]:
     return _DEEDS.get(command, (f"run {command} on", command, ""))
 
 
+def _own_role(collection: str, action: str) -> str | None:
+    """Which of the queue's own roles lets its user do that, the least of them."""
+    from .roles import EVERY, NODE, OBSERVER, OPERATOR, PRODUCER  # they make calls, and calls are translated here
+
+    for role in (PRODUCER, OBSERVER, OPERATOR, NODE):
+        if any(
+            action in rights.get(place, ()) for rights in (role.needs, role.making) for place in (collection, EVERY)
+        ):
+            return role.name
+    return None
+
+
 def _not_permitted(database: str, collection: str, verb: str, action: str, role: str) -> NotPermitted:
     what = f"{verb} `{collection}` in `{database}`" if collection else f"{verb.removesuffix(' on')} in `{database}`"
+    own = _own_role(collection, action)
     having = f", which the role {role} has" if role else ""
+    having += f", and so has {own} of `tontine init --roles`" if having and own else ""
     return NotPermitted(
         f"this user may not {what}: it needs the right `{action}` there{having}",
         database=database,

@@ -40,10 +40,11 @@ def _read_runs(schedules: Sequence[Schedule]) -> Steps[dict[str, LastRun]]:
     shown = {"seq": 1, "state": 1, "created_at": 1, "started_at": 1, "finished_at": 1}
     found = yield find(JOBS, {"_id": {"$in": sorted(set(wanted.values()))}}, projection=shown)
     jobs = {one["_id"]: Job.from_document(one) for one in found}
-    return {name: _run(job, jobs.get(job)) for name, job in wanted.items()}
+    return {name: last_run(job, jobs.get(job)) for name, job in wanted.items()}
 
 
-def _run(id: str, job: Job | None) -> LastRun:
+def last_run(id: str, job: Job | None) -> LastRun:
+    """What became of a job that a schedule has inserted."""
     if job is None:
         return LastRun(id)
     moments = (job.finished_at, job.started_at, job.created_at)

@@ -20,11 +20,10 @@ _OPEN = sorted(state.value for state in OPEN)
 
 def read_which(which: Any = None, key: str | None = None) -> Steps[dict[str, Any]]:
     """The document of the job that is meant; `UnknownJob` says what there is none of."""
-    if (which is None) == (key is None):
-        raise ConfigError("say which job: a Job, its number, its _id, or key=...")
+    refuse_unclear(which, key)
     document = yield from (_by_key(key) if key is not None else _by_itself(which))
     if document is None:
-        raise UnknownJob(_nothing(which, key))
+        raise UnknownJob(nothing_of(which, key))
     return document
 
 
@@ -56,12 +55,13 @@ def possible_ids(text: str) -> list[Any]:
     ids: list[Any] = [text]
     if ObjectId.is_valid(text):
         ids.append(ObjectId(text))
-    if (number := _number(text.removeprefix("-"))) is not None:
+    if (number := number_in(text.removeprefix("-"))) is not None:
         ids.append(-number if text.startswith("-") else number)
     return ids
 
 
-def _number(text: str) -> int | None:
+def number_in(text: str) -> int | None:
+    """The number that a text may stand for."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63 else None
 
 
@@ -72,7 +72,7 @@ def _by_itself(which: Any) -> Steps[dict[str, Any] | None]:
         return (yield from _by_number(which))
     if not isinstance(which, str):
         return (yield find_one(JOBS, {"_id": {"$eq": which}}))  # type: ignore[no-any-return]
-    number = _number(which)
+    number = number_in(which)
     document = None if number is None else (yield from _by_number(number))
     return document or (yield find_one(JOBS, {"_id": {"$in": possible_ids(which)}}))
 
@@ -96,7 +96,14 @@ def _by_key(key: str) -> Steps[dict[str, Any] | None]:
     return (yield find_one(JOBS, some, sort=[("seq", -1)], hint="seq"))  # type: ignore[no-any-return]
 
 
-def _nothing(which: Any, key: str | None) -> str:
+def refuse_unclear(which: Any, key: str | None) -> None:
+    """A job has to be named, and in one way."""
+    if (which is None) == (key is None):
+        raise ConfigError("say which job: a Job, its number, its _id, or key=...")
+
+
+def nothing_of(which: Any, key: str | None) -> str:
+    """What there is none of."""
     if key is not None:
         return f"no unfinished job has the key {key!r}, and none of the last {ENDED_LOOKED_AT} that ended had it"
     if isinstance(which, Job):

@@ -1,67 +1,109 @@
-"""Calling a task as a worker does: in a context of its own that has the job, sync code where no event loop runs."""
+"""Making an attempt as a worker does: in a context of its own that has the job, sync code where no event loop runs."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
+from ..around import Await, Steps, drive, drive_async
 from ..current import CurrentJob, enter
+from ..function import is_async
 
-Ended = tuple[Any, BaseException | None]
-"""What a task returned, or what it raised."""
+T = TypeVar("T")
 
 # Not KeyboardInterrupt, nor what a test framework raises to end a test: those are about the test, not about the job.
 _OF_THE_TASK = (Exception, SystemExit, asyncio.CancelledError)
 
 
-def call(function: Callable[..., Any], job: CurrentJob, args: Mapping[str, Any]) -> Ended:
-    """Call it and wait for its end, also from code that an event loop runs."""
-    context = _context_of(job)
-    if not _is_in_loop():
-        return context.run(_end_of, function, args)
-    with ThreadPoolExecutor(1) as apart:
-        return apart.submit(context.run, _end_of, function, args).result()
-
-
-async def acall(function: Callable[..., Any], job: CurrentJob, args: Mapping[str, Any]) -> Ended:
-    """Call it from an event loop: an async task in this loop, a sync one beside it."""
-    context = _context_of(job)
-    loop = asyncio.get_running_loop()
-    if not inspect.iscoroutinefunction(function):
-        return await loop.run_in_executor(None, lambda: context.run(_end_of, function, args))
+def alone(function: Any, args: Mapping[str, Any]) -> Steps[tuple[Any, BaseException | None]]:
+    """The one step of a task without hooks: what it returned, or what it raised."""
     try:
-        return await loop.create_task(_async_end_of(function, args), context=context)
-    except asyncio.CancelledError as error:
+        return (yield partial(function, **args), is_async(function)), None
+    except BaseException as error:  # noqa: BLE001 - a task may raise anything
+        return None, error
+
+
+def call(steps: Steps[T], job: CurrentJob, *, is_async: bool) -> T:
+    """Make the steps of a sync or async task and wait for their end, also from code that an event loop runs."""
+    context, making = _context_of(job), _Making(steps)
+    make = making.make_apart if is_async else making.make_here
+    if not _is_in_loop():
+        context.run(make)
+    else:
+        with ThreadPoolExecutor(1) as apart:
+            apart.submit(context.run, make).result()
+    return making.ended()
+
+
+async def acall(steps: Steps[T], job: CurrentJob, *, is_async: bool) -> T:
+    """Make them from an event loop: those of an async task in this loop, those of a sync one beside it."""
+    context, making = _context_of(job), _Making(steps)
+    loop = asyncio.get_running_loop()
+    if not is_async:
+        await loop.run_in_executor(None, context.run, making.make, _awaiting_in(loop))
+        return making.ended()
+    try:
+        await loop.create_task(making.make_async(), context=context)
+    except asyncio.CancelledError:
         current = asyncio.current_task()
         if current is not None and current.cancelling():  # the caller is to end, not only the task
             raise
-        return None, error
+    return making.ended()
+
+
+class _Making(Generic[T]):
+    """What became of the steps of one attempt."""
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self.steps = steps
+        self.end: list[T] = []
+        self.about_the_test: list[BaseException] = []
+
+    def note(self, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, _OF_THE_TASK):
+            self.about_the_test.append(error)
+
+    def make(self, await_: Await) -> None:
+        self.end.append(drive(self.steps, await_, self.note))
+
+    def make_here(self) -> None:
+        runner = asyncio.Runner()  # it has a loop only if it is needed
+        try:
+            self.make(lambda coroutine: runner.run(coroutine, context=copy_context()))
+        finally:
+            runner.close()
+
+    def make_apart(self) -> None:
+        try:
+            asyncio.run(self.make_async())
+        except asyncio.CancelledError:
+            if not self.end:
+                raise
+
+    async def make_async(self) -> None:
+        self.end.append(await drive_async(self.steps, self.note))
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():  # the steps were told, and so must be whoever waits: Ctrl-C
+            raise asyncio.CancelledError
+
+    def ended(self) -> T:
+        for error in self.about_the_test:
+            raise error
+        return self.end[0]
+
+
+def _awaiting_in(loop: asyncio.AbstractEventLoop) -> Await:
+    return lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
 
 def _context_of(job: CurrentJob) -> Context:
     context = copy_context()
     context.run(enter, job)
     return context
-
-
-def _end_of(function: Callable[..., Any], args: Mapping[str, Any]) -> Ended:
-    try:
-        if inspect.iscoroutinefunction(function):
-            return asyncio.run(function(**args)), None
-        return function(**args), None
-    except _OF_THE_TASK as error:
-        return None, error
-
-
-async def _async_end_of(function: Callable[..., Any], args: Mapping[str, Any]) -> Ended:
-    try:
-        return await function(**args), None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a task may raise anything
-        return None, error
 
 
 def _is_in_loop() -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, Unpack, overload
 
+from ..around import End
 from ..asked import Args
 from ..async_client import AsyncClient
 from ..awaiting import judged
@@ -15,11 +16,12 @@ from ..batch import Batch
 from ..client import Client
 from ..config import Duration, seconds
 from ..errors import ConfigError
+from ..filter import Filter, Filters
 from ..job import Job
 from ..module import Library, Module, load
-from ..schedule import Schedule
+from ..schedule import Schedule, Standing
 from ..store.insert import Wish
-from .calling import Ended, acall, call
+from .calling import acall, call
 from .memory import Memory, Steps
 
 T = TypeVar("T")
@@ -134,20 +136,32 @@ class EagerQueue(Client):
         """Remove a schedule; False where there is none. Its jobs stay."""
         return self._memory.schedules.pop(name, None) is not None
 
+    def schedules(self) -> list[Standing]:
+        """All schedules by name, also those that its modules declare, with what became of their last jobs."""
+        return self._memory.standings()
+
+    def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> Iterator[Job]:
+        """Jobs that meet all filters, newest first."""
+        return iter(self._memory.find(Filter.of(**filters), limit))
+
+    def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
+        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        return self._memory.count(Filter.of(**filters), limit)
+
     def as_async(self) -> AsyncEagerQueue:
         """The same queue for code that awaits its client."""
         return AsyncEagerQueue(_memory=self._memory)
 
     def _drive(self, steps: Steps[T]) -> T:
-        ended: Ended | None = None
+        end: End | None = None
         try:
             while True:
-                attempt = steps.send(ended)
-                ended = None if attempt is None else call(attempt.task.function, attempt.job, attempt.args)
+                attempt = steps.send(end)
+                end = None if attempt is None else call(attempt.steps, attempt.job, is_async=attempt.is_async)
                 if attempt is None:
                     time.sleep(BREATH)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
 
 
 class AsyncEagerQueue(AsyncClient):
@@ -247,16 +261,28 @@ class AsyncEagerQueue(AsyncClient):
         """Remove a schedule; False where there is none. Its jobs stay."""
         return self._memory.schedules.pop(name, None) is not None
 
+    async def schedules(self) -> list[Standing]:
+        """All schedules by name, also those that its modules declare, with what became of their last jobs."""
+        return self._memory.standings()
+
+    def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
+        """Jobs that meet all filters, newest first."""
+        return _each(self._memory.find(Filter.of(**filters), limit))
+
+    async def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
+        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        return self._memory.count(Filter.of(**filters), limit)
+
     async def _drive(self, steps: Steps[T]) -> T:
-        ended: Ended | None = None
+        end: End | None = None
         try:
             while True:
-                attempt = steps.send(ended)
-                ended = None if attempt is None else await acall(attempt.task.function, attempt.job, attempt.args)
+                attempt = steps.send(end)
+                end = None if attempt is None else await acall(attempt.steps, attempt.job, is_async=attempt.is_async)
                 if attempt is None:
                     await asyncio.sleep(BREATH)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
 
 
 def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
@@ -273,6 +299,11 @@ def _schedule_of(
     interval = None if every is None else seconds(every)
     age = None if options.get("max_age") is None else seconds(options["max_age"])
     return Schedule(name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age})
+
+
+async def _each(jobs: list[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job
 
 
 def _told(batch: Batch, progress: Callable[[int], None] | None) -> Batch:

@@ -8,37 +8,40 @@ from typing import Any
 import bson
 
 from .. import verdict
+from ..around import End, Judge
 from ..current import CurrentJob
 from ..job import ERRORS_KEPT, JobError
 from ..module import Task
 from ..states import FINAL, JobState
-from .calling import Ended
 
 Document = dict[str, Any]
 
 
-def report_of(task: Task, document: Document, job: CurrentJob, ended: Ended) -> verdict.Report:
-    result, error = ended
-    if error is not None and (reason := task.misfit_inside(error)):
-        return verdict.ended("refused", "InvalidArguments", reason)
-    if error is not None:
+def judge_of(task: Task, document: Document, job: CurrentJob) -> Judge:
+    """What a worker would say of an attempt's end."""
+
+    def of_error(error: BaseException) -> verdict.Report:
+        if reason := task.misfit_inside(error):
+            return verdict.ended("refused", "InvalidArguments", reason)
         return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)
-    if job.cancelled:
-        return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
-    encoded = verdict.encode(result)
-    return verdict.done(job.seq, encoded, 0.0) if isinstance(encoded, bytes) else encoded
+
+    def of_result(result: Any) -> End:
+        if job.cancelled:
+            return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
+        return verdict.encode(result)
+
+    return Judge(of_error, of_result)
 
 
-def write_end(document: Document, report: verdict.Report, now: datetime) -> None:
+def write_end(document: Document, end: End, now: datetime) -> None:
     """Write down how an attempt ended: what the store's settlement does, on a document in memory."""
-    name, what, body = report
     document["errors"] = errors_so_far(document)
     document.pop("error", None)
-    if name == "done":
-        result = bson.decode(body, verdict.CODEC)["r"]
+    if isinstance(end, bytes):
+        result = bson.decode(end, verdict.CODEC)["r"]
         document |= {"state": JobState.DONE.value, "result": result, "finished_at": now}
         return
-    kind, type_, message, trace, delay = what
+    kind, type_, message, trace, delay = end[1]
     document["error"] = JobError(type_, message, trace).to_document()
     if kind in ("failed", "retry"):
         document["fails"] += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..current import CurrentJob
+from ..function import is_async
 from ..job import Job
 from ..module import Task
 from ..offspring import recorded
@@ -36,14 +37,15 @@ def run_task(
     meta: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
-    """Call a sync or async task as a worker would, with `current_job()` at hand; what it raises is raised.
+    """Call a sync or async task as a worker would, with `current_job()` at hand and no hooks; what it raises is raised.
 
     Its arguments are keywords, or a mapping where one of them is called like a parameter of this function. `seq`,
     `attempt`, `cancelled` and `meta` are what the task will see of its job. Arguments that do not fit its signature are
     refused with a TypeError in the words of a worker.
     """
     run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
-    return _finished(run, calling.call(function, job, given))
+    steps = calling.alone(function, given)
+    return _finished(run, *calling.call(steps, job, is_async=is_async(function)))
 
 
 async def arun_task(
@@ -59,7 +61,8 @@ async def arun_task(
 ) -> Run:
     """The same as `run_task` from an event loop: an async task runs in this loop, with all that belongs to it."""
     run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
-    return _finished(run, await calling.acall(function, job, given))
+    steps = calling.alone(function, given)
+    return _finished(run, *await calling.acall(steps, job, is_async=is_async(function)))
 
 
 def _prepared(
@@ -93,8 +96,8 @@ def _prepared(
     return run, job, given
 
 
-def _finished(run: Run, ended: calling.Ended) -> Run:
-    run.result, error = ended
+def _finished(run: Run, result: Any, error: BaseException | None) -> Run:
+    run.result = result
     if error is not None:
         raise error
     return run

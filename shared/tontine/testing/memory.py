@@ -11,20 +11,26 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 import bson
 from bson.errors import BSONError
 
-from .. import verdict
+from .. import around, verdict
+from ..around import End
 from ..batch import Batch
 from ..current import CurrentJob, running_job
-from ..errors import ConfigError, JobNotFinished, TontineError, UnknownJob, UnknownTask
+from ..errors import ConfigError, JobNotFinished, TontineError, UnknownTask
 from ..family import child_id
+from ..filter import Filter
+from ..found import check_limit
+from ..hooks import Hooks
 from ..job import Job
 from ..module import Library, Task
 from ..offspring import Request, Send
-from ..schedule import Schedule
+from ..schedule import Schedule, Standing
 from ..states import JobState
 from ..store import insert
 from ..store.call import DECODED, translated
@@ -32,8 +38,9 @@ from ..store.counter import Block
 from ..store.insert import Wish
 from ..store.offspring import _differs
 from ..store.settle import TOO_LATE
-from .calling import Ended
-from .ending import Document, errors_so_far, is_final, report_of, write_end
+from ..store.standings import last_run
+from .ending import Document, errors_so_far, is_final, judge_of, write_end
+from .finding import find, find_one, named
 
 T = TypeVar("T")
 
@@ -44,14 +51,14 @@ HOLDER = "eager"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call of a task that is to be made now."""
+    """One call of a task, with the hooks around it, that is to be made now."""
 
-    task: Task
     job: CurrentJob
-    args: Document
+    steps: around.Steps[End]
+    is_async: bool
 
 
-Steps = Generator[Attempt | None, Ended | None, T]
+Steps = Generator[Attempt | None, End | None, T]
 """It yields None where another thread or coroutine runs what it waits for."""
 
 
@@ -141,10 +148,30 @@ class Memory:
         """All jobs there were, or those of one task, in the order in which they came."""
         return [self._read(one) for one in self.documents.values() if task in (None, one["task"])]
 
+    def find(self, filter: Filter, limit: int | None) -> list[Job]:
+        """Jobs that meet the filter, newest first."""
+        check_limit(limit)
+        return [self._read(one) for one in islice(find(self.documents, filter, self.now), limit)]
+
+    def count(self, filter: Filter, limit: int | None) -> int:
+        """How many jobs meet the filter; with a limit, one more than that where there are more."""
+        return sum(1 for _ in islice(find(self.documents, filter, self.now), None if limit is None else limit + 1))
+
+    def standings(self) -> list[Standing]:
+        """All schedules by name, with what became of their last jobs."""
+        return [self._standing(self.schedules[name]) for name in sorted(self.schedules)]
+
+    def _standing(self, schedule: Schedule) -> Standing:
+        document = named(self.documents, schedule.last_job)
+        last = document and last_run(schedule.last_job, self._read(document))
+        return Standing(schedule.name, schedule, last=last or None)
+
     def add_schedule(self, schedule: Schedule) -> Schedule:
         """Add or replace a schedule: it is due for the first time after now."""
         schedule.check()
-        added = replace(schedule, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))
+        before = self.schedules.get(schedule.name)
+        known = replace(schedule, last_job=before and before.last_job)
+        added = replace(known, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))
         self.schedules[schedule.name] = added
         return added
 
@@ -182,7 +209,7 @@ class Memory:
 
     def _add_child(self, request: Request, name: str, raw: bytes) -> Job:
         wish, args, name = Wish(**request.wish), bson.decode(raw, DECODED), child_id(request.parent, name)
-        earlier = self._named(name)
+        earlier = named(self.documents, name)
         if earlier is not None:
             job = self._read(earlier, existed=True)
             if job.task != wish.task or (request.is_counted and job.args != args):
@@ -221,19 +248,23 @@ class Memory:
 
     def _move_to(self, at: datetime) -> Steps[list[Job]]:
         self.now = at
-        for name, schedule in self.schedules.items():
+        for schedule in [*self.schedules.values()]:
             times, following = schedule.fire(at)
-            for time in times:
-                self._fire(schedule, time)
-            self.schedules[name] = replace(schedule, next_at=following)
+            fired = [job for time in times if (job := self._fire(schedule, time))]
+            skipped, last = len(times) - len(fired), [schedule.last_job, *fired][-1]
+            self.schedules[schedule.name] = replace(
+                schedule, next_at=following, last_job=last, skipped=schedule.skipped + skipped
+            )
         return (yield from self.run())
 
-    def _fire(self, schedule: Schedule, time: datetime) -> None:
-        """Add the job of a due time, unless it must not overlap and the one before has not ended."""
+    def _fire(self, schedule: Schedule, time: datetime) -> str | None:
+        """Add the job of a due time, unless it must not overlap and the one before has not ended; its `_id`."""
         wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
-        if schedule.key is None or self._open_with(schedule.key) is None:
-            document = {"_id": schedule.job_id(time), **wish.document(schedule.args, self.now)}
-            self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": schedule.name})])
+        if schedule.key is not None and self._open_with(schedule.key) is not None:
+            return None
+        document = {"_id": schedule.job_id(time), **wish.document(schedule.args, self.now)}
+        self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": schedule.name})])
+        return schedule.job_id(time)
 
     def _claim_next(self) -> Document | None:
         with self.changing:
@@ -270,19 +301,19 @@ class Memory:
             task = self.library.find(document["task"])
         except UnknownTask as error:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
-        if reason := task.misfit(args):
-            return self._settle(document, verdict.ended("refused", "InvalidArguments", reason))
-        job = _job_of(task, document, self.send)
+        job, hooks = _job_of(task, document, self.send), self.library.hooks().get(task.name) or Hooks()
+        work, judge = partial(task.function, **args), judge_of(task, document, job)
+        steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
         try:
-            ended = yield Attempt(task, job, args)
+            end = yield Attempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
-        return self._settle(document, report_of(task, document, job, ended or (None, None)))
+        return self._settle(document, cast("End", end))
 
-    def _settle(self, document: Document, report: verdict.Report) -> None:
+    def _settle(self, document: Document, end: End) -> None:
         with self.changing:
-            write_end(document, report, self.now)
+            write_end(document, end, self.now)
             if is_final(document):
                 del self.open[document["seq"]]
 
@@ -301,21 +332,7 @@ class Memory:
         return next((one for one in self.open.values() if one.get("key") == key), None)
 
     def _find(self, which: Any, key: str | None = None) -> Document:
-        if key is not None:
-            newest_first = reversed(self.documents.values())
-            found = self._open_with(key) or next((one for one in newest_first if one.get("key") == key), None)
-        else:
-            found = self._numbered(which) or self._named(which.id if isinstance(which, Job) else which)
-        if found is None:
-            raise UnknownJob(f"there is no job {which}" if key is None else f"there is no job with the key {key!r}")
-        return found
-
-    def _numbered(self, which: Any) -> Document | None:
-        is_number = isinstance(which, int) or (isinstance(which, str) and which.isdecimal())
-        return self.documents.get(int(which)) if is_number else None
-
-    def _named(self, id: Any) -> Document | None:
-        return next((one for one in self.documents.values() if one["_id"] == id), None)
+        return find_one(self.documents, which, key)
 
     def _read(self, document: Document, *, existed: bool = False) -> Job:
         return Job.from_document(_through_bson(document), existed=existed)

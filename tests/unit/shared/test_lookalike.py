@@ -25,6 +25,8 @@ from tontine.store.insert import Wish
         ("max_retries", "max_attempts"),
         ("time_out", "timeout"),
         ("Key", "key"),
+        ("kye", "key"),
+        ("agrs", "args"),
     ],
 )
 def test_the_field_that_was_meant_is_found(name: str, meant: str) -> None:
@@ -63,3 +65,8 @@ def test_every_field_of_a_job_is_known() -> None:
 def test_the_sentence_is_one_line_whatever_the_name_is() -> None:
     ((name, meant),) = lookalikes(["prio\nity"]).items()
     assert "\n" not in tell(name, meant)
+
+
+def test_neighbours_may_have_changed_places() -> None:
+    assert lookalikes(["taks"]) == {"taks": "task"}
+    assert lookalikes(["kats", "gars"]) == {}, "other words of the same letters are words"

@@ -1,6 +1,6 @@
 """What runs around a task: the hooks of its module, in the context of the task, so that each sees what the others set.
 
-The order is a generator of steps; a sync task's are made in its slot's thread, an async task's in the event loop.
+The order is a generator of steps; a sync task's are made in a thread of its own, an async task's in the event loop.
 """
 
 from __future__ import annotations
@@ -8,23 +8,29 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from tontine.current import CurrentJob
-from tontine.errors import TontineError
-from tontine.function import is_async
-from tontine.hooks import Ended, Hooks, OutcomeOfJob
-from tontine.verdict import Report, ended
+from .current import CurrentJob
+from .errors import TontineError
+from .function import is_async
+from .hooks import Ended, Hooks, OutcomeOfJob
+from .verdict import Report, ended
 
 log = logging.getLogger("tontine.hooks")
 
+T = TypeVar("T")
+
 End = bytes | Report
 Call = Callable[[], Any]
-Steps = Generator[tuple[Call, bool], Any, End]
+Steps = Generator[tuple[Call, bool], Any, T]
 """What to call, and whether to await what it gives."""
+Await = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs a coroutine in an event loop, for a thread that has none, and gives what it returns."""
+Check = Callable[[BaseException | None], None]
+"""Called after each step, with what it raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ def unpacked(value: Any) -> Any:
     return value
 
 
-async def _packed(awaitable: Awaitable[Any]) -> Any:
+async def _packed(awaitable: Coroutine[Any, Any, Any]) -> Any:
     try:
         return await awaitable
     except ENDS_LOOPS as error:
@@ -71,7 +77,7 @@ def start(hooks: Iterable[Callable[[], Any]], loop: asyncio.AbstractEventLoop) -
             log.exception("the hook %s failed at the worker's start", _name(hook))
 
 
-def play(hooks: Hooks, job: CurrentJob, work: Call, judge: Judge, *, refusal: str | None = None) -> Steps:
+def play(hooks: Hooks, job: CurrentJob, work: Call, judge: Judge, *, refusal: str | None = None) -> Steps[End]:
     """The steps of one attempt. Whatever a hook raises after the task was called, the end stays what it is.
 
     With a `refusal` the task cannot be called: only who waits for a failure hears of that.
@@ -94,11 +100,11 @@ def play(hooks: Hooks, job: CurrentJob, work: Call, judge: Judge, *, refusal: st
     return end
 
 
-def drive(steps: Steps, loop: asyncio.AbstractEventLoop, check: Callable[[BaseException | None], None]) -> End:
-    """Make all steps in this thread; async hooks in the loop. `check` is called after each, with what it raised."""
+def drive(steps: Steps[T], await_: Await, check: Check) -> T:
+    """Make all steps in this thread, but those that await."""
 
     def make(call: Call, awaits: bool) -> Any:
-        return unpacked(asyncio.run_coroutine_threadsafe(_packed(call()), loop).result()) if awaits else call()
+        return unpacked(await_(_packed(call()))) if awaits else call()
 
     try:
         step = next(steps)
@@ -112,10 +118,10 @@ def drive(steps: Steps, loop: asyncio.AbstractEventLoop, check: Callable[[BaseEx
                 check(None)
                 step = steps.send(made)
     except StopIteration as end:
-        return cast("End", end.value)
+        return cast("T", end.value)
 
 
-async def drive_async(steps: Steps, check: Callable[[BaseException | None], None]) -> End:
+async def drive_async(steps: Steps[T], check: Check) -> T:
     """Make all steps in the event loop."""
     try:
         step = next(steps)
@@ -130,7 +136,7 @@ async def drive_async(steps: Steps, check: Callable[[BaseException | None], None
                 check(None)
                 step = steps.send(made)
     except StopIteration as end:
-        return cast("End", end.value)
+        return cast("T", end.value)
 
 
 def _after(
