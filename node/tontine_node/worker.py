@@ -330,7 +330,10 @@ class Worker:
             self.current[job.seq] = (job, asyncio.current_task())
             return await around.drive_async(steps, self.end_if_forked)
 
-        return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        try:
+            return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        except BaseException as error:  # noqa: BLE001 - as that of a coroutine which has cancelled itself and returned
+            return self.judge_error(task, document, error)
 
     def renounce(self) -> None:
         """In a process that a task has forked: it is no worker, and must not speak or act as one."""
