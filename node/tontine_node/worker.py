@@ -254,7 +254,11 @@ class Worker:
 
     def judge_error(self, task: Task, document: dict[str, Any], error: BaseException) -> verdict.Report:
         seq = int(document["seq"])
-        if reason := task.misfit_inside(error):
+        try:
+            reason = task.misfit_inside(error)
+        except Exception:  # noqa: BLE001 - the user's code, like an error that cannot be printed
+            reason = None
+        if reason:
             return verdict.ended("refused", "InvalidArguments", reason)
         cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
         return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)

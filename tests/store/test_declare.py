@@ -214,7 +214,7 @@ def test_odd_records_of_nodes_are_no_obstacle(store: Store, modules: Any) -> Non
 
 def test_one_that_cannot_be_stored_keeps_no_other_from_being_declared(store: Store) -> None:
     large = Schedule("a", "t.t", {"x": "y" * 17 * 1024 * 1024}, every=60.0).declared_by("shop", "1")
-    with pytest.raises(TontineError, match="^a: "):
+    with pytest.raises(TontineError, match=r"^a: "):
         store.run(declare.declare([large, *module("1").schedules()], START))
     assert document(store)["every"] == 3600
 

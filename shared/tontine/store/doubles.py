@@ -1,5 +1,6 @@
 """Jobs that share a key or a number, from a time without the unique index: all but the oldest give way, so that it can
-be made. One that cannot be changed is left to whoever builds the index, and keeps no others from being parted. Many may do it at once: what is older never changes, so that nobody takes another one for the oldest.
+be made. Many may do it at once: what is older never changes, so that nobody takes another one for the oldest. One that
+cannot be changed is left to whoever builds the index, and keeps no others from being parted.
 """
 
 from __future__ import annotations
