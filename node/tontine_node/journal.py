@@ -9,7 +9,7 @@ from typing import Any
 
 from tontine.clock import wall_time
 from tontine.legible import duration, legible
-from tontine.store.call import DECODED
+from tontine.store.call import PLAIN
 from tontine.store.claim import LIMIT
 from tontine.store.raw import read
 from tontine.store.settle import Outcome
@@ -23,6 +23,14 @@ SHOWN = 300
 """Characters of an error's message in a line for people; the job has all of it."""
 
 
+_WORDS = {
+    "done": "is done",
+    "cancelled": "was cancelled",
+    "released": "was given back",
+    "late": "was not started in time",
+}
+
+
 class Journal:
     """Told of each outcome that the store has accepted, but for plain successes, unless it is thorough."""
 
@@ -33,10 +41,16 @@ class Journal:
         self._tasks = tasks
 
     def note(self, one: Outcome) -> None:
-        """Write the line of one outcome."""
+        """Write the line of one outcome; whatever is wrong with that, the outcome is settled, and stays so."""
         entry = self._table.get(one.seq)
         if entry is None:
             return
+        try:
+            self._note(one, entry)
+        except Exception:
+            log.exception("a job's end could not be told", extra={"event": "untold", "seq": one.seq})
+
+    def _note(self, one: Outcome, entry: Entry) -> None:
         if one.kind in ("failed", "refused") or (one.kind == "lost" and _is_last(one, entry)):
             self._failed(one, entry)
         elif one.kind in ("retry", "lost"):
@@ -58,7 +72,7 @@ class Journal:
         log.warning("an attempt failed and the job runs again", extra=facts)
 
     def _ended(self, one: Outcome, entry: Entry) -> None:
-        words = {"done": "is done", "cancelled": "was cancelled", "released": "was given back"}[one.kind]
+        words = _WORDS.get(one.kind, one.kind)
         after = f" after {duration(one.ran)}" if one.ran is not None else ""
         facts = {"event": f"job-{one.kind}", "seq": one.seq, "task": entry.task, "attempt": one.attempt, "ran": one.ran}
         log.debug("a job ended", extra=facts | {"sentence": f"{_job(entry)} {words}{after}"})
@@ -80,7 +94,7 @@ class Journal:
             "event": event,
             "seq": one.seq,
             "task": entry.task,
-            "key": read(entry.raw, DECODED).get("key") if entry.raw else None,
+            "key": read(entry.raw, PLAIN).get("key") if entry.raw else None,
             "node": self.node,
             "attempt": one.attempt,
             "fails": entry.fails + (one.kind in ("failed", "retry")),

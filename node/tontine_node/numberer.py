@@ -30,7 +30,7 @@ SOON, SOON_FOR = 0.1, 60.0
 
 TRIES = 3
 STUBBORN_FOR, STUBBORN_AT_MOST = 60.0, 500
-TOLD_AT_MOST = 100
+TOLD_AT_MOST, LOOKED_AT = 100, 50
 
 
 class Numberer:
@@ -98,7 +98,7 @@ class Numberer:
 
     def _tell_of_lookalikes(self, jobs: Sequence[Raw]) -> None:
         """Once for each name: a producer that writes `delay` writes it into all of its jobs."""
-        for job in jobs:
+        for job in jobs[:LOOKED_AT]:
             for name, field in lookalikes(map(str, job.get("names") or ())).items():
                 if name not in self._told and len(self._told) < TOLD_AT_MOST:
                     self._told.add(name)

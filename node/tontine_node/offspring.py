@@ -21,6 +21,7 @@ from tontine.store.call import DECODED, RAW, AsyncStore
 from tontine.store.insert import Wish
 from tontine.store.look import hurried
 from tontine.store.reserve import Reserve
+from tontine.verdict import printable
 
 from . import pipe
 from .child import Child
@@ -100,7 +101,7 @@ def _answer(child: Child, number: int, answer: dict[str, Any]) -> None:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
-    return {"error": type(error).__name__, "message": str(error)}
+    return {"error": type(error).__name__, "message": printable(str(error))}
 
 
 def _known(job: Job) -> dict[str, Any]:

@@ -110,6 +110,6 @@ def _raised(request: Request, kind: str, message: str) -> TontineError:
     if isinstance(known, type) and issubclass(known, TontineError):
         try:
             return known(message)
-        except TypeError:
-            pass  # one that is made of more than a text
+        except Exception:  # noqa: BLE001, S110 - one that is made of more than a text
+            pass
     return TontineError(message)

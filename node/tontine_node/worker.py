@@ -254,7 +254,11 @@ class Worker:
 
     def judge_error(self, task: Task, document: dict[str, Any], error: BaseException) -> verdict.Report:
         seq = int(document["seq"])
-        if reason := task.misfit_inside(error):
+        try:
+            reason = task.misfit_inside(error)
+        except Exception:  # noqa: BLE001 - the user's code, like an error that cannot be printed
+            reason = None
+        if reason:
             return verdict.ended("refused", "InvalidArguments", reason)
         cancelled, limit = self.was_cancelled(seq), self.expired.get(seq)
         return verdict.of_error(task, document, error, cancelled=cancelled, limit=limit)
@@ -330,7 +334,10 @@ class Worker:
             self.current[job.seq] = (job, asyncio.current_task())
             return await around.drive_async(steps, self.end_if_forked)
 
-        return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        try:
+            return context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        except BaseException as error:  # noqa: BLE001 - as that of a coroutine which has cancelled itself and returned
+            return self.judge_error(task, document, error)
 
     def await_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()

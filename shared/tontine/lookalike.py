@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 
 from .legible import legible
 
@@ -40,6 +41,7 @@ def tell(name: str, field: str) -> str:
     return f"its field `{legible(name, 40)}` means nothing and changes nothing: `{field}` was meant, perhaps"
 
 
+@lru_cache(1000)
 def _meant(name: str) -> str | None:
     plain = _plain(name)
     if plain in _PLAIN:

@@ -76,7 +76,8 @@ class Declared:
 def rank_of(version: str) -> tuple[tuple[int, int, str], ...]:
     """What orders versions: their numbers as numbers, and a text such as `rc1` before its end (1.2rc1 < 1.2 < 1.10)."""
     parts = re.findall(r"\d+|[a-z]+", version.lower().partition("+")[0])
-    ranks = [(1, int(part), "") if part.isdecimal() else (-1, 0, part) for part in parts]
+    # Python reads no number of more than 4,300 digits, and no version needs one.
+    ranks = [(1, int(part[:1000]), "") if part.isdecimal() else (-1, 0, part) for part in parts]
     while ranks and ranks[-1] == (1, 0, ""):
         ranks.pop()
     return (*ranks, (0, 0, ""))

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from bson import DatetimeMS
 
 from tontine.doctor.schedules import judge_schedules
 from tontine.doctor.verdict import Verdict
+from tontine.errors import TontineError
 from tontine.module import Module
 from tontine.schedule import Schedule, Standing
 from tontine.store import declare, schedules, standings
@@ -124,7 +126,7 @@ def test_one_made_by_hand_or_by_another_module_stays_as_it_is(store: Store) -> N
     assert document(store) == before
     store.database.schedules.delete_many({})
     other = Module("other", version="1.0")
-    other.schedule(every=5, name=NAME)(other.task(name="own")(lambda: None))
+    other.schedule(every=5, name=NAME)(other.task(name="t")(lambda: None))
     says(store, other)
     assert says(store, module("9.0")) == []
     assert document(store)["declared"]["module"] == "other"
@@ -208,3 +210,18 @@ def test_odd_records_of_nodes_are_no_obstacle(store: Store, modules: Any) -> Non
     says(store, module("1.0"))
     assert standing(store) is not None
     assert store.run(schedules.remove(NAME))
+
+
+def test_one_that_cannot_be_stored_keeps_no_other_from_being_declared(store: Store) -> None:
+    large = Schedule("a", "t.t", {"x": "y" * 17 * 1024 * 1024}, every=60.0).declared_by("shop", "1")
+    with pytest.raises(TontineError, match=r"^a: "):
+        store.run(declare.declare([large, *module("1").schedules()], START))
+    assert document(store)["every"] == 3600
+
+
+@pytest.mark.parametrize(("field", "value"), [("version", "0" * 5000), ("at", DatetimeMS(2**62)), ("at", "noon")])
+def test_an_odd_origin_is_superseded(store: Store, field: str, value: Any) -> None:
+    says(store, module("1"))
+    store.database.schedules.update_one({"_id": NAME}, {"$set": {f"declared.{field}": value}})
+    assert says(store, module("2", every=60)) == [NAME]
+    assert document(store)["every"] == 60

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import bson
 import pytest
 from bson import DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
 from pymongo.errors import DuplicateKeyError
@@ -208,3 +209,26 @@ def test_the_index_refuses_a_second_holder(store: Store) -> None:
 def test_what_cannot_be_is_refused(store: Store, key: str | None, unique_for: float, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         submit(store, unique_for, key)
+
+
+def test_a_job_that_was_retried_holds_its_key_from_its_new_end_on(store: Store) -> None:
+    """Before: it kept the end of its first run, and expired with its key still held."""
+    short = Retention(done=600, failed=600)
+    job = end(store, submit(store), retention=short)
+    store.run(hold.review_holds())
+    store.run(control.retry(job.seq))
+    end(store, job, retention=short)
+    store.run(hold.review_holds())
+    found = store.database.jobs.find_one() or {}
+    assert found["expire_at"] == found["held_until"] == found["finished_at"] + timedelta(hours=1)
+
+
+def test_one_that_has_no_room_for_it_keeps_no_other_from_being_looked_after(store: Store) -> None:
+    large, other = end(store, submit(store)), end(store, submit(store, key="other"))
+    room = 16 * 1024 * 1024 - len(bson.encode(store.database.jobs.find_one({"seq": large.seq}) or {})) - 20
+    store.database.jobs.update_one({"seq": large.seq}, {"$set": {"pad": "x" * room}})
+    assert store.run(hold.review_holds()) == 1
+    assert "held_until" in (store.database.jobs.find_one({"seq": other.seq}) or {})
+    pass_time(store, 3601)
+    assert store.run(hold.review_holds()) == 2
+    assert store.database.jobs.count_documents({"held_key": {"$exists": True}}) == 0

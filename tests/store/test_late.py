@@ -205,3 +205,13 @@ def _covered(index: str) -> dict[str, Any]:
         return {"state": "queued", "start_by": {"$exists": True}}
     held: dict[str, Any] = {"held_key": {"$gt": ""}}
     return held if index == "held_key" else {**held, "state": "done"}
+
+
+def test_one_without_a_number_is_numbered_before_it_is_late(store: Store) -> None:
+    """Before: it was cancelled first, and then refused because of that."""
+    store.database.jobs.insert_one({"task": "t.t", "state": "queued", "start_by": PAST})
+    assert store.run(late.cancel_late()) == 0
+    store.run(number.give_numbers(store.run(number.find_raw())))
+    assert store.run(late.cancel_late()) == 1
+    found = store.database.jobs.find_one() or {}
+    assert (found["state"], found["error"]["type"]) == ("cancelled", settle.TOO_LATE)

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import bson
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 from bson.datetime_ms import DatetimeMS
+from bson.raw_bson import RawBSONDocument
 
 from tontine.store import claim, counter, insert, look, number
 from tontine.store.call import Store
@@ -223,3 +225,14 @@ def test_whoever_numbers_hears_of_what_cannot_be_a_job_and_why(store: Store) -> 
         "args": "`args` must be an object with the task's keyword arguments, not an array",
         "key": "an unfinished job has its key 'held' already",
     }
+
+
+def test_a_document_with_a_million_fields_keeps_no_other_from_its_number(store: Store) -> None:
+    """Before: their names were more than an answer can hold, and nobody numbered anything any more."""
+    many = RawBSONDocument(bson.encode({"_id": "many", "task": "t.t"} | {f"{n:x}": None for n in range(1_000_000)}))
+    store.database.jobs.insert_one(many)
+    store.database.jobs.insert_one({"_id": "one", "task": "t.t", "prioriy": 1})
+    found = store.run(number.find_raw())
+    assert [len(one["names"]) for one in found] == [number.NAMES_AT_MOST, 3]
+    store.run(number.give_numbers(found))
+    assert store.database.jobs.count_documents({"_id": "one", "seq": {"$gte": 0}}) == 1

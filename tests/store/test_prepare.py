@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import bson
 import pytest
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient, MongoClient
@@ -135,11 +136,12 @@ def test_an_earlier_schema_that_a_producer_can_work_with_is_left_to_nodes(bare: 
     """Building what is new may take long, and the release before is still there."""
     earlier_schema.init(bare.database)
     before = bare.database.jobs.index_information()
-    Client(bare.database).submit("t.t", key="k")
+    client = Client(bare.database)
+    client.submit("t.t", key="k")
     assert bare.database.jobs.index_information() == before
     assert bare.run(schema.read_version()) == 0
-    with pytest.raises(ConfigError, match=r"`unique_for` needs the index jobs.held_key, .* of an earlier release"):
-        Client(bare.database).submit("t.t", key="k2", unique_for=60)
+    first, second = (client.submit("t.t", key="held", unique_for=60) for _ in range(2))
+    assert (first.seq, "held_key" in bare.database.jobs.index_information()) == (second.seq, True)
 
 
 def test_preparing_by_hand_makes_everything_and_says_so(bare: Store) -> None:
@@ -235,3 +237,41 @@ async def test_a_standalone_server_is_refused_by_clients_too(tmp_path: Path) -> 
             mongo["shop"].cluster.insert_one({"_id": "schema", "version": schema.VERSION})  # a dump was restored
             with pytest.raises(ConfigError, match="no replica set"):
                 Client(mongo).submit("t.t")
+
+
+@pytest.mark.parametrize("who", MAKE_SURE)
+def test_of_jobs_that_hold_one_key_the_oldest_holds_it(bare: Store, who: str) -> None:
+    """Before: neither a node nor a client could begin to work on such a database."""
+    jobs, now = bare.database.jobs, datetime.now(UTC)
+    held = {"held_key": "h", "unique_for": 3600.0, "finished_at": now, "state": "done", "attempt": 1}
+    jobs.insert_many([job(_id=seq, seq=seq, key="h", **held) for seq in (2, 1)])
+    MAKE_SURE[who](bare)
+    assert [one["_id"] for one in jobs.find({"held_key": "h"})] == [1]
+    assert [one["state"] for one in jobs.find({"key": "h"})] == ["done", "done"]
+    assert bare.run(schema.faults()) == []
+
+
+def test_one_that_has_no_room_to_say_why_it_failed_keeps_no_node_from_working(bare: Store) -> None:
+    large = job(_id=2, seq=2, key="a", pad="")
+    large["pad"] = "x" * (16 * 1024 * 1024 - len(bson.encode(large)) - 5)
+    bare.database.jobs.insert_one(large)
+    bare.database.jobs.insert_many([job(_id=seq, seq=seq, key=key) for seq, key in ((1, "a"), (3, "b"), (4, "b"))])
+    bare.run(schema.ensure())
+    assert len(open_jobs(bare, "b")) == 1
+    assert "jobs.key" in bare.run(schema.mend()).failed
+
+
+def test_a_double_that_ends_meanwhile_stays_as_it_ended(store: Store) -> None:
+    jobs = store.database.jobs
+    jobs.drop_index("seq")
+    jobs.insert_many([job(_id=1, seq=7), job(_id=2, seq=7, state="working", node="n", attempt=1)])
+
+    class Ending(Store):
+        def _once(self, call: Call) -> Any:
+            if call.method == "bulk_write":
+                jobs.update_one({"_id": 2, "state": "working"}, {"$set": {"state": "done"}})
+            return super()._once(call)
+
+    Ending(store.database).run(schema.mend())
+    assert [one["state"] for one in jobs.find({"_id": 2})] == ["done"]
+    assert store.run(schema.faults()) == []

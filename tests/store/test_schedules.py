@@ -248,6 +248,14 @@ def test_one_that_is_off_does_not_fire_and_goes_on_from_when_it_is_on(store: Sto
         store.run(schedules.switch_on("nobody"))
 
 
+def test_one_that_is_switched_off_before_its_time_is_put_right_stays_without_one(store: Store) -> None:
+    """A node of the release before knows nothing of `off`, and fires whatever has a time."""
+    put(store, "tick", next_at=None)
+    _, (wrong,) = store.run(schedules.find_wrong(0))
+    store.run(schedules.switch_off("tick"))
+    assert not store.run(schedules.mend(wrong))
+
+
 def test_it_can_be_run_beside_its_times(store: Store) -> None:
     put(store, "tick", next_at=ago(store, -60), args={"x": 1}, off=True)
     job = store.run(schedules.run_now("tick"))

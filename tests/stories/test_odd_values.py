@@ -37,6 +37,7 @@ JOB_FIELDS = (
     ("_id", "seq", "task", "args", "state", "run_at", "key", "created_at"),
     ("priority", "max_attempts", "timeout", "attempt", "fails", "lost", "node"),
     ("cancel", "errors", "error", "progress", "result", "started_at", "finished_at", "expire_at", "schedule", "inbox"),
+    ("start_by", "unique_for", "held_key", "held_until", "meta", "parent"),
 )
 NODE_FIELDS = (
     *(
@@ -59,7 +60,10 @@ NODE_FIELDS = (
 LEADING = ("state", "desired", "beat", "lease", "name")
 """What a node or its peers go by."""
 BESIDE = tuple(field for field in NODE_FIELDS if field not in ("_id", *LEADING))
-SCHEDULE_FIELDS = ("_id", "task", "args", "cron", "every", "timezone", "missed", "next_at")
+SCHEDULE_FIELDS = (
+    *("_id", "task", "args", "cron", "every", "timezone", "missed", "next_at"),
+    *("overlap", "max_age", "off", "declared", "removed", "last_job", "skipped"),
+)
 TOLD_ONCE = (*NODE_FIELDS[1:5], "desired", "slots", "lease", "modules", "careful", "started_at", "died_at", "death")
 """What a node says of itself when it starts, or others say of it: nobody writes it again."""
 SETTINGS_FIELDS = ("keep_done", "keep_failed")

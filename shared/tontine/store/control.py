@@ -28,7 +28,8 @@ PUT_BACK: list[dict[str, Any]] = [
             "errors": ERRORS_SO_FAR,
         }
     },
-    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error", "start_by"]},
+    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
+    {"$unset": ["start_by", "held_until"]},  # its key is held from its next end on
 ]
 """What makes a queued job of a finished one (J9). The attempt is never reset."""
 

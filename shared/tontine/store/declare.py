@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..errors import DuplicateKey
+from ..errors import DuplicateKey, NotPermitted, StoreUnavailable, TontineError
+from ..legible import legible
 from ..schedule import DEFINING, Declared, Schedule, rank_of
 from ..states import NodeState
 from .call import Call, Steps, find
@@ -32,11 +33,19 @@ def declare(schedules: Sequence[Schedule], started_at: datetime) -> Steps[list[s
     found = yield find(SCHEDULES, {"_id": {"$in": names}}, projection=_SEEN)
     there = {one["_id"]: one for one in found}
     changed = []
+    refused: list[str] = []
     for schedule in schedules:
         if schedule.declared is not None:
             origin = replace(schedule.declared, at=started_at)
-            if (yield from _declare_one(replace(schedule, declared=origin), origin, there.get(schedule.name))):
-                changed.append(schedule.name)
+            try:
+                if (yield from _declare_one(replace(schedule, declared=origin), origin, there.get(schedule.name))):
+                    changed.append(schedule.name)
+            except (StoreUnavailable, NotPermitted):
+                raise
+            except TontineError as error:  # of this one: the others are declared all the same
+                refused.append(f"{legible(schedule.name, 80)}: {error}")
+    if refused:
+        raise TontineError("; ".join(refused))
     return changed
 
 
@@ -87,7 +96,7 @@ def _change(schedule: Schedule, mine: Declared, theirs: Declared, seen: Mapping[
         "_id": schedule.name,
         "declared.digest": theirs.digest,
         "declared.version": theirs.version,
-        "declared.at": theirs.at,
+        "declared.at": seen["declared"].get("at"),  # as it is, also if that is no time
         "off": True if is_off else {"$ne": True},
     }
     update = {"$set": changes, **({"$unset": gone} if gone else {})}

@@ -1,5 +1,6 @@
 """Jobs that share a key or a number, from a time without the unique index: all but the oldest give way, so that it can
-be made. Many may do it at once: what is older never changes, so that nobody takes another one for the oldest.
+be made. Many may do it at once: what is older never changes, so that nobody takes another one for the oldest. One that
+cannot be changed is left to whoever builds the index, and keeps no others from being parted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 from bson import Int64
 from pymongo import UpdateOne
 
+from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..job import JobError, is_whole
 from ..states import FINAL, OPEN, JobState
 from .call import Call, Steps, command, find_some
@@ -25,6 +27,7 @@ _OPEN = sorted(state.value for state in OPEN)
 _FINAL = sorted(state.value for state in FINAL)
 _WHERE: dict[str, dict[str, Any]] = {
     "key": {"key": {"$gt": ""}, "state": {"$in": _OPEN}},
+    "held_key": {"held_key": {"$gt": ""}},
     "seq": {"seq": {"$gte": 0}},
 }
 """The documents that a unique index is about, by the field that it keeps apart."""
@@ -65,11 +68,21 @@ def _part(field: str, value: Any, retention: Retention) -> Steps[int]:
     first, *others = sorted(found, key=_age)
     if field == "key":
         updates = [_without_key(one, value, first.get("seq"), retention) for one in others]
+    elif field == "held_key":
+        updates = [UpdateOne({**identity(one), field: value}, _NO_HOLD) for one in others]
     else:
         block = yield from take(len(others))
         updates = [_renumbered(one, value, seq, retention) for seq, one in zip(block, others, strict=True)]
-    answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
-    return int(answer.modified_count)
+    try:
+        answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
+        return int(answer.modified_count)
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError:
+        return 0  # one has no room for saying why, and building the index will tell; the others of this value are done
+
+
+_NO_HOLD = {"$unset": {"held_key": "", "held_until": ""}}
 
 
 def _age(job: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -89,10 +102,11 @@ def _without_key(job: Raw, key: str, first: Any, retention: Retention) -> Update
 
 def _renumbered(job: Raw, seq: Any, new: Int64, retention: Retention) -> UpdateOne:
     """With a number of its own; unless it has ended it fails, too: a claim by number may have been meant for either."""
-    update = [{"$set": {"seq": new}}]
+    where, update = {**identity(job), "seq": seq}, [{"$set": {"seq": new}}]
     if job.get("state") not in _FINAL:
         update += _failing(f"an older job has its number {seq} as well; this one is {new} now", retention)
-    return UpdateOne({**identity(job), "seq": seq}, update)
+        where["state"] = {"$nin": _FINAL}  # what has ended since stays as it ended
+    return UpdateOne(where, update)
 
 
 def _failing(reason: str, retention: Retention) -> list[dict[str, Any]]:

@@ -10,11 +10,14 @@ import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
-from ..errors import NotPermitted
+from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..schedule import LONGEST
 from ..states import FINAL, JobState
-from .call import Call, Steps, find_one
+from .call import Call, Steps, find_one, find_some
+from .raw import Raw, identity
 from .schema import JOBS
+
+EACH_AT_ONCE = 1000
 
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 _FINAL = sorted(state.value for state in FINAL)
@@ -60,5 +63,21 @@ def review_holds() -> Steps[int]:
         "held_key": {"$cond": [_IS_HELD, "$held_key", "$$REMOVE"]},
         "expire_at": {"$cond": [_IS_HELD, kept, "$expire_at"]},
     }
-    answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_until"}, repeats=True)
-    return int(answer.modified_count)
+    try:
+        answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_until"}, repeats=True)
+        return int(answer.modified_count)
+    except (StoreUnavailable, NotPermitted):
+        raise
+    except StoreError:
+        return (yield from _review_each(ended, [{"$set": update}]))
+
+
+def _review_each(ended: dict[str, Any], update: list[dict[str, Any]]) -> Steps[int]:
+    """One of these has no room for that, and must not keep the others from it; its time ends all the same."""
+    found: list[Raw] = yield find_some(JOBS, ended, projection={"_id": 1}, hint="held_until", limit=EACH_AT_ONCE)
+    reviewed = 0
+    for job in found:
+        with contextlib.suppress(Unstorable):
+            answer = yield Call(JOBS, "update_one", ({**ended, **identity(job)}, update), repeats=True)
+            reviewed += answer.modified_count
+    return reviewed

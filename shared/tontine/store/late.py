@@ -20,6 +20,7 @@ EACH_AT_ONCE = 1000
 
 # One that failed or was lost before has been started; nodes of an earlier release leave it its `start_by`.
 _LATE: dict[str, Any] = {
+    "seq": {"$gte": 0},  # whoever numbers it judges it first
     "state": JobState.QUEUED.value,
     "start_by": {"$type": "date"},
     "$expr": IS_LATE,

@@ -29,12 +29,23 @@ def _nobody(_: Raw, __: str) -> None:
     """For whoever numbers and keeps no log."""
 
 
-# All that `problem` looks at; of arguments only whether they are an object, because they may be large; and the names
-# of all fields, among which there may be one that was meant to be another.
+NAMES_AT_MOST, LONGEST_NAME = 50, 40
+
+# Some names of its fields, among which there may be one that was meant to be another. Not all: a million of them would
+# be more than an answer can hold, and no other job would be numbered either.
+_NAMES: dict[str, Any] = {
+    "$filter": {
+        "input": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
+        "cond": {"$lte": [{"$strLenBytes": "$$this"}, LONGEST_NAME]},
+        "limit": NAMES_AT_MOST,
+    }
+}
+
+# All that `problem` looks at; of arguments only whether they are an object, because they may be large.
 JUDGED: dict[str, Any] = {
     **dict.fromkeys(("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1),
     "size": {"$bsonSize": "$$ROOT"},
-    "names": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
+    "names": _NAMES,
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
 }
 

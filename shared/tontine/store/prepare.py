@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,11 +23,11 @@ from .schema import Mended
 
 T = TypeVar("T")
 
-_RELIED_ON = ("seq", "key")
+_KEYS = ("key", "held_key")
+_RELIED_ON = ("seq", *_KEYS)
 """Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
-_ASKED_BY = {"key": "key", "held_key": "unique_for"}
-_KEYS = tuple(_ASKED_BY)
-"""Indexes that keep a field of the same name unique."""
+_SINCE_THIS_RELEASE = ("held_key",)
+"""Those that only a call needs which asks for something new."""
 _BAD_VALUE = 2
 
 
@@ -40,11 +40,10 @@ class Prepared:
     failed: Mapping[str, str] = field(default_factory=dict)
     """Why, by the name of what could not be made."""
     is_unsafe: bool = False
-    """Whether an index that producers rely on may be missing."""
+    """Whether an index that producers rely on may be missing: because it could not be made, or nobody has tried."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether all is there."""
         return not self.failed
 
 
@@ -59,10 +58,9 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         if is_looking and not (yield from _is_ours()):
             return Prepared()
         yield from _check()
-        missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
-        if missing.isdisjoint(_RELIED_ON):
-            lacking = {f"{JOBS}.{name}": "this schema is of an earlier release" for name in _KEYS if name in missing}
-            return Prepared(failed=lacking, is_unsafe=bool(lacking))
+        missing = {str(index["name"]) for index in (yield from indexes.look(JOBS)).missing}
+        if missing.isdisjoint(set(_RELIED_ON).difference(_SINCE_THIS_RELEASE)):
+            return Prepared(is_unsafe=not missing.isdisjoint(_SINCE_THIS_RELEASE))
         return (yield from prepare_all())
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
@@ -98,8 +96,11 @@ def _has_jobs() -> Steps[bool]:
     return bool(answer["cursor"]["firstBatch"])
 
 
-def guarded(steps: Steps[T], why: Iterable[str]) -> Steps[T]:
-    """An operation where an index may be missing: a key is only written if something keeps it unique."""
+def guarded(steps: Steps[T], why: Collection[str]) -> Steps[T]:
+    """An operation where an index may be missing: a key is only written if something keeps it unique.
+
+    `why` is what kept it from being made. Without that it was left to others, and is made where a call needs it.
+    """
     resume: Callable[[Any], Call] = steps.send
     value: Any = None
     try:
@@ -125,21 +126,30 @@ def _documents(inserted: Any) -> list[Mapping[str, Any]]:
     return [inserted] if isinstance(inserted, Mapping) else list(inserted)
 
 
-def _require_unique(name: str, why: Iterable[str]) -> Steps[None]:
+def _require_unique(name: str, why: Collection[str]) -> Steps[None]:
+    if (yield from _has_index(name)):
+        return
+    if not why:
+        prepared = yield from prepare_all()
+        if not prepared.is_unsafe:
+            return
+        why = prepared.failed.values()
+    raise ConfigError(
+        f"a job with a key needs the index jobs.{name}, which is not there, and this user may not make it: run "
+        f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
+    )
+
+
+def _has_index(name: str) -> Steps[bool]:
     """Ask for the index in a way that every producer may. Of a collection that is not there, any may be asked for."""
     condition = next(index for index in schema.INDEXES[JOBS] if index["name"] == name)["partialFilterExpression"]
     try:
         yield find_one(JOBS, condition, projection={"_id": 1}, hint=name)
-        is_there = yield from _has_jobs()
+        return (yield from _has_jobs())
     except StoreError as error:
         if not _is_missing(error):
             raise
-        is_there = False
-    if not is_there:
-        raise ConfigError(
-            f"a job with `{_ASKED_BY[name]}` needs the index jobs.{name}, which is not there: run `tontine init` once "
-            f"as a user who may make it, or start a node as one ({'; '.join(why)})"
-        )
+        return False
 
 
 def _is_missing(error: StoreError) -> bool:

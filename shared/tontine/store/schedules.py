@@ -274,11 +274,10 @@ def find_wrong(beyond: int) -> Steps[tuple[int, list[Mending]]]:
 
 
 def mend(wrong: Mending) -> Steps[bool]:
-    """Put a `next_at` right, unless it is another one by now."""
+    """Put a `next_at` right, unless it is another one by now, or the schedule was switched off or removed."""
     unchanged = {"$expr": {"$not": _IS_TIME}} if wrong.seen is None else {"next_at": wrong.seen}
-    answer = yield Call(
-        SCHEDULES, "update_one", ({"_id": wrong.name, **unchanged}, {"$set": {"next_at": wrong.right}}), repeats=True
-    )
+    seen = {"_id": wrong.name, **_ACTIVE, **unchanged}
+    answer = yield Call(SCHEDULES, "update_one", (seen, {"$set": {"next_at": wrong.right}}), repeats=True)
     return bool(answer.modified_count)
 
 

@@ -354,16 +354,15 @@ class World:
 
 
 class _Complaints(logging.Handler):
-    """A node that logs an error has a bug that it survived."""
+    """A node that logs an error has a bug that it survived, unless that is the news of a job that failed for good."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
         self._complain = complain
 
     def emit(self, record: logging.LogRecord) -> None:
-        if getattr(record, "event", "") == "job-failed":  # the job's own fault
-            return
-        self._complain(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
+        if vars(record).get("event") != "job-failed":
+            self._complain(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
 
 
 def _one(call: Call) -> Steps[Any]:

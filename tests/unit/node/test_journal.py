@@ -8,6 +8,7 @@ from typing import Any
 import bson
 import orjson
 import pytest
+from bson import Binary
 
 from tontine.job import JobError
 from tontine.store.settle import Outcome
@@ -98,7 +99,7 @@ def test_as_json_it_has_everything(journal: Journal, caplog: pytest.LogCaptureFi
     }
 
 
-@pytest.mark.parametrize("kind", ["done", "cancelled", "released"])
+@pytest.mark.parametrize("kind", ["done", "cancelled", "released", "late"])
 def test_other_ends_are_told_to_who_wants_to_know_everything(
     journal: Journal, caplog: pytest.LogCaptureFixture, kind: Any
 ) -> None:
@@ -108,7 +109,19 @@ def test_other_ends_are_told_to_who_wants_to_know_everything(
     journal.is_thorough = True
     journal.note(Outcome(kind, 17, 3, 0.1))
     words = {"done": "is done", "cancelled": "was cancelled", "released": "was given back"}
+    words |= {"late": "was not started in time"}
     assert line_of(caplog) == f"debug   job 17 shop.resize {words[kind]} after 0.1 s"
+
+
+def test_whatever_its_document_is_like_an_end_is_told_and_nothing_raised(caplog: pytest.LogCaptureFixture) -> None:
+    """Before: its outcome was settled again and again, and those beside it with it."""
+    table = Table()
+    table.enter(Entry(1, 1, 0.0, "shop.resize", bson.encode({"_id": Binary(b"abc", 4), "key": "k"})))
+    table.enter(Entry(2, 1, 0.0, "shop.resize", b"no BSON"))
+    journal = Journal("n", table, dict)
+    for seq in (1, 2):
+        journal.note(Outcome("failed", seq, 1, 0.1, error=BROKEN))
+    assert [record.__dict__["event"] for record in caplog.records] == ["job-failed", "untold"]
 
 
 def test_a_job_that_is_not_here_any_more_is_no_news(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import sys
 import threading
@@ -271,3 +272,21 @@ def test_a_result_that_is_too_large_is_refused_and_not_retried(worker: Worker, m
     monkeypatch.setattr("tontine.verdict.RESULT_LIMIT", 20)
     name, what = attempt(worker, "shop.double", {"x": "long" * 10})
     assert (name, what[0], what[1]) == ("ended", "refused", "ResultTooLarge")
+
+
+def test_an_error_that_cannot_be_printed_fails_its_job_also_inside_a_wrapper(worker: Worker) -> None:
+    class Odd(TypeError):
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    def inside() -> None: ...
+
+    @functools.wraps(inside)
+    def outside() -> None:
+        raise Odd
+
+    worker.library.modules[0].task(name=f"n{uuid4().hex}")(outside)
+    name = list(worker.library.modules[0].tasks)[-1]
+    kind, report = attempt(worker, name)
+    assert (kind, report[:2]) == ("ended", ["failed", "Odd"])
+    del worker.library.modules[0].tasks[name]

@@ -266,3 +266,19 @@ def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(error: BaseEx
         kind, report = attempt(worker, "shop.leave")
         assert (kind, report[1]) == ("failed", type(error).__name__)
         assert attempt(worker, "shop.stay") == ("done", 5), "others beside it go on"
+
+
+def test_an_async_task_that_cancels_itself_and_returns_fails_its_job_and_not_its_worker(shop: Module) -> None:
+    @shop.task
+    async def quits() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    @shop.before_job
+    def nothing(job: CurrentJob) -> None: ...
+
+    shop.after.clear()  # no hook may wait afterwards: the cancellation would come there
+    with lone_worker(shop) as worker:
+        assert attempt(worker, "shop.quits")[0] == "failed"
+        assert attempt(worker, "shop.sync")[0] == "done"
