@@ -9,13 +9,13 @@ from typing import Any
 
 from tontine.clock import wall_time
 from tontine.legible import duration, legible
-from tontine.store.call import DECODED
+from tontine.store.call import PLAIN
 from tontine.store.claim import LIMIT
 from tontine.store.raw import read
 from tontine.store.settle import Outcome
 
 from .supervisor import TaskFacts
-from .table import Entry, Table
+from .table import Entry
 
 log = logging.getLogger(__name__)
 
@@ -23,20 +23,24 @@ SHOWN = 300
 """Characters of an error's message in a line for people; the job has all of it."""
 
 
+_WORDS = {
+    "done": "is done",
+    "cancelled": "was cancelled",
+    "released": "was given back",
+    "late": "was not started in time",
+}
+
+
 class Journal:
     """Told of each outcome that the store has accepted, but for plain successes, unless it is thorough."""
 
-    def __init__(self, node: str, table: Table, tasks: Callable[[], Mapping[str, TaskFacts]]) -> None:
+    def __init__(self, node: str, tasks: Callable[[], Mapping[str, TaskFacts]]) -> None:
         self.node = node
         self.is_thorough = log.isEnabledFor(logging.DEBUG)
-        self._table = table
         self._tasks = tasks
 
-    def note(self, one: Outcome) -> None:
+    def note(self, one: Outcome, entry: Entry) -> None:
         """Write the line of one outcome."""
-        entry = self._table.get(one.seq)
-        if entry is None:
-            return
         if one.kind in ("failed", "refused") or (one.kind == "lost" and _is_last(one, entry)):
             self._failed(one, entry)
         elif one.kind in ("retry", "lost"):
@@ -58,7 +62,7 @@ class Journal:
         log.warning("an attempt failed and the job runs again", extra=facts)
 
     def _ended(self, one: Outcome, entry: Entry) -> None:
-        words = {"done": "is done", "cancelled": "was cancelled", "released": "was given back"}[one.kind]
+        words = _WORDS.get(one.kind, one.kind)
         after = f" after {duration(one.ran)}" if one.ran is not None else ""
         facts = {"event": f"job-{one.kind}", "seq": one.seq, "task": entry.task, "attempt": one.attempt, "ran": one.ran}
         log.debug("a job ended", extra=facts | {"sentence": f"{_job(entry)} {words}{after}"})
@@ -80,7 +84,7 @@ class Journal:
             "event": event,
             "seq": one.seq,
             "task": entry.task,
-            "key": read(entry.raw, DECODED).get("key") if entry.raw else None,
+            "key": read(entry.raw, PLAIN).get("key") if entry.raw else None,
             "node": self.node,
             "attempt": one.attempt,
             "fails": entry.fails + (one.kind in ("failed", "retry")),
