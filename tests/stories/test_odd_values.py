@@ -37,6 +37,7 @@ JOB_FIELDS = (
     ("_id", "seq", "task", "args", "state", "run_at", "key", "created_at"),
     ("priority", "max_attempts", "timeout", "attempt", "fails", "lost", "node"),
     ("cancel", "errors", "error", "progress", "result", "started_at", "finished_at", "expire_at", "schedule", "inbox"),
+    ("start_by", "unique_for", "held_key", "held_until", "meta", "parent"),
 )
 NODE_FIELDS = (
     *(
@@ -117,6 +118,15 @@ class Deployment:
             eventually(self._is_whole, PATIENT)
         except AssertionError:
             pytest.fail(f"{about}: both nodes should work and be the members: {self._standing()}\n{self.complaints()}")
+
+    def must_be_well(self, about: str) -> None:
+        """Neither is left with what it can neither settle nor put right: others would wait behind that, or will."""
+        live = {"name": {"$in": list(NAMES)}, "state": {"$in": list(LIVE)}}
+        ailing = live | {"troubles.what": {"$in": ["settling", "upkeep", "numbering", "times"]}}
+        try:
+            eventually(lambda: self.nodes.count_documents(ailing) == 0, PATIENT)
+        except AssertionError:
+            pytest.fail(f"{about}: a trouble does not go away: {self._standing()}\n{self.complaints()}")
 
     def beats(self) -> dict[Any, Any]:
         """The newest beat of each of the two."""
@@ -267,6 +277,7 @@ def _sweep_jobs(deployment: Deployment, oddities: list[dict[str, str]], about: s
     deployment.must_do(innocents, PATIENT, about)
     _no_job_is_stuck(deployment, about)
     deployment.must_live(about)
+    deployment.must_be_well(about)
     deployment.must_do(deployment.innocents(), SOON, f"after {about}")
 
 
