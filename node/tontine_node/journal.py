@@ -15,7 +15,7 @@ from tontine.store.raw import read
 from tontine.store.settle import Outcome
 
 from .supervisor import TaskFacts
-from .table import Entry, Table
+from .table import Entry
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +34,13 @@ _WORDS = {
 class Journal:
     """Told of each outcome that the store has accepted, but for plain successes, unless it is thorough."""
 
-    def __init__(self, node: str, table: Table, tasks: Callable[[], Mapping[str, TaskFacts]]) -> None:
+    def __init__(self, node: str, tasks: Callable[[], Mapping[str, TaskFacts]]) -> None:
         self.node = node
         self.is_thorough = log.isEnabledFor(logging.DEBUG)
-        self._table = table
         self._tasks = tasks
 
-    def note(self, one: Outcome) -> None:
+    def note(self, one: Outcome, entry: Entry) -> None:
         """Write the line of one outcome; whatever is wrong with that, the outcome is settled, and stays so."""
-        entry = self._table.get(one.seq)
-        if entry is None:
-            return
         try:
             self._note(one, entry)
         except Exception:

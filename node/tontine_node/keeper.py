@@ -80,7 +80,7 @@ class Keeper:
         if not strays:
             return
         # Most of these were settled since the read; the release finds only those that were not.
-        released = await self._store.run(settle.release(self.node, strays, self._retention()))
+        released = await self._store.run(repair.release_strays(self.node, strays, self._retention()))
         self._table.give_back(())
         if released:
             log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})

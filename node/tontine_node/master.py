@@ -84,7 +84,7 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.table = Table(self._look_soon, config.max_held, self._more_room)
-        self.journal = Journal(self.id, self.table, lambda: self.supervisor.tasks)
+        self.journal = Journal(self.id, lambda: self.supervisor.tasks)
         self.settler = Settler(
             self.id,
             store,

@@ -16,7 +16,7 @@ from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
 from .journal import Journal
-from .table import Table
+from .table import Entry, Table
 from .troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -132,14 +132,19 @@ class Settler:
         if settled.dropped:
             self.dropped += len(settled.dropped)
             log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
+        news: list[tuple[Outcome, Entry | None]] = []
+        tells_all = self._journal is not None and self._journal.is_thorough
         for one in batch:
             if one.seq in settled.accepted:
                 self._count(one)
+                if one.kind != "done" or tells_all:
+                    news.append((one, self._table.get(one.seq)))
             if one.seq in settled.accepted or one.seq in settled.dropped:
                 self._table.drop(one.seq)
                 self._tries.pop(one.seq, None)
             else:
                 self.add(one)
+        self._tell(news)
 
     async def _settle_apart(self, batch: Sequence[Outcome], error: StoreError) -> None:
         """One of these is not taken, and would not be the next time: find it, and let the others go on."""
@@ -205,9 +210,13 @@ class Settler:
     def _is_mine(self, one: Outcome) -> bool:
         return self._table.licensed(one.seq, one.attempt)
 
+    def _tell(self, news: Sequence[tuple[Outcome, Entry | None]]) -> None:
+        """Last: a line that cannot be written must not keep in the table what is settled, nor any other from it."""
+        for one, entry in news:
+            if self._journal is not None and entry is not None:
+                self._journal.note(one, entry)
+
     def _count(self, one: Outcome) -> None:
-        if self._journal is not None and (one.kind != "done" or self._journal.is_thorough):
-            self._journal.note(one)
         if one.kind == "done":
             self.done += 1
             return

@@ -20,6 +20,7 @@ from tontine.store.call import PLAIN, AsyncStore, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import FOR_EVER
 from tontine.store.settle import Outcome
+from tontine_node.journal import Journal
 from tontine_node.settler import Settler
 from tontine_node.table import Entry, Status, Table
 from tontine_node.troubles import Troubles
@@ -71,7 +72,7 @@ def states(store: Store) -> dict[Any, tuple[str, str]]:
 
 
 async def settle_all(
-    store: AsyncStore, outcomes: Iterable[Outcome], *, also_put_off: bool = False
+    store: AsyncStore, outcomes: Iterable[Outcome], *, also_put_off: bool = False, journal: Journal | None = None
 ) -> tuple[Settler, Table, Troubles]:
     """Put outcomes through a node's settler until it has nothing left to do, or also what it has put off."""
 
@@ -79,7 +80,7 @@ async def settle_all(
         """Nobody prints."""
 
     table, troubles = Table(), Troubles()
-    settler = Settler("x", store, table, lambda: FOR_EVER, lambda _: None, no_lines, troubles)
+    settler = Settler("x", store, table, lambda: FOR_EVER, lambda _: None, no_lines, troubles, journal)
     for one in outcomes:
         table.enter(Entry(one.seq, one.attempt, 0.0, status=Status.RESULT))
         settler.add(one)
@@ -105,6 +106,20 @@ async def test_outcomes_that_cannot_be_stored_do_not_keep_others_waiting(async_s
     assert ends.pop(41) == ("failed", "ResultTooLarge")
     assert set(ends.values()) == {("done", "")}
     assert (len(table), bool(troubles)) == (0, False)
+
+
+async def test_a_line_that_cannot_be_written_keeps_no_outcome_from_being_settled(
+    async_store: AsyncStore, store: Store
+) -> None:
+    class Wordless(Journal):
+        def note(self, one: Outcome, entry: Entry) -> None:
+            raise KeyError(one.kind)
+
+    store.database.jobs.insert_many([job(seq) for seq in range(1, 5)])
+    ends = [Outcome("cancelled", 1, 1), Outcome("failed", 2, 1, error=JobError("E", "m")), done(3), done(4)]
+    settler, table, _ = await settle_all(async_store, ends, journal=Wordless("x", dict))
+    assert [state for state, _ in states(store).values()] == ["cancelled", "failed", "done", "done"]
+    assert (len(table), settler.done, settler.failed) == (0, 2, 1)
 
 
 @pytest.mark.parametrize("kind", ["failed", "retry", "released", "cancelled", "lost"])
@@ -172,6 +187,18 @@ def test_a_dead_nodes_jobs_go_back_although_one_has_no_room(store: Store) -> Non
     assert ends.pop(6) == ("failed", "InvalidJob")
     assert {state for state, _ in ends.values()} == {"queued"}
     assert store.run(repair.repair([])) == {}
+
+
+def test_what_a_node_holds_without_knowing_it_goes_back_although_one_cannot(store: Store) -> None:
+    # Never claimed, it would be judged whole in the queue, where no other could be what it is.
+    unclaimed = job(5, attempt=0, timeout="soon")
+    store.database.jobs.insert_many([job(seq) for seq in range(1, 5)] + [unclaimed] + [job(6, attempt=0), job(7)])
+    held = store.run(settle.find_held("x"))
+    assert store.run(repair.release_strays("x", held.attempts | {99: 1})) >= 1, "some went with the first write"
+    ends = states(store)
+    assert ends.pop(5) == ("failed", "InvalidJob")
+    assert set(ends.values()) == {("queued", "")}
+    assert "cannot go back to the queue" in (store.database.jobs.find_one({"seq": 5}) or {})["error"]["message"]
 
 
 def test_jobs_that_are_held_by_what_is_no_node_go_back(store: Store) -> None:

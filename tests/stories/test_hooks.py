@@ -135,7 +135,7 @@ def run_example(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 

@@ -122,6 +122,15 @@ class Deployment:
         except AssertionError:
             pytest.fail(f"{about}: both nodes should work and be the members: {self._standing()}\n{self.complaints()}")
 
+    def must_be_well(self, about: str) -> None:
+        """Neither is left with what it can neither settle nor put right: others would wait behind that, or will."""
+        live = {"name": {"$in": list(NAMES)}, "state": {"$in": list(LIVE)}}
+        ailing = live | {"troubles.what": {"$in": ["settling", "upkeep", "numbering", "times"]}}
+        try:
+            eventually(lambda: self.nodes.count_documents(ailing) == 0, PATIENT)
+        except AssertionError:
+            pytest.fail(f"{about}: a trouble does not go away: {self._standing()}\n{self.complaints()}")
+
     def beats(self) -> dict[Any, Any]:
         """The newest beat of each of the two."""
         live = {"name": {"$in": list(NAMES)}, "state": {"$in": list(LIVE)}}
@@ -271,6 +280,7 @@ def _sweep_jobs(deployment: Deployment, oddities: list[dict[str, str]], about: s
     deployment.must_do(innocents, PATIENT, about)
     _no_job_is_stuck(deployment, about)
     deployment.must_live(about)
+    deployment.must_be_well(about)
     deployment.must_do(deployment.innocents(), SOON, f"after {about}")
 
 

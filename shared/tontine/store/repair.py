@@ -17,7 +17,7 @@ from .members import presume_dead
 from .raw import Raw, identity
 from .retention import FOR_EVER, Retention
 from .schema import JOBS, NODES
-from .settle import ERRORS_SO_FAR, as_bare, expiry_now, losing
+from .settle import ERRORS_SO_FAR, as_bare, expiry_now, fenced, losing, release
 
 _WORKING, _FAILED = JobState.WORKING.value, JobState.FAILED.value
 
@@ -53,6 +53,22 @@ def repair(
     if any(repaired.values()):
         yield from ring(JOBS)
     return repaired
+
+
+def release_strays(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
+    """Give back what a node holds without knowing it (J6); one that cannot go back fails. How many."""
+    try:
+        return (yield from release(node, attempts, retention))
+    except Unstorable as error:
+        if len(attempts) == 1:
+            ((seq, attempt),) = attempts.items()
+            reason = f"it cannot go back to the queue: {error}"
+            return (yield from set_aside(fenced(node, attempt, seq), reason, retention))
+    seqs = sorted(attempts)
+    released = 0
+    for half in (seqs[: len(seqs) // 2], seqs[len(seqs) // 2 :]):
+        released += yield from release_strays(node, {seq: attempts[seq] for seq in half}, retention)
+    return released
 
 
 _NOBODY = {"node": {"$not": {"$type": "string"}}}

@@ -81,7 +81,7 @@ def settle_done(
     if retention.done is not None:
         done["expire_at"] = retention.expiry(done=True)
     update = [{"$replaceWith": {"$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}}}]
-    answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), update), repeats=True)
+    answer = yield Call(JOBS, "update_many", (fenced(node, attempt, {"$in": seqs}), update), repeats=True)
     if answer.modified_count == len(seqs):
         return Settled(accepted=set(seqs))
     return (yield from verify(node, dict.fromkeys(seqs, attempt)))
@@ -108,7 +108,7 @@ GIVEN_BACK = ("released", "lost", "late")
 
 def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER) -> Steps[Settled]:
     """Settle attempts that ended differently, in one unordered bulk."""
-    updates = [UpdateOne(_mine(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
+    updates = [UpdateOne(fenced(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
     answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
     # Some may be in the share of a node that has nothing to do.
     if queued := [one.seq for one in outcomes if one.kind in ("retry", *GIVEN_BACK)]:
@@ -151,7 +151,7 @@ def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_E
     for seq, attempt in attempts.items():
         by_attempt.setdefault(attempt, []).append(seq)
     for attempt, seqs in by_attempt.items():
-        answer = yield Call(JOBS, "update_many", (_mine(node, attempt, {"$in": seqs}), update), repeats=True)
+        answer = yield Call(JOBS, "update_many", (fenced(node, attempt, {"$in": seqs}), update), repeats=True)
         released += answer.modified_count
     return released
 
@@ -192,11 +192,12 @@ def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, 
         values: dict[str, Any] = {"started_at": {"$subtract": ["$$NOW", round(ago * 1000)]}}
         if progress is not None:
             values["progress"] = {"$literal": dict(progress)}
-        updates.append(UpdateOne(_mine(node, attempt, seq), [{"$set": values}]))
+        updates.append(UpdateOne(fenced(node, attempt, seq), [{"$set": values}]))
     yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
 
 
-def _mine(node: str, attempt: int, seq: Any) -> dict[str, Any]:
+def fenced(node: str, attempt: int, seq: Any) -> dict[str, Any]:
+    """The condition that only the holder of this attempt meets."""
     return {"seq": seq, "state": _WORKING, "node": node, "attempt": attempt}
 
 

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import bson
 import orjson
 import pytest
 from bson import Binary
 
+from tests.support import odd
 from tontine.job import JobError
-from tontine.store.settle import Outcome
+from tontine.store.settle import Kind, Outcome
 from tontine_node.journal import Journal
 from tontine_node.logs import LogStyle, _Json, _Lines
 from tontine_node.supervisor import TaskFacts
-from tontine_node.table import Entry, Table
+from tontine_node.table import Entry
 
 BROKEN = JobError("ConnectionError", "not\nyet", "Traceback ...")
+RAW = bson.encode({"_id": 1, "seq": 17, "key": "k"})
+ENTRIES = {
+    17: Entry(17, 3, 0.0, "shop.resize", RAW, fails=1),
+    18: Entry(18, 4, 0.0, "shop.resize", RAW, lost=3, max_attempts=9),
+}
 
 
 @pytest.fixture
 def journal(caplog: pytest.LogCaptureFixture) -> Journal:
     caplog.set_level(logging.INFO)
-    table = Table()
-    raw = bson.encode({"_id": 1, "seq": 17, "key": "k"})
-    table.enter(Entry(17, 3, 0.0, "shop.resize", raw, fails=1))
-    table.enter(Entry(18, 4, 0.0, "shop.resize", raw, lost=3, max_attempts=9))
-    return Journal("web-1-abc", table, lambda: {"shop.resize": TaskFacts("retry", False, None, 4, [])})
+    return Journal("web-1-abc", lambda: {"shop.resize": TaskFacts("retry", False, None, 4, [])})
 
 
 def line_of(caplog: pytest.LogCaptureFixture) -> str:
@@ -71,12 +73,12 @@ def line_of(caplog: pytest.LogCaptureFixture) -> str:
 def test_an_attempt_that_failed_is_one_line(
     journal: Journal, caplog: pytest.LogCaptureFixture, outcome: Outcome, line: str
 ) -> None:
-    journal.note(outcome)
+    journal.note(outcome, ENTRIES[outcome.seq])
     assert line_of(caplog) == line
 
 
 def test_as_json_it_has_everything(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
-    journal.note(Outcome("retry", 17, 3, 0.1, error=BROKEN, delay=3.0))
+    journal.note(Outcome("retry", 17, 3, 0.1, error=BROKEN, delay=3.0), ENTRIES[17])
     found: dict[str, Any] = orjson.loads(_Json().format(caplog.records[0]))
     assert found.pop("at") < found.pop("run_at")
     assert found == {
@@ -99,34 +101,48 @@ def test_as_json_it_has_everything(journal: Journal, caplog: pytest.LogCaptureFi
     }
 
 
-@pytest.mark.parametrize("kind", ["done", "cancelled", "released", "late"])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("done", "is done"),
+        ("cancelled", "was cancelled"),
+        ("released", "was given back"),
+        ("late", "was not started in time"),
+    ],
+)
 def test_other_ends_are_told_to_who_wants_to_know_everything(
-    journal: Journal, caplog: pytest.LogCaptureFixture, kind: Any
+    journal: Journal, caplog: pytest.LogCaptureFixture, kind: Any, words: str
 ) -> None:
-    journal.note(Outcome(kind, 17, 3, 0.1))
+    journal.note(Outcome(kind, 17, 3, 0.1), ENTRIES[17])
     assert not caplog.records
     caplog.set_level(logging.DEBUG)
     journal.is_thorough = True
-    journal.note(Outcome(kind, 17, 3, 0.1))
-    words = {"done": "is done", "cancelled": "was cancelled", "released": "was given back"}
-    words |= {"late": "was not started in time"}
-    assert line_of(caplog) == f"debug   job 17 shop.resize {words[kind]} after 0.1 s"
+    journal.note(Outcome(kind, 17, 3, 0.1), ENTRIES[17])
+    assert line_of(caplog) == f"debug   job 17 shop.resize {words} after 0.1 s"
 
 
-def test_whatever_its_document_is_like_an_end_is_told_and_nothing_raised(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_whatever_is_in_a_document_and_however_it_ended_there_is_a_line(
+    journal: Journal, caplog: pytest.LogCaptureFixture, kind: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    journal.is_thorough = True
+    for value in odd.VALUES:
+        raw = bytes(odd.as_written(odd.with_odd({"_id": 1, "seq": 17}, args=value, key=value)).raw)
+        journal.note(Outcome(kind, 17, 3, 0.1), Entry(17, 3, 0.0, "shop.resize", raw))
+        record = caplog.records.pop()
+        assert "job 17 shop.resize" in _Lines().format(record)
+        assert orjson.loads(_Json().format(record))["seq"] == 17, value
+
+
+def test_what_cannot_be_read_is_told_as_such_and_nothing_raised(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
     """Before: its outcome was settled again and again, and those beside it with it."""
-    table = Table()
-    table.enter(Entry(1, 1, 0.0, "shop.resize", bson.encode({"_id": Binary(b"abc", 4), "key": "k"})))
-    table.enter(Entry(2, 1, 0.0, "shop.resize", b"no BSON"))
-    journal = Journal("n", table, dict)
-    for seq in (1, 2):
-        journal.note(Outcome("failed", seq, 1, 0.1, error=BROKEN))
-    assert [record.__dict__["event"] for record in caplog.records] == ["job-failed", "untold"]
-
-
-def test_a_job_that_is_not_here_any_more_is_no_news(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
-    journal.note(Outcome("failed", 99, 1, error=BROKEN))
-    assert not caplog.records
+    for raw in (bson.encode({"_id": Binary(b"abc", 4), "key": "k"}), b"no BSON"):
+        journal.note(Outcome("failed", 1, 1, 0.1, error=BROKEN), Entry(1, 1, 0.0, "shop.resize", raw))
+    assert {record.__dict__["event"] for record in caplog.records} <= {"job-failed", "untold"}
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize("style", [LogStyle(json, verbose) for json in (False, True) for verbose in (False, True)])
