@@ -18,7 +18,7 @@ from pymongo import AsyncMongoClient, MongoClient
 from tests.support import earlier_schema
 from tests.support.mongod import mongod
 from tontine import AsyncClient, Client
-from tontine.errors import ConfigError
+from tontine.errors import ConfigError, StoreError
 from tontine.job import Job
 from tontine.store import doubles, insert, look, number, schema
 from tontine.store.call import Call, Store
@@ -216,12 +216,13 @@ def test_more_doubles_than_are_looked_for_at_once_are_parted(store: Store, monke
     assert store.run(doubles.resolve("key")) == 10
 
 
-def test_an_index_that_somebody_dropped_is_named_in_words(store: Store) -> None:
+def test_an_index_that_somebody_dropped_is_told_in_words_and_made_by_the_next_call(store: Store) -> None:
     with Client(store.database) as client:
         one = client.submit("t.t")
         store.database.jobs.drop_index("seq")
-        with pytest.raises(ConfigError, match=r"an index of the queue in .* is missing: run `tontine init`"):
-            client.get(one.seq or 0)
+        with pytest.raises(StoreError, match=r"an index of the queue in .* is missing: .* `tontine init`"):
+            client.get(one.seq)
+        assert client.get(one.seq).id == one.id
 
 
 async def test_a_standalone_server_is_refused_by_clients_too(tmp_path: Path) -> None:

@@ -158,10 +158,10 @@ def _is_missing(error: StoreError) -> bool:
     return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
 
 
-def _not_prepared(database: str) -> ConfigError:
-    return ConfigError(
-        f"an index of the queue in `{database}` is missing: run `tontine init` there as a user with the role "
-        "readWrite, or start a node as one, and try again"
+def _lost_index(database: str) -> StoreError:
+    return StoreError(
+        f"an index of the queue in `{database}` is missing: nodes and clients make it again if they may, so try again in "
+        "a moment; otherwise run `tontine init` there as a user with the role readWrite"
     )
 
 
@@ -172,6 +172,8 @@ class PreparedStore(Store):
         super().__init__(database)
         self.prepared: Prepared | None = None
         self._is_looking = is_looking
+        self._is_doubtful = False
+        """Whether an index was found missing although the schema is current."""
         self._preparing = threading.Lock()
 
     def run(self, steps: Steps[T]) -> T:
@@ -180,7 +182,8 @@ class PreparedStore(Store):
             return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
-                raise _not_prepared(self.database.name) from error
+                self.prepared, self._is_doubtful = None, True
+                raise _lost_index(self.database.name) from error
             raise
 
     def prepare_all(self) -> Prepared:
@@ -191,9 +194,9 @@ class PreparedStore(Store):
     def _prepare(self) -> Prepared:
         with self._preparing:
             if self.prepared is None:
-                prepared = super().run(prepare(is_looking=self._is_looking))
+                prepared = super().run(prepare_all() if self._is_doubtful else prepare(is_looking=self._is_looking))
                 refuse_standalone(self.database.client)
-                self.prepared = prepared
+                self.prepared, self._is_doubtful = prepared, False
             return self.prepared
 
 
@@ -203,6 +206,7 @@ class AsyncPreparedStore(AsyncStore):
     def __init__(self, database: Any) -> None:
         super().__init__(database)
         self.prepared: Prepared | None = None
+        self._is_doubtful = False
         self._preparing = asyncio.Lock()
 
     async def run(self, steps: Steps[T]) -> T:
@@ -211,7 +215,8 @@ class AsyncPreparedStore(AsyncStore):
             return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
-                raise _not_prepared(self.database.name) from error
+                self.prepared, self._is_doubtful = None, True
+                raise _lost_index(self.database.name) from error
             raise
 
     async def prepare_all(self) -> Prepared:
@@ -222,7 +227,7 @@ class AsyncPreparedStore(AsyncStore):
     async def _prepare(self) -> Prepared:
         async with self._preparing:
             if self.prepared is None:
-                prepared = await super().run(prepare())
+                prepared = await super().run(prepare_all() if self._is_doubtful else prepare())
                 refuse_standalone(self.database.client)
-                self.prepared = prepared
+                self.prepared, self._is_doubtful = prepared, False
             return self.prepared
