@@ -61,11 +61,30 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         yield from _check()
         missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing}
         if missing.isdisjoint(_RELIED_ON):
-            lacking = {f"{JOBS}.{name}": "this schema is of an earlier release" for name in _KEYS if name in missing}
-            return Prepared(failed=lacking, is_unsafe=bool(lacking))
+            return _of_earlier(missing)
         return (yield from prepare_all())
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+
+
+def look_within() -> Steps[Prepared]:
+    """The same for whoever is in a transaction, without making anything.
+
+    What is made waits for the transaction's own locks, and that would wait for this.
+    """
+    try:
+        version = yield from schema.read_version()
+        if version >= schema.VERSION:
+            return Prepared()
+        missing = {index["name"] for index in (yield from indexes.look(JOBS)).missing} if version else {*_RELIED_ON}
+    except NotPermitted as error:
+        return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+    if not missing.isdisjoint(_RELIED_ON):
+        raise ConfigError(
+            "this database is not prepared, and that cannot be done inside of a transaction: call client.prepare() "
+            "when your application starts, or run `tontine init` once"
+        )
+    return _of_earlier(missing)
 
 
 def prepare_all() -> Steps[Prepared]:
@@ -77,6 +96,12 @@ def prepare_all() -> Steps[Prepared]:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
     failed = {what: str(error) for what, error in {**mended.failed, **mended.lacking}.items()}
     return Prepared(tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON))
+
+
+def _of_earlier(missing: Iterable[str]) -> Prepared:
+    """What an older schema lacks that has all that producers rely on."""
+    lacking = {f"{JOBS}.{name}": "this schema is of an earlier release" for name in _KEYS if name in missing}
+    return Prepared(failed=lacking, is_unsafe=bool(lacking))
 
 
 def _check() -> Steps[None]:
@@ -164,8 +189,9 @@ class PreparedStore(Store):
         self._is_looking = is_looking
         self._preparing = threading.Lock()
 
-    def run(self, steps: Steps[T]) -> T:
-        prepared = self.prepared or self._prepare()
+    def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
+        prepared = self.prepared or (self._look_within() if is_within else self._prepare())
         try:
             return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
@@ -176,6 +202,11 @@ class PreparedStore(Store):
     def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
         self.prepared = super().run(prepare_all())
+        return self.prepared
+
+    def _look_within(self) -> Prepared:
+        # Without the lock: whoever has it may be waiting for this very transaction.
+        self.prepared = super().run(look_within())
         return self.prepared
 
     def _prepare(self) -> Prepared:
@@ -195,8 +226,9 @@ class AsyncPreparedStore(AsyncStore):
         self.prepared: Prepared | None = None
         self._preparing = asyncio.Lock()
 
-    async def run(self, steps: Steps[T]) -> T:
-        prepared = self.prepared or await self._prepare()
+    async def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
+        prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
         try:
             return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
@@ -207,6 +239,10 @@ class AsyncPreparedStore(AsyncStore):
     async def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
         self.prepared = await super().run(prepare_all())
+        return self.prepared
+
+    async def _look_within(self) -> Prepared:
+        self.prepared = await super().run(look_within())
         return self.prepared
 
     async def _prepare(self) -> Prepared:
