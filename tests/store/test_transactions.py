@@ -267,10 +267,11 @@ async def test_an_async_client_is_refused_in_the_same_way(empty: Store, handle: 
     client = AsyncClient(handle[empty.database.name])
     started = handle.start_session()
     async with await started if inspect.isawaitable(started) else started as session:
+        await begin(session)
+        await handle[empty.database.name].orders.insert_one({"_id": 1}, session=session)
         with pytest.raises(ConfigError, match="not prepared"):
-            async with await begin(session):
-                await handle[empty.database.name].orders.insert_one({"_id": 1}, session=session)
-                await client.submit("t.t", key="k", session=session)
+            await client.submit("t.t", key="k", session=session)
+        await session.abort_transaction()
         await client.prepare()
         async with await begin(session):
             await client.submit("t.t", key="k", session=session)
