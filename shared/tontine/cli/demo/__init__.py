@@ -37,8 +37,9 @@ _TICK = 0.2
 def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> None:
     """See it work: starts nodes, submits sample jobs, kills a node and shows how the others inherit.
 
-    It needs nothing set up: without --uri it starts the embedded MongoDB, also where TONTINE_URI names another. On a terminal it opens the observer if that
-    is installed, else a live table. The nodes' logs go to the directory demo under TONTINE_HOME.
+    It needs nothing set up: without --uri it starts the embedded MongoDB, also where TONTINE_URI names another. On
+    a terminal it opens the observer if that is installed, else a live table. The nodes' logs go to the directory demo
+    under TONTINE_HOME.
 
     With --seconds it ends by itself and exits 0 if every job ended as it should.
     """
