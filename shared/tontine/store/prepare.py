@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pymongo
 from bson.son import SON
 
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
@@ -180,6 +182,32 @@ def _not_prepared(database: str) -> ConfigError:
     )
 
 
+_DEEDS = {
+    **dict.fromkeys(("find", "count", "aggregate", "distinct"), "read"),
+    "insert": "insert into",
+    "delete": "remove from",
+}
+
+
+def _unanswered(error: StoreUnavailable, call: Call, database: str) -> StoreUnavailable:
+    """The same with what was being done and what to do now: an application has no more to show than this."""
+    verb = next(
+        (verb for method, verb in _DEEDS.items() if call.method.split("_and_")[-1].startswith(method)), "update"
+    )
+    deed = f"{verb} `{call.collection}`" if call.collection else f"run {next(iter(call.args[0]))}"
+    return StoreUnavailable(
+        f"MongoDB did not answer when it was to {deed} in `{database}` ({error}): is it running, and is the URI right? "
+        "Try again when it answers"
+    )
+
+
+def _limit(client: Any) -> AbstractContextManager[None]:
+    """The `timeoutMS` of a connection, for one call of a client and all that it takes; each has a limit of its own."""
+    # The driver leaves it aside where a limit is set, as it is for each call of the store.
+    seconds = vars(client).get("delegate", client).options.timeout  # Motor's wraps PyMongo's
+    return nullcontext() if seconds is None else pymongo.timeout(seconds)
+
+
 class PreparedStore(Store):
     """Runs store operations over a database that its first call prepares."""
 
@@ -191,9 +219,10 @@ class PreparedStore(Store):
 
     def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
         """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
-        prepared = self.prepared or (self._look_within() if is_within else self._prepare())
         try:
-            return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+            with _limit(self.database.client):
+                prepared = self.prepared or (self._look_within() if is_within else self._prepare())
+                return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
                 raise _not_prepared(self.database.name) from error
@@ -201,8 +230,15 @@ class PreparedStore(Store):
 
     def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
-        self.prepared = super().run(prepare_all())
+        with _limit(self.database.client):
+            self.prepared = super().run(prepare_all())
         return self.prepared
+
+    def _answer(self, call: Call) -> Any:
+        try:
+            return super()._answer(call)
+        except StoreUnavailable as error:
+            raise _unanswered(error, call, self.database.name) from error
 
     def _look_within(self) -> Prepared:
         # Without the lock: whoever has it may be waiting for this very transaction.
@@ -228,9 +264,10 @@ class AsyncPreparedStore(AsyncStore):
 
     async def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
         """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
-        prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
         try:
-            return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+            with _limit(self.database.client):
+                prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
+                return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
                 raise _not_prepared(self.database.name) from error
@@ -238,8 +275,15 @@ class AsyncPreparedStore(AsyncStore):
 
     async def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
-        self.prepared = await super().run(prepare_all())
+        with _limit(self.database.client):
+            self.prepared = await super().run(prepare_all())
         return self.prepared
+
+    async def _answer(self, call: Call) -> Any:
+        try:
+            return await super()._answer(call)
+        except StoreUnavailable as error:
+            raise _unanswered(error, call, self.database.name) from error
 
     async def _look_within(self) -> Prepared:
         self.prepared = await super().run(look_within())
