@@ -19,6 +19,7 @@ THUMBNAIL = "pictures.thumbnail"
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     # In each server process, after it was forked, and on the event loop that will use it.
     async with AsyncClient() as client:  # TONTINE_URI, TONTINE_DATABASE
+        await client.prepare()
         app.state.jobs = client
         yield
 

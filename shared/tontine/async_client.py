@@ -57,13 +57,14 @@ class AsyncClient:
                     self._store = AsyncPreparedStore(opened.database)
         return self._store
 
-    async def _run(self, steps: Steps[Any]) -> Any:
-        return await (await self._opened()).run(steps)
+    async def _run(self, steps: Steps[Any], *, is_within: bool = False) -> Any:
+        return await (await self._opened()).run(steps, is_within=is_within)
 
     async def prepare(self) -> Prepared:
         """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
 
-        The first call of a client sees to what it needs by itself.
+        The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
+        that submits there calls this when it starts.
         """
         return await (await self._opened()).prepare_all()
 
@@ -102,7 +103,8 @@ class AsyncClient:
             meta=meta,
         )
         within = open_transaction(session, self._store)
-        return await self._run(insert.submit(wish, args, self._reserve, session=within))  # type: ignore[no-any-return]
+        steps = insert.submit(wish, args, self._reserve, session=within)
+        return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
 
     async def submit_many(
         self,
@@ -131,7 +133,8 @@ class AsyncClient:
             meta=meta,
         )
         within = open_transaction(session, self._store)
-        return await self._run(insert.submit_many(wish, many, progress=progress, session=within))  # type: ignore[no-any-return]
+        steps = insert.submit_many(wish, many, progress=progress, session=within)
+        return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
 
     @overload
     async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109

@@ -57,7 +57,8 @@ class Client:
     def prepare(self) -> Prepared:
         """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
 
-        The first call of a client sees to what it needs by itself.
+        The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
+        that submits there calls this when it starts.
         """
         return self._store.prepare_all()
 
@@ -96,7 +97,8 @@ class Client:
             meta=meta,
         )
         within = open_transaction(session, self._store)
-        return self._store.run(insert.submit(wish, args, self._reserve, session=within))
+        steps = insert.submit(wish, args, self._reserve, session=within)
+        return self._store.run(steps, is_within=within is not None)
 
     def submit_many(
         self,
@@ -125,7 +127,8 @@ class Client:
             meta=meta,
         )
         within = open_transaction(session, self._store)
-        return self._store.run(insert.submit_many(wish, many, progress=progress, session=within))
+        steps = insert.submit_many(wish, many, progress=progress, session=within)
+        return self._store.run(steps, is_within=within is not None)
 
     @overload
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...

@@ -5,6 +5,7 @@ Nothing else reads the environment, but for what `tontine node` lets click read 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from . import settings
 from .errors import ConfigError
 from .settings import SettingsFile
 from .uri import database_of, holds_a_queue
+from .variables import misspelt, tell
+
+log = logging.getLogger("tontine")
 
 DEFAULT_DATABASE = "tontine"
 
@@ -59,6 +63,23 @@ def testing_uri() -> str | None:
     return os.environ.get("TONTINE_TEST_URI") or os.environ.get("TONTINE_URI") or None
 
 
+def refuse_misspelt() -> None:
+    """Refuse a variable that was meant for a setting, and is none: what it says would be lost without a word."""
+    for name, known in misspelt(os.environ).items():
+        raise ConfigError(tell(name, known))
+
+
+def _warn_of_misspelt() -> None:
+    """The same for an application, whose environment may be another's to set: once in a process."""
+    for name, known in misspelt(os.environ).items():
+        if name not in _warned:
+            _warned.add(name)
+            log.warning("%s", tell(name, known))
+
+
+_warned: set[str] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """A setting's value, and who said so."""
@@ -82,6 +103,10 @@ class _Sources:
         if self._file is None:
             self._file = read_file(self._named)
         return self._file
+
+    def read(self) -> None:
+        """Read the file also where nothing of it is needed: a mistake in it would go unnoticed."""
+        _ = self.file
 
     def uri(self, given: str | None) -> Said:
         return _first(_given("URI", given), _environment("TONTINE_URI"), lambda: self._written("uri"))
@@ -171,6 +196,7 @@ class StoreConfig:
     @classmethod
     def of(cls, uri: str | None = None, database: str | None = None, *, file: str | Path | None = None) -> StoreConfig:
         """What was given, else the environment, else the file, else the defaults."""
+        _warn_of_misspelt()
         where, name, embedded = told(uri, database, file=file)
         return cls(where.value, name.value, embedded.value)
 
@@ -178,6 +204,8 @@ class StoreConfig:
 def told(uri: str | None, database: str | None, *, file: str | Path | None = None) -> tuple[Said, Said, Said]:
     """The URI, the database and whether the embedded MongoDB may be used, each with who said so."""
     sources = _Sources(file)
+    if uri is None:
+        sources.read()
     where = sources.uri(uri)
     path = database_of(where.value) if where.value else None
     implied = Said(path, "the path of the URI") if path else None
@@ -185,8 +213,15 @@ def told(uri: str | None, database: str | None, *, file: str | Path | None = Non
     return where, name, Said(None, DEFAULT) if where.value else sources.embedded()
 
 
+def may_embed() -> bool | None:
+    """Whether the embedded MongoDB may be used, also where another is named; None when nothing was said about it."""
+    answer: bool | None = _Sources(None).embedded().value
+    return answer
+
+
 def database_for(given: str | None, of_handle: str | None) -> str:
     """The database for a connection that the application brings, and which names `of_handle` itself, if any."""
+    _warn_of_misspelt()
     implied = Said(of_handle, "the default database of the client") if of_handle and holds_a_queue(of_handle) else None
     return str(_Sources(None).database(given, implied, is_near=True).value)
 

@@ -20,6 +20,33 @@ NAME, SHARED_NAME = "tontine.toml", "pyproject.toml"
 KEYS = ("uri", "database", "embedded", "node")
 """What a file may hold; `node` is a table with the flags of `tontine node`."""
 
+TEXT, WHOLE, SWITCH, TEXTS = "a text", "a whole number", "true or false", "a list of texts"
+TIME, MEMORY = 'a time like "20s"', 'an amount of memory like "500MB"'
+NODE_KEYS = {
+    "modules": TEXTS,
+    "name": TEXT,
+    "processes": WHOLE,
+    "slots": WHOLE,
+    "lease": TIME,
+    "grace": TIME,
+    "max_jobs": WHOLE,
+    "max_memory": MEMORY,
+    "max_held": MEMORY,
+    "streams": SWITCH,
+    "share_uri": SWITCH,
+    "live_file": TEXT,
+    "json": SWITCH,
+    "verbose": SWITCH,
+}
+"""What the table `node` may hold, and what each must be: here, so that whoever reads a file can check all of it."""
+_KINDS: dict[str, tuple[type, ...]] = {
+    TEXT: (str,),
+    WHOLE: (int,),
+    SWITCH: (bool,),
+    TIME: (str, int, float),
+    MEMORY: (str, int),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
@@ -43,13 +70,24 @@ class SettingsFile:
             raise self.refusal(key, f"must be true or false, not {kind(value)}")
         return value
 
-    def section(self, key: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """A table, all of whose keys are known."""
+    def section(self, key: str, known: Mapping[str, str]) -> Mapping[str, Any]:
+        """A table, all of whose keys are known, with values of their kind."""
         section = self.values.get(key, {})
         if not isinstance(section, Mapping):
             raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(section)}")
         self.check(section, known, f"{key}.")
+        for name, value in section.items():
+            if not _is(value, known[name]):
+                raise self.refusal(f"{key}.{name}", f"must be {known[name]}, not {kind(value)}")
         return section
+
+    def check_all(self) -> None:
+        """Refuse any mistake that can be seen without asking a command, whatever is asked of the file."""
+        self.check(self.values, KEYS)
+        for key in ("uri", "database"):
+            self.text(key)
+        self.switch("embedded")
+        self.section("node", NODE_KEYS)
 
     def check(self, values: Mapping[str, Any], known: Iterable[str], under: str = "") -> None:
         """Refuse a key that nobody knows, and name the nearest that is one."""
@@ -64,6 +102,13 @@ class SettingsFile:
         return ConfigError(f"{self.path}: `{self.table}{key}` {why}")
 
 
+def _is(value: Any, wanted: str) -> bool:
+    if wanted == TEXTS:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    types = _KINDS[wanted]
+    return isinstance(value, types) and (not isinstance(value, bool) or bool in types) and value != ""
+
+
 def kind(value: Any) -> str:
     """What a value of a file is called there."""
     kinds: dict[type, str] = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
@@ -75,7 +120,7 @@ def kind(value: Any) -> str:
 def read(named: str | None) -> SettingsFile:
     """The file that was named, else the nearest one; an empty record where there is none."""
     file = _read(Path(named).expanduser()) if named else next(_found(), SettingsFile())
-    file.check(file.values, KEYS)
+    file.check_all()
     return file
 
 

@@ -17,7 +17,7 @@ from tontine import AsyncClient, Client, Job, JobState
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, JobNotFinished, StoreError, StoreUnavailable, UnknownJob
 from tontine.store import control, look, members
-from tontine.store.call import AsyncStore, Call, Steps, Store
+from tontine.store.call import CALL_LIMIT, AsyncStore, Call, Steps, Store
 from tontine.store.connect import SELDOM_MONITORED, open_store
 
 
@@ -216,3 +216,31 @@ async def test_an_async_call_to_a_server_that_is_not_there_ends_within_its_limit
                 assert isinstance(error, StoreUnavailable)
             assert time.monotonic() - begun < 3
     motor.close()
+
+
+AWAY = "mongodb://127.0.0.1:1/?timeoutMS=200"
+
+
+def test_an_outage_is_told_within_the_limit_of_the_connection_with_what_was_being_done() -> None:
+    """Before: 20 s, whatever the URI said, and then `127.0.0.1:1: timed out`."""
+    began = time.monotonic()
+    with Client(AWAY) as client:
+        with pytest.raises(
+            StoreUnavailable, match=r"did not answer when it was to read `cluster` in `tontine` \(.+\): is"
+        ):
+            client.submit("t.t")
+        with pytest.raises(StoreUnavailable, match=r"when it was to run hello in .* Try again when it answers"):
+            client.prepare()
+    assert time.monotonic() - began < CALL_LIMIT
+
+
+@pytest.mark.parametrize("kind", [AsyncMongoClient, AsyncIOMotorClient])
+async def test_an_outage_is_told_to_async_clients_in_the_same_way(kind: Any) -> None:
+    mongo = kind(AWAY)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="did not answer when it was to read `cluster`"):
+        await AsyncClient(mongo).submit("t.t")
+    assert time.monotonic() - began < CALL_LIMIT
+    closing = mongo.close()
+    if closing is not None:
+        await closing

@@ -29,9 +29,15 @@ def client(store: Store) -> Iterator[Client]:
 
 
 @pytest.fixture
-def session(store: Store) -> Iterator[ClientSession]:
-    with store.database.client.start_session() as session:
+def session(mongo_client: MongoClient[dict[str, object]]) -> Iterator[ClientSession]:
+    with mongo_client.start_session() as session:
         yield session
+
+
+@pytest.fixture
+def empty(mongo_client: MongoClient[dict[str, object]], database: str) -> Store:
+    """A database in which there is nothing at all."""
+    return Store(mongo_client[database])
 
 
 def count(store: Store) -> int:
@@ -58,6 +64,48 @@ def test_a_job_is_gone_with_the_transaction_that_aborts(store: Store, client: Cl
     assert count(store) == 0
     assert store.database.orders.count_documents({"_id": 1}) == 0
     assert client.submit("t.t").seq > 4, "its numbers are holes"
+
+
+def order_with_a_job(store: Store, client: Client, session: ClientSession) -> None:
+    """The transaction itself makes the collection of orders, and holds what making others waits for."""
+
+    def order(session: ClientSession) -> Any:
+        store.database.orders.insert_one({}, session=session)
+        return client.submit("t.t", key="k", session=session)
+
+    session.with_transaction(order)
+
+
+def test_the_first_order_of_an_empty_database_is_refused_at_once_and_says_what_to_call(
+    empty: Store, session: ClientSession
+) -> None:
+    """Before: it hung until the driver gave up, for its preparing waited for its own transaction."""
+    with Client(empty.database) as client:
+        with pytest.raises(ConfigError, match=r"not prepared, .* inside of a transaction: call client\.prepare\(\)"):
+            order_with_a_job(empty, client, session)
+        made = empty.database.list_collection_names()
+        client.prepare()
+        order_with_a_job(empty, client, session)
+    assert made == [], "the order is not there either"
+    assert count(empty) == empty.database.orders.count_documents({}) == 1
+
+
+def test_a_client_that_was_not_prepared_submits_in_a_transaction_where_the_database_is(
+    store: Store, session: ClientSession
+) -> None:
+    with Client(store.database) as client:
+        order_with_a_job(store, client, session)
+    assert count(store) == 1
+
+
+def test_a_schema_of_an_earlier_release_is_good_enough_for_a_transaction(store: Store, session: ClientSession) -> None:
+    store.database.cluster.update_one({"_id": "schema"}, {"$set": {"version": 1}})
+    with Client(store.database) as client:
+        order_with_a_job(store, client, session)
+    assert count(store) == 1
+    store.database.jobs.drop_index("key")
+    with Client(store.database) as client, pytest.raises(ConfigError, match="not prepared"):
+        order_with_a_job(store, client, session)
 
 
 def test_many_jobs_go_in_together(store: Store, client: Client, session: ClientSession) -> None:
@@ -213,6 +261,21 @@ async def begin(session: Any) -> Any:
     """Motor's is there at once, PyMongo's has to be awaited."""
     begun = session.start_transaction()
     return await begun if inspect.isawaitable(begun) else begun
+
+
+async def test_an_async_client_is_refused_in_the_same_way(empty: Store, handle: Any) -> None:
+    client = AsyncClient(handle[empty.database.name])
+    started = handle.start_session()
+    async with await started if inspect.isawaitable(started) else started as session:
+        await begin(session)
+        await handle[empty.database.name].orders.insert_one({"_id": 1}, session=session)
+        with pytest.raises(ConfigError, match="not prepared"):
+            await client.submit("t.t", key="k", session=session)
+        await session.abort_transaction()
+        await client.prepare()
+        async with await begin(session):
+            await client.submit("t.t", key="k", session=session)
+    assert count(empty) == 1
 
 
 async def test_async_transactions_are_the_same(store: Store, handle: Any) -> None:

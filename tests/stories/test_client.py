@@ -33,7 +33,7 @@ def test_the_page_works_as_it_is_written(cluster: Cluster, tmp_path: Path, monke
     node = cluster.launch("a", "--lease", "5s", "--processes", "2", modules=str(tmp_path / "tasks.py"))
     cluster.wait_for_members(1)
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     names: dict[str, object] = {}
     try:
         for block in blocks:

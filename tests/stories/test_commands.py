@@ -344,7 +344,7 @@ def test_nodes_are_listed_paused_resumed_and_stopped(run: Run, cluster: Cluster)
 
 @pytest.mark.story
 def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_uri: str, store: Store) -> None:
-    ran = run("demo", "--seconds", "6", "--nodes", "2", "--database", store.database.name)
+    ran = run("demo", "--seconds", "6", "--nodes", "2", "--uri", mongo_uri, "--database", store.database.name)
     assert ran.code == 0, ran.out
     assert "killed node" in ran.out
     assert "inherited" in ran.out
@@ -354,8 +354,10 @@ def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_u
 
 
 @pytest.mark.story
-def test_an_interrupted_demo_leaves_no_node(environment: dict[str, str], store: Store, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tontine", "demo", "--database", store.database.name]
+def test_an_interrupted_demo_leaves_no_node(
+    environment: dict[str, str], mongo_uri: str, store: Store, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tontine", "demo", "--uri", mongo_uri, "--database", store.database.name]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         eventually(lambda: store.database.jobs.count_documents({"state": "done"}), 60)

@@ -295,10 +295,33 @@ def rows_of_rights() -> list[tuple[str, str, str]]:
     ]
 
 
-def rights(uri: str) -> tuple[str, str]:
+def examined(uri: str) -> dict[str, dict[str, str]]:
     ended = CliRunner().invoke(tontine, ["doctor", "--quick", "--json", "--uri", uri])
-    told = {line["check"]: line for line in map(json.loads, ended.stdout.splitlines())}
-    return told["rights"]["verdict"], told["rights"]["sentence"]
+    return {line["check"]: line for line in map(json.loads, ended.stdout.splitlines())}
+
+
+def rights(uri: str) -> tuple[str, str]:
+    told = examined(uri)["rights"]
+    return told["verdict"], told["sentence"]
+
+
+def test_the_doctor_advises_the_role_that_a_look_needs(scene: Scene) -> None:
+    """Before: clusterMonitor for what is in the queue, and a right for nodes that their role withholds."""
+    told = examined(scene.uri("producer"))
+    assert "tontineObserver" in told["schedules"]["advice"]
+    assert "clusterMonitor" in told["members"]["advice"]
+    assert "clusterMonitor" in told["oplog"]["advice"]
+    assert not [one for one in examined(scene.uri("node")).values() if "grant" in one["advice"]]
+    for word in WORDS:
+        assert examined(scene.uri(word))["change streams"]["verdict"] == "ok"
+
+
+def test_the_doctor_warns_an_observer_that_may_not_follow(scene: Scene) -> None:
+    looking = {"resource": {"db": "tontine", "collection": ""}, "actions": ["find"]}
+    scene.database.command("createRole", "onlyLooks", privileges=[looking], roles=[])
+    scene.database.command("createUser", "looker", pwd="pw", roles=["onlyLooks"])
+    told = examined(scene.uri("looker"))["change streams"]
+    assert (told["verdict"], "tontineObserver" in told["advice"]) == ("warn", True)
 
 
 def test_the_doctor_says_what_a_user_can_be_lacks_and_has_too_much(scene: Scene) -> None:
@@ -384,3 +407,38 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
         with MongoClient[dict[str, Any]](scene.root) as root:
             Store(root["early"]).run(schema.init())
         assert client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq
+
+
+TOO_LITTLE: list[tuple[str, list[str], str]] = [
+    ("producer", ["cancel", "WAITING"], "tontineOperator"),
+    ("producer", ["retry", "ENDED"], "tontineOperator"),
+    ("observer", ["cancel", "WAITING"], "tontineOperator"),
+    ("observer", ["retry", "ENDED"], "tontineOperator"),
+    ("observer", ["cancel", "--task", "nobody's", "--yes"], "tontineOperator"),
+    ("producer", ["pause", "ada"], "tontineOperator"),
+    ("observer", ["stop", "ada"], "tontineOperator"),
+    ("producer", ["schedule", "ls"], "tontineObserver"),
+    ("observer", ["schedule", "add", "often", "story.double", "--every", "1h"], "tontineOperator"),
+    ("producer", ["schedule", "off", "kept"], "tontineOperator"),
+    ("observer", ["schedule", "off", "kept"], "tontineOperator"),
+    ("observer", ["schedule", "rm", "kept"], "tontineOperator"),
+    ("observer", ["schedule", "run", "kept"], "tontineProducer"),
+    ("operator", ["schedule", "run", "kept"], "tontineProducer"),
+    ("observer", ["submit", "story.double", '{"x": 4}'], "tontineProducer"),
+    ("operator", ["submit", "story.double", '{"x": 4}'], "tontineProducer"),
+    ("producer", ["job", "ENDED", "--logs"], "tontineObserver"),
+    ("producer", ["purge", "--older-than", "7d", "--yes"], "tontineOperator"),
+    ("observer", ["purge", "--older-than", "7d", "--yes"], "tontineOperator"),
+]
+
+
+def test_a_command_that_is_refused_names_the_role_that_may(scene: Scene) -> None:
+    with Client(scene.database) as trusted:
+        prepare_many(scene, trusted)  # nothing is refused to whoever changes nothing
+        trusted.schedule("kept", "story.double", {"x": 4}, every="1d")
+        waiting = trusted.submit("story.double", {"x": 4}, delay="1h")
+        ended = trusted.cancel(trusted.submit("story.double", {"x": 4}, delay="1h"))
+    jobs = {"WAITING": str(waiting.seq), "ENDED": str(ended.seq)}
+    for word, command, role in TOO_LITTLE:
+        with pytest.raises(NotPermitted, match=rf"this user may not .* {role} of `tontine init --roles`"):
+            run(scene.uri(word), *(jobs.get(one, one) for one in command))

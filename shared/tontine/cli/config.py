@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from ..config import DEFAULT, GIVEN, Said, file_named_by, places, read_file, told
+from ..config import DEFAULT, GIVEN, Said, file_named_by, places, read_file, refuse_misspelt, told
+from ..errors import ConfigError
 from ..settings import SettingsFile
 from ..uri import shown
-from .options import json_option, own_parameters, written
+from .options import json_option, node_command, own_parameters, written
 from .output import write_json, write_table
 
 _NOWHERE = "the embedded MongoDB"
@@ -27,6 +28,7 @@ def config(uri: str | None, database: str | None, config_file: str | None, as_js
     Flags win over variables, these over the file, and the file over the defaults: docs/settings.md lists them all.
     Passwords are hidden. Nothing is connected to, and nothing is started.
     """
+    refuse_misspelt()
     file = read_file(config_file)
     rows = [*_of_all(uri, database, config_file, file), *_of_node(file)]
     if as_json:
@@ -49,8 +51,7 @@ def _of_all(uri: str | None, database: str | None, named: str | None, file: Sett
 
 def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
     """The flags of `tontine node`, as it would take them without any on its command line."""
-    group = click.get_current_context().find_root().command
-    node = group.get_command(click.get_current_context(), "node") if isinstance(group, click.Group) else None
+    node = node_command()
     if node is None:
         return
     context = click.Context(node, info_name="node", auto_envvar_prefix=node.context_settings.get("auto_envvar_prefix"))
@@ -61,11 +62,21 @@ def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
 
 def _said(parameter: click.Parameter, context: click.Context, key: str, said: Any, file: SettingsFile) -> Said:
     if (variable := parameter.resolve_envvar_value(context)) is not None:
-        return Said(variable, str(parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}"))
+        name = str(parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}")
+        _check(parameter, context, name)
+        return Said(variable, name)
     if key in said:
         return Said(said[key], str(file.path))
     default = parameter.get_default(context)
     return Said(default if isinstance(default, str | int) and default != "" else None, DEFAULT)
+
+
+def _check(parameter: click.Parameter, context: click.Context, name: str) -> None:
+    """Refuse a variable's value that a node would refuse."""
+    try:
+        parameter.type_cast_value(context, parameter.value_from_envvar(context))
+    except click.BadParameter as error:
+        raise ConfigError(f"{name} cannot be that: {error.message}") from error
 
 
 def _cell(value: Any) -> str:

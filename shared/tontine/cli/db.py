@@ -25,6 +25,7 @@ def db() -> None:
     TONTINE_HOME (default: the user data directory), and so is its key: nobody but the user who started it gets in.
     The mongod is TONTINE_MONGOD, else the one on PATH, else that of the extra tontine[embedded].
     """
+    config.refuse_misspelt()
 
 
 @db.command()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOOK_AGAIN_AFTER = 2.8
 """Seconds: a node beats every two by default, and its claim loop moves every second."""
 
+_OF_A_LOOK = ("find", "listCollections", "listIndexes")
 _LOOKS = {
     Verdict.OK: ("✓", "green"),
     Verdict.WARN: ("!", "yellow"),
@@ -54,7 +55,7 @@ def _checks(database: str) -> list[Check]:
         Check("compatibility", checkup.compatibility, server.judge_compatibility, "admin"),
         Check("rights", lambda: checkup.rights(database), server.judge_rights),
         Check("inbox", checkup.inbox, server.judge_inbox),
-        Check("change streams", checkup.open_stream, server.judge_streams),
+        Check("change streams", lambda: checkup.open_stream(database), server.judge_streams),
         Check("majority write", checkup.round_trip, server.judge_round_trip),
         Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),
         Check("oplog", checkup.oplog, server.judge_oplog, "local"),
@@ -130,7 +131,8 @@ def _reached(config: StoreConfig) -> Iterator[Store]:
 def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
     from ..store import census
 
-    looks = _tried(lambda: [store.run(census.look())])
+    queue = store.database.name
+    looks = _tried(lambda: [store.run(census.look())], queue)
     began = time.monotonic()
     for check in _checks(store.database.name):
         yield check.name, _made(store, check)
@@ -139,7 +141,7 @@ def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
         return
     if looks[0].live and not quick:
         time.sleep(max(0.0, LOOK_AGAIN_AFTER - (time.monotonic() - began)))
-        again = _tried(lambda: [store.run(census.look())])
+        again = _tried(lambda: [store.run(census.look())], queue)
         looks += again if isinstance(again, list) else []
     for name, judge in _NODE_CHECKS.items():
         yield name, judge(looks)
@@ -149,20 +151,29 @@ def _made(store: Store, check: Check) -> Judgement:
     from ..store.call import Store
 
     where = Store(store.database.client[check.database]) if check.database else store
-    answer = _tried(lambda: [where.run(check.read())])
+    answer = _tried(lambda: [where.run(check.read())], store.database.name)
     return check.judge(answer[0]) if isinstance(answer, list) else answer
 
 
-def _tried(read: Callable[[], list[Any]]) -> list[Any] | Judgement:
+def _tried(read: Callable[[], list[Any]], queue: str) -> list[Any] | Judgement:
     """What was read, or the judgement that nothing could be."""
     try:
         return read()
-    except NotPermitted:
-        return unknown("this user may not look", "run it as a user with the role clusterMonitor")
+    except NotPermitted as refusal:
+        return unknown("this user may not look", f"run it as a user with {_role_for(refusal, queue)}")
     except StoreUnavailable as error:
         return fail(f"MongoDB did not do it in time: {error}", "is a majority of the members up?")
     except StoreError as error:
         return unknown(f"it could not be read: {error}")
+
+
+def _role_for(refusal: NotPermitted, queue: str) -> str:
+    """The least role that the refused look needs: the queue's own for what is in it, the server's for the rest."""
+    if refusal.database != queue:
+        return "the role clusterMonitor"
+    if refusal.action in _OF_A_LOOK:
+        return "the role read, or tontineObserver of `tontine init --roles`"
+    return "the role readWrite: it writes a document and removes it"
 
 
 def _write(name: str, judgement: Judgement) -> None:

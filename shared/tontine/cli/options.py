@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..config import StoreConfig, read_file, seconds
+from ..config import StoreConfig, read_file, refuse_misspelt, seconds
 from ..errors import ConfigError
-from ..settings import SettingsFile, kind
+from ..settings import NODE_KEYS, SettingsFile
 from .complete import complete_files
 
 if TYPE_CHECKING:
@@ -71,16 +73,32 @@ def store_options(command: Command) -> Command:
 
 
 def _take_settings(context: click.Context, _: click.Parameter, named: str | None) -> str | None:
-    """Put the file's table for this command behind its flags and variables."""
-    own = own_parameters(context.command)
-    if context.command.name in WITH_A_TABLE and not context.resilient_parsing:
-        context.default_map = {
-            own[key].name: value for key, value in written(read_file(named), context.command).items()
-        }
+    """Check what was set, and put the file's table for this command behind its flags and variables."""
+    if context.resilient_parsing:
+        return named
+    values = check_settings(named)
+    if context.command.name == "node":
+        own = own_parameters(context.command)
+        context.default_map = {own[key].name: value for key, value in values.items()}
     return named
 
 
-WITH_A_TABLE = ("node",)
+def check_settings(named: str | None = None) -> Mapping[str, Any]:
+    """Refuse a misspelt variable, and any mistake in the file, also in what this command does not need of it.
+
+    What the file says of nodes comes back.
+    """
+    refuse_misspelt()
+    file = read_file(named)
+    node = node_command() if file.values.get("node") else None
+    return {} if node is None else written(file, node)
+
+
+def node_command() -> click.Command | None:
+    """`tontine node`, if it is installed and runs on this system."""
+    points = () if sys.platform == "win32" else entry_points(group="tontine.commands", name="node")
+    found = next(iter(points)).load() if points else None
+    return found if isinstance(found, click.Command) else None
 
 
 def own_parameters(command: click.Command) -> dict[str, click.Parameter]:
@@ -95,41 +113,23 @@ def _key(parameter: click.Parameter) -> str:
 
 
 def written(file: SettingsFile, command: click.Command) -> Mapping[str, Any]:
-    """What a file says of a command, checked."""
-    table = command.name or ""
+    """What a file says of `tontine node`, checked by its own parameters."""
     own = own_parameters(command)
-    section = file.section(table, own)
+    section = file.section("node", NODE_KEYS)
     for key, value in section.items():
         if complaint := _complaint(own[key], value):
-            raise file.refusal(f"{table}.{key}", complaint)
+            raise file.refusal(f"node.{key}", complaint)
     return section
 
 
 def _complaint(parameter: click.Parameter, value: Any) -> str | None:
     """Why a value of a file is none for this parameter."""
-    if parameter.nargs == -1:
-        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        return None if is_list else f"must be a list of texts, not {kind(value)}"
-    wanted, types = _wanted(parameter)
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or value == "":
-        return f"must be {wanted}, not {kind(value)}"
     try:
-        parameter.type.convert(value, None, None)
+        if parameter.nargs != -1:
+            parameter.type.convert(value, None, None)
     except click.BadParameter as error:
         return f"cannot be that: {error.message}"
     return None
-
-
-def _wanted(parameter: click.Parameter) -> tuple[str, tuple[type, ...]]:
-    if isinstance(parameter, click.Option) and parameter.is_flag:
-        return "true or false", (bool,)
-    if isinstance(parameter.type, Duration):
-        return 'a time like "20s"', (str, int, float)
-    if isinstance(parameter.type, Megabytes):
-        return 'an amount of memory like "500MB"', (str, int)
-    if isinstance(parameter.type, click.types.IntParamType):
-        return "a whole number", (int,)
-    return "a text", (str,)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output: JSON, one object a line.")

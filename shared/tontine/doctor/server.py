@@ -154,10 +154,16 @@ def judge_inbox(inbox: Inbox | None) -> Judgement:
     return ok(f"the inbox is in order, {count(inbox.waiting, 'job')} in it")
 
 
-def judge_streams(opened: bool) -> Judgement:
+def judge_streams(opened: bool | None) -> Judgement:
+    """None is a user who may not open one, and is no observer."""
+    if opened is None:
+        return ok("this user opens no change streams, and needs none: observers do")
     if opened:
         return ok("a change stream opens")
-    return warn("no change stream opens: observers poll, and see less", "grant changeStream")
+    return warn(
+        "no change stream opens: observers poll, and see less",
+        "grant changeStream on the database: the role read has it, and tontineObserver of `tontine init --roles`",
+    )
 
 
 def judge_round_trip(seconds: float) -> Judgement:

@@ -15,7 +15,7 @@ from ..errors import NotPermitted
 from .call import Call, Steps, command, find_one
 from .inbox import INBOX, is_open, is_strict, read_options
 from .look import now
-from .roles import NODE, ROLES, covers, lacking
+from .roles import EVERY, NODE, ROLES, covers, lacking
 from .schema import CLUSTER, SETTINGS
 
 
@@ -95,13 +95,17 @@ def _excesses(privileges: Sequence[Mapping[str, Any]], database: str) -> Iterato
         yield "manage the server"
 
 
-def open_stream() -> Steps[bool]:
-    """Whether a change stream over the database opens; it is closed at once."""
+def open_stream(database: str) -> Steps[bool | None]:
+    """Whether a change stream over the database opens; it is closed at once.
+
+    None is a user who may not, and does not need to: only whoever may read the whole queue can observe it.
+    """
     pipeline = [{"$changeStream": {}}, {"$match": {"operationType": "none"}}]
     try:
         answer = yield command(SON([("aggregate", 1), ("pipeline", pipeline), ("cursor", {})]))
     except NotPermitted:
-        return False
+        privileges = yield from _privileges()
+        return False if privileges and not lacking({EVERY: ("find",)}, privileges, database) else None
     cursor = answer["cursor"]
     yield command(SON([("killCursors", cursor["ns"].partition(".")[2]), ("cursors", [cursor["id"]])]))
     return True

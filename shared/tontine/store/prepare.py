@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pymongo
 from bson.son import SON
 
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
@@ -28,6 +30,7 @@ _RELIED_ON = ("seq", *_KEYS)
 """Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
 _SINCE_THIS_RELEASE = ("held_key",)
 """Those that only a call needs which asks for something new."""
+_LONG_RELIED_ON = tuple(name for name in _RELIED_ON if name not in _SINCE_THIS_RELEASE)
 _BAD_VALUE = 2
 
 
@@ -58,12 +61,32 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         if is_looking and not (yield from _is_ours()):
             return Prepared()
         yield from _check()
-        missing = {str(index["name"]) for index in (yield from indexes.look(JOBS)).missing}
-        if missing.isdisjoint(set(_RELIED_ON).difference(_SINCE_THIS_RELEASE)):
-            return Prepared(is_unsafe=not missing.isdisjoint(_SINCE_THIS_RELEASE))
+        missing = yield from _missing()
+        if missing.isdisjoint(_LONG_RELIED_ON):
+            return _of_earlier(missing)
         return (yield from prepare_all())
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+
+
+def look_within() -> Steps[Prepared]:
+    """The same for whoever is in a transaction, without making anything.
+
+    What is made waits for the transaction's own locks, and that would wait for this.
+    """
+    try:
+        version = yield from schema.read_version()
+        if version >= schema.VERSION:
+            return Prepared()
+        missing = (yield from _missing()) if version else {*_RELIED_ON}
+    except NotPermitted as error:
+        return Prepared(failed={"the database": str(error)}, is_unsafe=True)
+    if not missing.isdisjoint(_LONG_RELIED_ON):
+        raise ConfigError(
+            "this database is not prepared, and that cannot be done inside of a transaction: call client.prepare() "
+            "when your application starts, or run `tontine init` once"
+        )
+    return _of_earlier(missing)
 
 
 def prepare_all() -> Steps[Prepared]:
@@ -75,6 +98,15 @@ def prepare_all() -> Steps[Prepared]:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
     failed = {what: str(error) for what, error in {**mended.failed, **mended.lacking}.items()}
     return Prepared(tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON))
+
+
+def _missing() -> Steps[set[str]]:
+    return {str(index["name"]) for index in (yield from indexes.look(JOBS)).missing}
+
+
+def _of_earlier(missing: set[str]) -> Prepared:
+    """What an older schema lacks that has all that producers relied on before."""
+    return Prepared(is_unsafe=not missing.isdisjoint(_SINCE_THIS_RELEASE))
 
 
 def _check() -> Steps[None]:
@@ -160,9 +192,35 @@ def _is_missing(error: StoreError) -> bool:
 
 def _lost_index(database: str) -> StoreError:
     return StoreError(
-        f"an index of the queue in `{database}` is missing: nodes and clients make it again if they may, so try again in "
-        "a moment; otherwise run `tontine init` there as a user with the role readWrite"
+        f"an index of the queue in `{database}` is missing: nodes and clients make it again if they may, so try again "
+        "in a moment; otherwise run `tontine init` there as a user with the role readWrite"
     )
+
+
+_DEEDS = {
+    **dict.fromkeys(("find", "count", "aggregate", "distinct"), "read"),
+    "insert": "insert into",
+    "delete": "remove from",
+}
+
+
+def _unanswered(error: StoreUnavailable, call: Call, database: str) -> StoreUnavailable:
+    """The same with what was being done and what to do now: an application has no more to show than this."""
+    verb = next(
+        (verb for method, verb in _DEEDS.items() if call.method.split("_and_")[-1].startswith(method)), "update"
+    )
+    deed = f"{verb} `{call.collection}`" if call.collection else f"run {next(iter(call.args[0]))}"
+    return StoreUnavailable(
+        f"MongoDB did not answer when it was to {deed} in `{database}` ({error}): is it running, and is the URI right? "
+        "Try again when it answers"
+    )
+
+
+def _limit(client: Any) -> AbstractContextManager[None]:
+    """The `timeoutMS` of a connection, for one call of a client and all that it takes; each has a limit of its own."""
+    # The driver leaves it aside where a limit is set, as it is for each call of the store.
+    seconds = vars(client).get("delegate", client).options.timeout  # Motor's wraps PyMongo's
+    return nullcontext() if seconds is None else pymongo.timeout(seconds)
 
 
 class PreparedStore(Store):
@@ -176,10 +234,12 @@ class PreparedStore(Store):
         """Whether an index was found missing although the schema is current."""
         self._preparing = threading.Lock()
 
-    def run(self, steps: Steps[T]) -> T:
-        prepared = self.prepared or self._prepare()
+    def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
         try:
-            return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+            with _limit(self.database.client):
+                prepared = self.prepared or (self._look_within() if is_within else self._prepare())
+                return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
                 self.prepared, self._is_doubtful = None, True
@@ -188,7 +248,19 @@ class PreparedStore(Store):
 
     def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
-        self.prepared = super().run(prepare_all())
+        with _limit(self.database.client):
+            self.prepared = super().run(prepare_all())
+        return self.prepared
+
+    def _answer(self, call: Call) -> Any:
+        try:
+            return super()._answer(call)
+        except StoreUnavailable as error:
+            raise _unanswered(error, call, self.database.name) from error
+
+    def _look_within(self) -> Prepared:
+        # Without the lock: whoever has it may be waiting for this very transaction.
+        self.prepared = super().run(look_within())
         return self.prepared
 
     def _prepare(self) -> Prepared:
@@ -209,10 +281,12 @@ class AsyncPreparedStore(AsyncStore):
         self._is_doubtful = False
         self._preparing = asyncio.Lock()
 
-    async def run(self, steps: Steps[T]) -> T:
-        prepared = self.prepared or await self._prepare()
+    async def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
         try:
-            return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+            with _limit(self.database.client):
+                prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
+                return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
             if _is_missing(error):
                 self.prepared, self._is_doubtful = None, True
@@ -221,7 +295,18 @@ class AsyncPreparedStore(AsyncStore):
 
     async def prepare_all(self) -> Prepared:
         """Make now whatever is missing."""
-        self.prepared = await super().run(prepare_all())
+        with _limit(self.database.client):
+            self.prepared = await super().run(prepare_all())
+        return self.prepared
+
+    async def _answer(self, call: Call) -> Any:
+        try:
+            return await super()._answer(call)
+        except StoreUnavailable as error:
+            raise _unanswered(error, call, self.database.name) from error
+
+    async def _look_within(self) -> Prepared:
+        self.prepared = await super().run(look_within())
         return self.prepared
 
     async def _prepare(self) -> Prepared:

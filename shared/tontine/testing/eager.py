@@ -32,7 +32,7 @@ BREATH = 0.001
 class _NoStore:
     """In the place of a client's connection: what an eager queue does not do itself ends here."""
 
-    def run(self, steps: Any) -> NoReturn:
+    def run(self, steps: Any, **_: Any) -> NoReturn:
         steps.close()
         raise _no_mongodb()
 
@@ -178,7 +178,7 @@ class AsyncEagerQueue(AsyncClient):
         self._store: Any = _NoStore()
         self._memory = _memory or Memory(_library(modules), now, at_once=at_once)
 
-    async def _run(self, steps: Any) -> NoReturn:
+    async def _run(self, steps: Any, **_: Any) -> NoReturn:
         steps.close()
         raise _no_mongodb()
 

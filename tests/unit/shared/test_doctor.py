@@ -58,6 +58,7 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (server.judge_inbox, Inbox(True, True, True, 5, 1), WARN),
         (server.judge_inbox, Inbox(True, True, True, server.INBOX_COUNTED), WARN),
         (server.judge_streams, False, WARN),
+        (server.judge_streams, None, OK),
         (server.judge_round_trip, 0.003, OK),
         (server.judge_round_trip, 0.9, WARN),
         (server.judge_write_concern, {"w": "majority"}, OK),

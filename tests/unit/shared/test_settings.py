@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tontine import settings
+from tontine import AsyncClient, Client, settings
 from tontine.cli import _variable, tontine
 from tontine.cli.options import own_parameters, written
 from tontine.errors import ConfigError
@@ -97,13 +97,40 @@ def test_a_file_of_another_user_is_read_only_in_the_working_directory(
 def test_a_mistake_is_answered_with_the_file_the_key_and_a_way_out(here: Path, text: str, message: str) -> None:
     (here / "tontine.toml").write_text(text)
 
-    def read() -> None:
-        file = settings.read(None)
-        file.text("uri"), file.text("database"), file.switch("embedded")
-        written(file, node)
-
     with pytest.raises(ConfigError, match=message):
-        read()
+        written(settings.read(None), node)
+
+
+@pytest.mark.parametrize("text", ["uri = ", "databse = 'x'", "embedded = 'yes'", "[node]\nproceses = 2"])
+def test_a_mistake_is_noticed_by_whoever_reads_the_file_whatever_is_set_beside_it(
+    here: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: a URI in the environment hid it from commands and clients, and the table of nodes was not looked at."""
+    monkeypatch.setenv("TONTINE_URI", "mongodb://127.0.0.1:1/shop")
+    (here / "tontine.toml").write_text(text)
+    for command in (["jobs"], ["jobs", "--uri", "mongodb://h/x"], ["config"], ["bench"]):
+        assert isinstance(CliRunner().invoke(tontine, command).exception, ConfigError), command
+    with pytest.raises(ConfigError, match=r"tontine\.toml"):
+        Client()
+    with pytest.raises(ConfigError, match=r"tontine\.toml"):
+        AsyncClient()
+
+
+def test_commands_check_values_of_nodes_by_the_rules_of_nodes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TONTINE_URI", "mongodb://127.0.0.1:1/shop")
+    (here / "tontine.toml").write_text("[node]\nlease = 'soon'")
+    ended = CliRunner().invoke(tontine, ["jobs"])
+    assert "`node.lease` cannot be that: 'soon' is not a duration" in str(ended.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PROCESSES", "many"), ("LEASE", "soon"), ("STREAMS", "perhaps"), ("MAX_MEMORY", "much")]
+)
+def test_config_checks_the_values_of_variables(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"TONTINE_{name}", value)
+    ended = CliRunner().invoke(tontine, ["config"])
+    assert isinstance(ended.exception, ConfigError)
+    assert f"TONTINE_{name} cannot be that: {value!r} is no" in str(ended.exception)
 
 
 def test_a_shared_file_that_is_broken_is_for_others_to_complain_about(here: Path) -> None:

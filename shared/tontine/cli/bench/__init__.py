@@ -20,7 +20,7 @@ from ...store.call import Store
 from ...store.connect import resolve
 from ...uri import shown
 from ..demo.crew import refuse_company
-from ..options import json_option, reached
+from ..options import check_settings, json_option, reached
 from ..output import note
 from . import measure
 from .findings import Findings, Place
@@ -48,6 +48,7 @@ def bench(
     It works in a database of its own, which it drops at the end, and refuses one that has anything else in it. Run it
     when nothing else is busy: other load makes every number worse.
     """
+    check_settings()
     config = StoreConfig.of(uri, database)
     address = resolve(config)
     directory = _directory()

@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from ...config import StoreConfig, home
+from ...config import StoreConfig, home, may_embed, refuse_misspelt, told
 from ...errors import ConfigError
 from ...store import schema
 from ...store.call import Store
@@ -32,19 +32,22 @@ _TICK = 0.2
     "--seconds", type=click.FloatRange(1, 86400), metavar="N", help="End after about N seconds. [default: Ctrl-C]"
 )
 @click.option("--nodes", type=click.IntRange(1, 12), default=3, show_default=True, help="How many nodes to start.")
-@click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
+@click.option("--uri", help="MongoDB to use, whatever TONTINE_URI says. [default: the embedded MongoDB]")
 @click.option("--database", default="tontine_demo", show_default=True, help="Database to use.")
 def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> None:
     """See it work: starts nodes, submits sample jobs, kills a node and shows how the others inherit.
 
-    It needs nothing set up: without --uri it starts the embedded MongoDB. On a terminal it opens the observer if that
-    is installed, else a live table. The nodes' logs go to the directory demo under TONTINE_HOME.
+    It needs nothing set up: without --uri it starts the embedded MongoDB, also where TONTINE_URI names another. On
+    a terminal it opens the observer if that is installed, else a live table. The nodes' logs go to the directory demo
+    under TONTINE_HOME.
 
     With --seconds it ends by itself and exits 0 if every job ended as it should.
     """
-    config = StoreConfig.of(uri, database)
-    address = resolve(config)
-    click.echo(f"MongoDB: {shown(address)}, database {config.database}")
+    refuse_misspelt()
+    config = _config(uri, database)
+    address = _address(config)
+    which = "" if config.uri else f"the embedded one in {home()}, "
+    click.echo(f"MongoDB: {which}{shown(address)}, database {config.database}")
     with _interruptible(), reached(StoreConfig(address, config.database)) as store:
         store.run(schema.ensure())
         refuse_company(store, config.database)
@@ -55,6 +58,24 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
             crew.stop_all()  # before a word is said: stdout may be closed
             rest = "" if config.uri else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
             click.echo(f"all nodes have stopped{rest}")
+
+
+def _config(uri: str | None, database: str) -> StoreConfig:
+    """A database of the demo's own. A URI that was set for other work is not one for sample jobs and killed nodes."""
+    if uri is not None:
+        return StoreConfig.of(uri, database)
+    where, name, _ = told(None, database)
+    if where.value:
+        click.echo(f"the MongoDB that {where.by} names is left alone: --uri asks for it, or another", err=True)
+    return StoreConfig(None, name.value, embedded=may_embed() is not False)
+
+
+def _address(config: StoreConfig) -> str:
+    if config.uri is not None or not config.embedded:
+        return resolve(config)
+    from ... import embedded
+
+    return embedded.start().uri  # without a word that none was given: one may have been, and is left alone
 
 
 def _directory() -> Path:

@@ -8,7 +8,7 @@ from ...legible import count, duration, legible
 from ...states import OPEN, JobState
 from ...store import look
 from ...store.call import Store
-from .story import Story
+from .story import Death, Story
 from .stream import Stream, is_as_designed
 
 DRAIN_WITHIN = 45.0
@@ -39,10 +39,14 @@ def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]
     ended = f"{counts.get('done', 0):,} done, {retried:,} of them after failed attempts"
     failures = f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise"
     lines = [f"{count(stream.submitted, 'job')}: {ended}; {failures}; {unfinished:,} unfinished"]
-    for death in story.deaths:
-        after = "not" if death.inherited_after is None else f"after {duration(death.inherited_after)}"
-        lines.append(f"node {death.mate.name} was killed and its share inherited {after}")
+    lines += [f"node {death.mate.name} was killed{_inheritance(death)}" for death in story.deaths]
     if story.deaths:
         lines.append(f"{count(rerun, 'job')} that a killed node held {'was' if rerun == 1 else 'were'} run by others")
     lines += [legible(f"job {job.get('seq')} failed: {job.get('error')}", 300) for job in wrong[:5]]
     return lines, not wrong and not unfinished and story.is_told
+
+
+def _inheritance(death: Death) -> str:
+    if death.inherited_after is None:
+        return "; the demo ended before its share was inherited"
+    return f" and its share inherited after {duration(death.inherited_after)}"
