@@ -29,6 +29,10 @@ def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def unwell(checked: subprocess.CompletedProcess[str]) -> str:
+    return checked.stdout if checked.returncode == 1 else ""
+
+
 def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.write_text("left by one that was killed")
@@ -43,7 +47,9 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
 
     node.signal_all(signal.SIGSTOP)
     # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen node.
-    eventually(lambda: run(cluster, "--check", str(record["_id"])).returncode == 1, what="a lease that is over")
+    beat_stands_still = eventually(lambda: unwell(run(cluster, "--check", str(record["_id"]))), what="no beat")
+    assert "ada has not beaten for" in beat_stands_still
+    eventually(lambda: "lease is over;" in unwell(run(cluster, "--check", "ada")), what="a lease that is over")
     frozen = run(cluster, "--check", "ada", "--json")
     told = orjson.loads(frozen.stdout)
     assert (frozen.returncode, told["healthy"], told["name"]) == (1, False, "ada")
