@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,10 @@ def test_the_list_shows_module_versions_and_says_where_they_differ(cluster: Clus
     for name, version in (("ada", "1.2.0"), ("bea", "1.3.0")):
         modules = [{"name": "shop", "version": version, "tasks": []}, {"name": "mail", "version": "0.3", "tasks": []}]
         plant(cluster.store, name, state="waiting", modules=modules)
+    plant(cluster.store, "stillborn", state="dead", modules=[], died_at=datetime.now(UTC))
     listed = run(cluster)
+    assert "stillborn" not in listed.stdout
+    assert "1 dead node not shown (--all)" in listed.stdout + listed.stderr
     assert "mail 0.3, shop 1.2.0" in listed.stdout
     assert "! versions differ: shop 1.2.0 (ada), 1.3.0 (bea)\n" in listed.stdout
 
