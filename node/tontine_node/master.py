@@ -22,6 +22,7 @@ from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
 from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
+from tontine.uri import shown
 
 from .board import Board
 from .claimer import Claimer
@@ -105,6 +106,7 @@ class Node:
             self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
         )
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
+        self.beat.where = shown(config.store.uri or "")
         self.supervisor.server_now = self.beat.server_now
         self.fence = Fence(clock, self.beat, self.board, self.table, self.supervisor)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
@@ -283,7 +285,7 @@ class Node:
                 self.troubles.over("control")
             except StoreError as error:
                 self.troubles.note("control", error)
-                log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+                log.warning("following what is asked failed", extra={"event": "control-failed", "error": str(error)})
             except TontineError:
                 raise
             except Exception as error:
@@ -350,7 +352,7 @@ class Node:
                 await self._drain()
                 self.warden.look()
             except StoreError as error:
-                log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+                log.warning("leaving failed", extra={"event": "leave-failed", "error": str(error)})
             hurry = self._stops_asked > 1 or self.beat.is_dead or self._clock.now() > until
             if hurry or not len(self.table):
                 break
