@@ -1,4 +1,4 @@
-"""What was meant by a module or a file that is not there: the nearest one beside it."""
+"""What was meant by a name that is not there, of a module, a file or an argument: the nearest one beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 def nearest_file(file: Path) -> str:
     """A question that names a .py file like this one, or nothing."""
     with suppress(OSError):
-        near = _near(file.name, (path.name for path in file.parent.glob("*.py")))
+        near = nearest(file.name, (path.name for path in file.parent.glob("*.py")))
         return _meant(str(file.parent / near)) if near else ""
     return ""
 
@@ -23,11 +23,12 @@ def nearest_module(path: str, missing: str) -> str:
     parent, _, last = missing.rpartition(".")
     # Without a parent only what lies here: the standard library and what is installed have names like everything.
     places = getattr(sys.modules.get(parent), "__path__", ()) if parent else ["."]
-    near = _near(last, (one.name for one in pkgutil.iter_modules(list(places))))
+    near = nearest(last, (one.name for one in pkgutil.iter_modules(list(places))))
     return _meant((f"{parent}." if parent else "") + near + path.removeprefix(missing)) if near else ""
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most like this one, if any is."""
     return next(iter(difflib.get_close_matches(name, sorted(known), 1)), "")
 
 

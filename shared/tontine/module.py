@@ -16,7 +16,7 @@ from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
 from .job import LONGEST_TIMEOUT
-from .misnamed import nearest_file, nearest_module
+from .misnamed import nearest, nearest_file, nearest_module
 from .schedule import Missed, Overlap, Schedule
 
 OnLost = Literal["retry", "fail"]
@@ -61,8 +61,18 @@ class Task:
         try:
             signature.bind(**args)
         except TypeError as error:
-            return f"arguments do not fit {self.name}{signature}: {error}"
+            return f"arguments do not fit {self.name}{signature}: {error}{self._misnamed(args, str(error))}"
         return None
+
+    def _misnamed(self, args: Mapping[str, Any], told: str) -> str:
+        """Which arguments it does not take, and what was meant by them: Python names the first mistake only."""
+        if self._names is None or not isinstance(args, Mapping):
+            return ""
+        unknown = sorted(str(name) for name in args if name not in self._names[1])
+        untold = "".join(f"; it takes no {name!r}" for name in unknown if repr(name) not in told)
+        near = {name: nearest(name, self._names[1] - args.keys()) for name in unknown}
+        meant = ", ".join(f"{field!r} instead of {name!r}" for name, field in near.items() if field)
+        return untold + (f" (was {meant} meant?)" if meant else "")
 
     def misfit_inside(self, error: BaseException) -> str | None:
         """Why arguments that fit the function did not fit what it wraps, if that is what this error says."""

@@ -152,6 +152,30 @@ def test_two_modules_of_one_name_are_refused(write: Callable[[str, str], Path]) 
 
 
 @pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (
+            {"order": 1, "cent": 1},
+            "missing a required argument: 'cents'; it takes no 'cent' (was 'cents' instead of 'cent' meant?)",
+        ),
+        (
+            {"order": 1, "cents": 1, "cent": 1, "zzz": 2},
+            "got an unexpected keyword argument 'cent'; it takes no 'zzz'",
+        ),
+        (
+            {"order": 1, "cents": 1, "nots": 1},
+            "got an unexpected keyword argument 'nots' (was 'note' instead of 'nots' meant?)",
+        ),
+        ({"order": 1}, "missing a required argument: 'cents'"),
+    ],
+)
+def test_a_misspelt_argument_is_told_beside_the_one_that_is_missing(args: dict[str, Any], told: str) -> None:
+    def pay(order: int, cents: int, note: str = "") -> None: ...
+
+    assert str(task_of(pay).misfit(args)).endswith(f": {told}")
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("bare_shop:nothing", "nothing is not a tontine.Module"),
