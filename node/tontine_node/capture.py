@@ -108,7 +108,7 @@ class _Voice:
 
     def say(self, job: CurrentJob | None, level: str, lines: Iterable[str], **facts: Any) -> None:
         """Lines of a task; one write for all, so that those of other slots do not come between."""
-        whose = "" if job is None else f"job {job.seq} {job.task} | "
+        whose = "worker | " if job is None else f"job {job.seq} {job.task} | "
         if job is not None:
             facts |= {"seq": job.seq, "task": job.task, "attempt": job.attempt}
         self._write(self._line(level, line, whose + line, facts) for line in lines)
@@ -141,8 +141,6 @@ class _Tee(_Patient):
 
     def take(self, text: str) -> bool:
         job = running_job()
-        if job is None and not self._voice.as_json:
-            return False
         writer = self if job is None else job
         *lines, rest = (writer.unfinished_line + text).split("\n")
         if len(rest) > HELD_AT_MOST:

@@ -55,7 +55,8 @@ class Journal:
             self._ended(one, entry)
 
     def _failed(self, one: Outcome, entry: Entry) -> None:
-        sentence = f"{_job(entry)} failed for good{self._of_how_many(one, entry)}: {_error(one)}"
+        what = f"{_job(entry)} failed for good{self._of_how_many(one, entry)}: {_error(one)}"
+        sentence = f"{what}; see `tontine job {entry.seq}`"
         log.error("a job failed", extra=self._facts("job-failed", one, entry) | {"sentence": sentence})
 
     def _runs_again(self, one: Outcome, entry: Entry) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from .outage import OutageFilter
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -75,6 +77,7 @@ def set_up(style: LogStyle) -> None:
     """Send this process's log to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if style.as_json else _Lines())
+    handler.addFilter(OutageFilter(verbose=style.verbose))
     logging.basicConfig(level=logging.DEBUG if style.verbose else logging.INFO, handlers=[handler], force=True)
     for noisy in ("pymongo", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -22,6 +22,7 @@ from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
 from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
+from tontine.uri import shown
 
 from .board import Board
 from .claimer import Claimer
@@ -36,6 +37,7 @@ from .live_file import LiveFile, Vital
 from .member import Heartbeat, Member
 from .numberer import Numberer
 from .offspring import Offspring
+from .parting import tell_ending, tell_stopped, tell_stopping
 from .registration import Registration, wait_for_store
 from .reporter import Reporter
 from .sampler import Sampler, Standing
@@ -74,6 +76,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stops_asked = 0
+        self._born_at = clock.now()
         self._moved_at = self._cancels_at = float("-inf")
         self._share: Share | None = None
         self._looks_soon = False
@@ -105,6 +108,7 @@ class Node:
             self.id, store, clock, self.table, self.supervisor, self.settler, lambda: self.search.retention
         )
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
+        self.beat.where = shown(config.store.uri or "")
         self.supervisor.server_now = self.beat.server_now
         self.fence = Fence(clock, self.beat, self.board, self.table, self.supervisor)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
@@ -157,9 +161,16 @@ class Node:
         """Once: leave, finish what runs, stop. Twice: end what runs, too."""
         self._stops_asked += 1
         if self._stops_asked > 1:  # now, although a call to the store may be under way
+            running = self._running_tasks()
             self.fence.is_over = True
             self.supervisor.kill_for_good("the node stops")
+            if self._stops_asked == 2:
+                tell_ending(running, self.supervisor.careful_tasks, "asked twice to stop")
         self._changed.set()
+
+    def _running_tasks(self) -> dict[int, str]:
+        found = {seq: self.table.get(seq) for seq in self.supervisor.running()}
+        return {seq: entry.task for seq, entry in found.items() if entry is not None}
 
     async def run(self) -> bool:
         """Live this life to its end; True when it ended because it was declared dead, so that a new one may start."""
@@ -283,7 +294,7 @@ class Node:
                 self.troubles.over("control")
             except StoreError as error:
                 self.troubles.note("control", error)
-                log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+                log.warning("following what is asked failed", extra={"event": "control-failed", "error": str(error)})
             except TontineError:
                 raise
             except Exception as error:
@@ -343,18 +354,20 @@ class Node:
 
     async def _stop(self) -> None:
         """Leave, give back, finish, settle, and as the last write say so (N7)."""
-        log.info("stopping", extra={"event": "stopping", "running": len(self.supervisor.running())})
+        tell_stopping(len(self.supervisor.running()), self.config.grace, self._stops_asked)
         until = self._clock.now() + self.config.grace
         while True:
             try:
                 await self._drain()
                 self.warden.look()
             except StoreError as error:
-                log.warning("the store is away", extra={"event": "store-away", "error": str(error)})
+                log.warning("leaving failed", extra={"event": "leave-failed", "error": str(error)})
             hurry = self._stops_asked > 1 or self.beat.is_dead or self._clock.now() > until
             if hurry or not len(self.table):
                 break
             await self._wait(0.05)
+        if self._stops_asked < 2 and not self.beat.is_dead and (running := self._running_tasks()):
+            tell_ending(running, self.supervisor.careful_tasks, f"the grace of {self.config.grace:g} s is over")
         self.fence.is_over = True
         stuck = await self.supervisor.kill_all("the node stops")
         self._release_held(patience=0.0)
@@ -376,6 +389,7 @@ class Node:
                 f"stopped, but SIGKILL does not end the worker processes {stuck}: other nodes rerun their jobs when "
                 f"this node's lease has run out"
             )
+        tell_stopped(self.settler.done, self.settler.failed, self._clock.now() - self._born_at)
 
     def _release_held(self, patience: float) -> None:
         for entry in self.supervisor.take_back(patience):

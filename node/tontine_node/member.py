@@ -11,7 +11,8 @@ from typing import Any
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.errors import LeaseLost, StoreError
+from tontine.errors import LeaseLost, StoreError, StoreUnavailable
+from tontine.legible import duration
 from tontine.roster import Roster
 from tontine.share import crowd
 from tontine.states import Desired, NodeState
@@ -20,6 +21,7 @@ from tontine.store.call import AsyncStore, Store
 from tontine.store.members import Pulse
 
 from .board import Board
+from .outage import AWAY, BACK, told_away
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,10 @@ class Heartbeat:
         """When the newest acknowledged beat was sent, and the state that the record had then."""
         self.told: Told | None = None
         """The newest that the store has acknowledged."""
+        self.where = ""
+        """The MongoDB it beats to, as people may see it."""
+        self._answered_at: float | None = None
+        self._away_since: float | None = None
         self._server: tuple[float, datetime] | None = None
         self._store = store
         self._timing = timing
@@ -119,6 +125,9 @@ class Heartbeat:
         except LeaseLost:
             self.is_dead = True
             self._changed()
+        except StoreUnavailable as error:
+            self._missed("")
+            self._tell_away(sent, str(error))
         except StoreError as error:
             self._missed(str(error))
         except Exception:
@@ -128,6 +137,7 @@ class Heartbeat:
         else:
             self._board.deadline = sent + self._timing.valid_for
             self.failed_since_renewal = False
+            self._tell_back()
             self.told = Told(answer.at, facts)
             self.seen = sent, answer.state
             self._server = sent, answer.at
@@ -140,6 +150,25 @@ class Heartbeat:
         self.failed_since_renewal = True
         if error:
             log.warning("heartbeat failed", extra={"event": "heartbeat-failed", "error": error})
+
+    def _tell_away(self, sent: float, error: str) -> None:
+        """Once more it has not answered; the log keeps the first time."""
+        if self._away_since is None:
+            self._away_since = sent if self._answered_at is None else self._answered_at
+        now = self._clock.now()
+        silent_for, left = now - self._away_since, max(0.0, self._board.deadline - now)
+        facts = {"event": AWAY, "where": self.where, "silent_for": round(silent_for, 1), "lease_left": round(left, 1)}
+        sentence = told_away(self.where, silent_for, left, error)
+        log.warning("MongoDB does not answer; waiting", extra=facts | {"error": error, "sentence": sentence})
+
+    def _tell_back(self) -> None:
+        self._answered_at = self._clock.now()
+        if self._away_since is not None:
+            away_for = self._answered_at - self._away_since
+            self._away_since = None
+            facts = {"event": BACK, "away_for": round(away_for, 1)}
+            sentence = f"MongoDB answers again, after {duration(away_for)}"
+            log.info("MongoDB answers again", extra=facts | {"sentence": sentence})
 
 
 class Member:

@@ -19,6 +19,7 @@ from tontine.store.call import AsyncStore
 from tontine.store.members import Pulse
 
 from .config import NodeConfig
+from .outage import AWAY
 
 log = logging.getLogger(__name__)
 
@@ -105,5 +106,5 @@ class Registration:
 
 async def wait_for_store(error: Exception) -> None:
     """Say that MongoDB is away, and wait a moment."""
-    log.warning("waiting for MongoDB", extra={"event": "store-away", "error": str(error)})
+    log.warning("waiting for MongoDB", extra={"event": AWAY, "error": str(error)})
     await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311

@@ -332,9 +332,12 @@ class Supervisor:
             log.exception("a worker spoke nonsense", extra={"event": "worker-nonsense", "pid": child.process.pid})
         child.process.kill()
 
-    def _note_failure(self, index: int, why: str) -> None:
-        """A worker cannot be started: said once in the log, and in the node's record until it can."""
-        if not self._failing:
+    def _note_failure(self, index: int, why: str, *, is_told: bool = False) -> None:
+        """A worker cannot be started: said once in the log, and in the node's record until it can.
+
+        Modules that no worker has ever loaded end the node, which tells why itself.
+        """
+        if not self._failing and not is_told:
             log.error("a worker could not be started; trying again", extra={"event": "no-worker", "error": why})
         self._failing.add(index)
         self._troubles.note("workers", f"a worker could not be started: {why}")
@@ -375,7 +378,7 @@ class Supervisor:
         for text in head.get("broken", ()):
             child.broken = self._refusal = self.last_crash = text
             self.crashes += 1
-            self._note_failure(child.index, text)
+            self._note_failure(child.index, text, is_told=not self.modules)
 
     def _take_done(self, child: Child, done: list[Any], body: bytes) -> None:
         for (seq, ran, _), raw in zip(done, pipe.cut(body, (size for _, _, size in done)), strict=True):

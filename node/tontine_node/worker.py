@@ -22,6 +22,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import bson
@@ -381,8 +382,8 @@ def _end_group() -> NoReturn:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's files an import failed."""
-    machinery = ("<frozen", __file__, inspect.getfile(load), inspect.getfile(importlib))
+    """Where in the user's files an import failed; nothing if it failed in none of them."""
+    machinery = ("<frozen", __file__, f"{Path(inspect.getfile(load)).parent}{os.sep}", inspect.getfile(importlib))
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(machinery)]
     return f" ({os.path.relpath(own[-1].filename)}:{own[-1].lineno})" if own else ""
 
@@ -411,7 +412,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         library = load(modules)
     except ConfigError as error:
-        connection.sendall(pipe.pack({"broken": [str(error)]}))
+        connection.sendall(pipe.pack({"broken": [f"{error}{_place(error)}"]}))
         return
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
         text = f"{', '.join(modules)} cannot be imported: {type(error).__name__}: {error}{_place(error)}"

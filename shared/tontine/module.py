@@ -16,6 +16,7 @@ from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
 from .job import LONGEST_TIMEOUT
+from .misnamed import nearest, nearest_file, nearest_module
 from .schedule import Missed, Overlap, Schedule
 
 OnLost = Literal["retry", "fail"]
@@ -60,8 +61,18 @@ class Task:
         try:
             signature.bind(**args)
         except TypeError as error:
-            return f"arguments do not fit {self.name}{signature}: {error}"
+            return f"arguments do not fit {self.name}{signature}: {error}{self._misnamed(args, str(error))}"
         return None
+
+    def _misnamed(self, args: Mapping[str, Any], told: str) -> str:
+        """Which arguments it does not take, and what was meant by them: Python names the first mistake only."""
+        if self._names is None or not isinstance(args, Mapping):
+            return ""
+        unknown = sorted(str(name) for name in args if name not in self._names[1])
+        untold = "".join(f"; it takes no {name!r}" for name in unknown if repr(name) not in told)
+        near = {name: nearest(name, self._names[1] - args.keys()) for name in unknown}
+        meant = ", ".join(f"{field!r} instead of {name!r}" for name, field in near.items() if field)
+        return untold + (f" (was {meant} meant?)" if meant else "")
 
     def misfit_inside(self, error: BaseException) -> str | None:
         """Why arguments that fit the function did not fit what it wraps, if that is what this error says."""
@@ -75,6 +86,14 @@ class Task:
         if isinstance(error, self.give_up_on):
             return False
         return self.retry_on is None or isinstance(error, self.retry_on)
+
+
+def _seconds(name: str, given: float | str) -> float:
+    """A duration; what is none is told with the name of the argument."""
+    try:
+        return seconds(given)
+    except ConfigError as error:
+        raise ConfigError(f"{name}={error}") from None
 
 
 def _errors(name: str, given: Any) -> Errors:
@@ -159,7 +178,7 @@ class Module(Hooks):
             raise ConfigError(f"max_attempts={max_attempts} cannot work: a job needs at least one attempt")
         if on_lost not in ("retry", "fail"):
             raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
-        limit = None if timeout is None else seconds(timeout)
+        limit = None if timeout is None else _seconds("timeout", timeout)
         if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
             raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none")
         rules = _retry_rules(retry_on, give_up_on)
@@ -191,14 +210,17 @@ class Module(Hooks):
         Nodes that load the module make the schedule known, once. It is named after its task unless `name` says
         otherwise; a task may have several, with `args` of their own.
         """
-        interval = None if every is None else seconds(every)
-        age = None if max_age is None else seconds(max_age)
+        interval = None if every is None else _seconds("every", every)
+        age = None if max_age is None else _seconds("max_age", max_age)
 
         def add(function: Any) -> Any:
             task = f"{self.name}.{function.__name__}"
             given = dict(args or {})
             wanted = Schedule(name or task, task, given, cron, interval, timezone, missed, None, overlap, age)
-            wanted.check()
+            try:
+                wanted.check()
+            except ConfigError as error:
+                raise ConfigError(f"the schedule of {task} cannot work: {error}") from None
             self._scheduled.append((function, name, wanted))
             return function
 
@@ -279,11 +301,21 @@ def _modules_in(name: str) -> list[Module]:
     if path.endswith(".py"):
         file = Path(path)
         if not file.is_file():
-            raise ConfigError(f"there is no file {path}")
+            raise ConfigError(f"there is no file {path}{nearest_file(file)}")
         return _modules_of(_import_file(file), name, attribute)
     if not all(part.isidentifier() for part in path.split(".")):
         raise ConfigError(f"{name!r} is neither the name of a Python module nor a .py file")
-    return _modules_of(importlib.import_module(path), name, attribute)
+    return _modules_of(_import(path), name, attribute)
+
+
+def _import(path: str) -> ModuleType:
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not f"{path}.".startswith(f"{missing}."):
+            raise  # it is there, and imports something that is not
+        raise ConfigError(f"there is no Python module {missing}{nearest_module(path, missing)}") from None
 
 
 def _import_file(file: Path) -> ModuleType:

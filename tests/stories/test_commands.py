@@ -178,7 +178,12 @@ def test_a_store_that_does_not_answer_is_told_in_one_line(run: Run) -> None:
 def test_jobs_lists_the_newest_first(run: Run, store: Store) -> None:
     add(store, 3)
     (failed,) = add(store, **FINISHED, error={"type": "Boom", "message": "no\x1b[31m"})
+    store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "state": "dead", "beat": 1})
+    store.database.jobs.update_one({"seq": 3}, {"$set": {"node": "ada-1"}})
+    store.database.jobs.update_one({"seq": failed}, {"$set": {"node": "gone-1"}})
     table = run("jobs", "--limit", "2").out.splitlines()
+    assert "gone-1" in table[1].split()
+    assert "ada" in table[2].split(), "by its name, as `nodes` has it"
     assert table[0].split() == ["SEQ", "STATE", "TASK", "ATTEMPT", "AGE", "RAN", "NODE", "NOTE"]
     assert table[1].split()[:4] == [str(failed), "✗", "failed", "a.b"]
     assert table[1].endswith("Boom: no\\e[31m")
@@ -196,12 +201,16 @@ def test_jobs_mentions_those_without_a_number(run: Run, store: Store) -> None:
 def test_job_shows_one_whole_and_what_can_be_done(run: Run, store: Store) -> None:
     error = {"type": "Boom", "message": "no", "traceback": "Traceback:\n  line \x1b[2J\n"}
     (seq,) = add(store, **FINISHED, error=error, extra={"any": b"\x00"}, odd="\u202e")
+    store.database.jobs.update_one({"seq": seq}, {"$set": {"errors": [error], "fails": 1, "lost": 1}})
+    store.database.logs.insert_one({"seq": seq, "attempt": 1, "lines": []})
     shown = run("job", str(seq))
+    assert "earlier error 1 of 2: Boom: no" in shown.out
     assert "state         ✗ failed" in shown.out
     assert "error         Boom: no" in shown.out
     assert "  line \\e[2J" in shown.out
     assert "\\u202e" in shown.out
-    assert shown.err == f"`tontine retry {seq}` puts it back in the queue\n"
+    logs = f"`tontine job {seq} --logs` shows what it printed and logged\n"
+    assert shown.err == f"{logs}`tontine retry {seq}` puts it back in the queue\n"
     (document,) = run("job", str(seq), "--json").lines
     assert document["extra"] == {"any": "AA=="}
 

@@ -65,6 +65,11 @@ def test_a_second_signal_gives_running_jobs_back(cluster: Cluster, tmp_path: Pat
         assert a.process.wait(20) == 0
         given_back = client.get(job.seq or 0)
     assert (given_back.state, given_back.lost, given_back.fails) == ("queued", 0, 0)
+    log, last = a.text(), a.text().splitlines()[-1]
+    assert "waits up to 30 s for 1 running job; another Ctrl-C or SIGTERM ends it now and gives it back" in log
+    assert f"asked twice to stop: ends what runs; gives job {job.seq} story.gate back to run again" in log
+    assert "info    stopped after " in last
+    assert last.endswith(": 0 jobs done, 0 failed")
 
 
 def test_workers_end_with_their_master(cluster: Cluster) -> None:

@@ -65,6 +65,10 @@ def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cl
     assert {node["name"]: node["_id"] for node in cluster.records()} == ids
     assert [node.process.poll() for node in nodes] == [None, None]
     assert not any("Traceback" in node.text() for node in nodes)
+    for log in (node.text() for node in nodes):
+        assert (log.count("has not answered for"), log.count("MongoDB answers again, after")) == (1, 1), log
+        during = log[log.index("has not answered for") : log.index("MongoDB answers again")].splitlines()
+        assert not [line for line in during[1:] if "failed" in line or "nothing to listen to" in line], log
 
 
 def test_a_third_signal_ends_a_node_at_once_whatever_hangs(

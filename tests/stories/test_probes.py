@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def unwell(checked: subprocess.CompletedProcess[str]) -> str:
+    return checked.stdout if checked.returncode == 1 else ""
+
+
 def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.write_text("left by one that was killed")
@@ -43,7 +48,9 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
 
     node.signal_all(signal.SIGSTOP)
     # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen node.
-    eventually(lambda: run(cluster, "--check", str(record["_id"])).returncode == 1, what="a lease that is over")
+    beat_stands_still = eventually(lambda: unwell(run(cluster, "--check", str(record["_id"]))), what="no beat")
+    assert "ada has not beaten for" in beat_stands_still
+    eventually(lambda: "lease is over;" in unwell(run(cluster, "--check", "ada")), what="a lease that is over")
     frozen = run(cluster, "--check", "ada", "--json")
     told = orjson.loads(frozen.stdout)
     assert (frozen.returncode, told["healthy"], told["name"]) == (1, False, "ada")
@@ -70,7 +77,10 @@ def test_the_list_shows_module_versions_and_says_where_they_differ(cluster: Clus
     for name, version in (("ada", "1.2.0"), ("bea", "1.3.0")):
         modules = [{"name": "shop", "version": version, "tasks": []}, {"name": "mail", "version": "0.3", "tasks": []}]
         plant(cluster.store, name, state="waiting", modules=modules)
+    plant(cluster.store, "stillborn", state="dead", modules=[], died_at=datetime.now(UTC))
     listed = run(cluster)
+    assert "stillborn" not in listed.stdout
+    assert "1 dead node not shown (--all)" in listed.stdout + listed.stderr
     assert "mail 0.3, shop 1.2.0" in listed.stdout
     assert "! versions differ: shop 1.2.0 (ada), 1.3.0 (bea)\n" in listed.stdout
 

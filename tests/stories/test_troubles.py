@@ -194,10 +194,14 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
     good = ("--uri", cluster.uri, "--database", cluster.database.name)
     (tmp_path / "broken.py").write_text("import nonexistent_thing\n")
     (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "odd.py").write_text(
+        "from tontine import Module\ng = Module('g')\n@g.task(timeout='30 parsecs')\ndef f() -> None: ...\n"
+    )
     cases = {
         ("no_such_module", *good): "no_such_module",
         (str(tmp_path / "broken.py"), *good): "nonexistent_thing",
         (str(tmp_path / "empty.py"), *good): "no tontine.Module",
+        (str(tmp_path / "odd.py"), *good): "odd.py:3)",
         (str(tmp_path / "absent.py"), *good): "there is no file",
         ("tests.support.tasks", "--uri", "nonsense://"): "URI",
         ("tests.support.tasks", *good, "--lease", "banana"): "duration",
@@ -210,6 +214,7 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
         assert word in last, ended.stderr
         assert ended.returncode in (1, 2)
         assert "Traceback" not in ended.stderr
+        assert "trying again" not in ended.stderr
 
 
 def test_a_killed_worker_is_replaced_and_the_record_shows_it(client: Client, cluster: Cluster) -> None:

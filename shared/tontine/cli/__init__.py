@@ -60,7 +60,7 @@ _BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a
     "purge": "Remove finished jobs.",
     "resume": "Ask paused nodes to go on.",
     "retry": "Put finished jobs back in the queue.",
-    "schedule": "Recurring jobs: add, ls, rm.",
+    "schedule": "Recurring jobs: add, ls, on, off, run, rm.",
     "stop": "Ask nodes to stop.",
     "submit": "Insert jobs.",
     "why": "Tell why a job is where it is.",

@@ -48,6 +48,7 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
     Digits are a number first, and an _id if no job has that number.
     """
     from ..store import look, offspring
+    from ..store.logs import has_lines
     from ..store.which import read_which
 
     if follow and not logs:
@@ -66,11 +67,14 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
             return
         now = opened_store.run(look.now())
         live = opened_store.run(look.read_nodes(dead=False))
+        has_printed = opened_store.run(has_lines(document.get("seq"), document.get("_id")))
     out = console()
     for line in (*_lines(document, now), *_of(children)):
         out.print(line)
     for odd in lookalikes(document).items():
         note(tell(*odd))
+    if has_printed:
+        note(f"`tontine job {document['seq']} --logs` shows what it printed and logged")
     if advice := hint(document, look.tasks_of(live), now):
         note(advice)
 
@@ -87,12 +91,20 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
     for name in ("args", "meta", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))
-    earlier = document.get("errors")
-    for error in earlier if isinstance(earlier, list) else ():
-        yield _field("earlier error", Text(_headline(error)))
+    for place, error in _earlier(document):
+        yield _field("earlier error", Text(f"{place}{_headline(error)}"))
     if "error" in document:
         yield _field("error", Text(_headline(document["error"]), style="red"))
         yield from _traceback(document["error"])
+
+
+def _earlier(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The errors before the last, each with its place among all that failed, where none is missing."""
+    errors = earlier if isinstance(earlier := document.get("errors"), list) else []
+    failed = sum(number for name in ("fails", "lost") if isinstance(number := document.get(name), int))
+    is_whole = len(errors) + ("error" in document) == failed
+    for place, error in enumerate(errors, 1):
+        yield (f"{place} of {failed}: " if is_whole else ""), error
 
 
 def _of(children: Children) -> Iterator[Text]:

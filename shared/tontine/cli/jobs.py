@@ -85,9 +85,9 @@ def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter
     now = store.run(look.now())
     unnumbered = store.run(look.find_unnumbered(_UNNUMBERED_SHOWN))
     if found:
-        write_table(
-            _COLUMNS, [_row(document, now) for document in found], right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK")
-        )
+        names = store.run(look.read_names({document.get("node") for document in found}))
+        rows = [_row(document, now, names) for document in found]
+        write_table(_COLUMNS, rows, right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK"))
     elif not unnumbered:
         note("no job yet: `tontine submit TASK` adds one" if meant.says_nothing else "no such job")
     if unnumbered:
@@ -95,7 +95,7 @@ def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter
         note(f"{count(len(unnumbered), 'job')} {more}without a number yet: nodes number them when they run")
 
 
-def _row(document: Mapping[str, Any], now: datetime) -> tuple[Any, ...]:
+def _row(document: Mapping[str, Any], now: datetime, names: Mapping[str, str]) -> tuple[Any, ...]:
     return (
         document.get("seq"),
         job_state(document.get("state")),
@@ -103,7 +103,7 @@ def _row(document: Mapping[str, Any], now: datetime) -> tuple[Any, ...]:
         document.get("attempt", 0),
         ago(document.get("created_at"), now),
         _ran(document, now),
-        document.get("node") or "-",
+        names.get(str(node := document.get("node") or "-"), node),
         _remark(document, now),
     )
 

@@ -29,7 +29,13 @@ _RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK", "PID")
 
 
 @click.command()
-@click.option("--all", "-a", "every", is_flag=True, help="Also nodes that died more than a minute ago.")
+@click.option(
+    "--all",
+    "-a",
+    "every",
+    is_flag=True,
+    help="Also nodes that died more than a minute ago, or could not load their modules.",
+)
 @click.option(
     "--check",
     "checked",
@@ -44,8 +50,8 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
 
     SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided by 3 leaves 1.
     BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop. Nodes that died more than a
-    minute ago are left out. What is wrong inside a node that beats stands below, as do modules that nodes have in
-    different versions; `--json` has all of its record.
+    minute ago, or never lived because their modules cannot be loaded, are left out. What is wrong inside a node that
+    beats stands below, as do modules that nodes have in different versions; `--json` has all of its record.
 
     With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its lease hold, does its
     claim loop move, is it in the roster, has it workers, does anything inside it keep failing.
@@ -59,7 +65,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     with opened(store) as opened_store:
         found = opened_store.run(look.read_nodes())
         roster, _ = opened_store.run(look.read_cluster())
-    shown = [node for node in found if every or not _is_long_dead(node)]
+    shown = [node for node in found if every or not _is_past(node)]
     if as_json:
         for node in shown:
             write_json(node)
@@ -116,9 +122,12 @@ def _inside(node: Mapping[str, Any]) -> list[str]:
     return [trouble.told(node["now"]) for trouble in seen.troubles] if seen.is_beating else []
 
 
-def _is_long_dead(node: Mapping[str, Any]) -> bool:
+def _is_past(node: Mapping[str, Any]) -> bool:
+    """Whether it died long ago, or never lived: one that cannot load its modules says why where it is started."""
     if node.get("state") != NodeState.DEAD:
         return False
+    if node.get("modules") == []:
+        return True
     died_at = node.get("died_at")
     return not isinstance(died_at, datetime) or node["now"] - died_at > DEAD_SHOWN_FOR
 

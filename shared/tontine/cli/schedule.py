@@ -204,6 +204,11 @@ def _document(one: Standing) -> dict[str, Any]:
     return {**one.schedule.to_document(), **shown, **around}
 
 
+def _interval(seconds: float) -> str:
+    """As it was asked for: nobody measured it, so a whole number has no decimals."""
+    return f"{seconds:.0f} s" if seconds < 10 and seconds == int(seconds) else duration(seconds)
+
+
 def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
     schedule = one.schedule
     if schedule is None:
@@ -214,7 +219,7 @@ def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
         one.name,
         Text("off", style="yellow") if schedule.off else ago(schedule.next_at, now),
         _last(one.last, now),
-        f"every {duration(schedule.every)}" if schedule.every else f"{schedule.cron} {schedule.timezone}",
+        f"every {_interval(schedule.every)}" if schedule.every else f"{schedule.cron} {schedule.timezone}",
         schedule.task,
         schedule.missed,
         f"skip ({schedule.skipped} skipped)" if schedule.skipped else schedule.overlap,

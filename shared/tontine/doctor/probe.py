@@ -59,7 +59,15 @@ def _alive(node: Sighting, looks: Looks) -> Judgement:
         return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: its lease is over", _RESTART)
     if node.state is NodeState.INITIALIZING:
         return fail(f"{node.name} is still starting", "its log says what it waits for if this lasts")
+    if node.is_silent and _stands_still(looks):
+        left = f"its lease is over in {duration(max(0.0, node.lease - (node.beat_age or 0)))}"
+        return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: {left}", _RESTART)
     return ok("it is alive")
+
+
+def _stands_still(looks: Looks) -> bool:
+    """Whether a second look has seen the same beat: a single old one may be an election's."""
+    return len(looks) > 1 and len({node.beat for look in looks for node in look.nodes}) == 1
 
 
 def _doing(node: Sighting) -> str:

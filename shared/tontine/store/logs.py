@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from .call import Call, Steps, find
+from .call import Call, Steps, find, find_one
 from .names import LOGS
 from .retention import FOR_EVER, Retention
 from .which import read_job
@@ -63,6 +63,14 @@ def read_lines(seq: int, job: Any) -> Steps[list[Line]]:
     mine = {"seq": seq, "job": {"$in": [job, None]}}
     found: list[dict[str, Any]] = yield find(LOGS, mine, sort=[("attempt", 1)], hint="attempt")
     return [Line(int(one["attempt"]), line["at"], line["text"]) for one in found for line in one.get("lines", ())]
+
+
+def has_lines(seq: int | None, job: Any) -> Steps[bool]:
+    """Whether there are any lines of a job."""
+    if seq is None:
+        return False
+    mine = {"seq": seq, "job": {"$in": [job, None]}}
+    return (yield find_one(LOGS, mine, projection={"_id": 1})) is not None
 
 
 def read_lines_of(which: Any = None, key: str | None = None) -> Steps[list[Line]]:

@@ -50,6 +50,14 @@ def read_nodes(*, dead: bool = True) -> Steps[list[dict[str, Any]]]:
     return sorted(nodes, key=lambda node: (node.get("state") == "dead", str(node.get("name", node["_id"]))))
 
 
+def read_names(ids: Iterable[Any]) -> Steps[dict[str, str]]:
+    """The names of those of these nodes whose records are still there, by their ids."""
+    if not (asked := [one for one in ids if isinstance(one, str)]):
+        return {}
+    found = yield find(NODES, {"_id": {"$in": asked}}, projection={"name": 1})
+    return {str(one["_id"]): str(one.get("name") or one["_id"]) for one in found}
+
+
 def read_namesakes(name: str) -> Steps[list[dict[str, Any]]]:
     """The records of nodes with that name or id, the living first, then the newest, each with the server's `now`."""
     where = {"$or": [{"_id": name}, {"name": name}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +30,17 @@ def test_many_tasks_and_modules_are_cut_short() -> None:
     said = list(lines(CONFIG, many))
     assert said[2] == "  m: t0, t1, t2, t3, t4, t5, t6, t7 and 12 more"
     assert said[-1] == "  and 8 more modules"
+    nine = [{"name": "m", "tasks": [f"m.t{place}" for place in range(9)]}]
+    assert list(lines(CONFIG, nine))[2].endswith(": t0, t1, t2, t3, t4, t5, t6, t7, t8")
+    assert "1 process with 3 slots, a lease" in list(lines(replace(CONFIG, processes=1, slots=3), nine))[1]
     assert list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2] == "  empty 1: no tasks"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_module_without_tasks_is_warned_of(caplog: pytest.LogCaptureFixture, as_json: bool) -> None:
+    announce("ada-1", CONFIG, [*MODULES, {"name": "empty", "version": "1", "tasks": []}], as_json=as_json)
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert vars(warning)["sentence"].startswith("the module empty has no tasks: this node runs no job of it")
 
 
 def test_programs_get_one_record(caplog: pytest.LogCaptureFixture) -> None:

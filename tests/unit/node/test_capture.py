@@ -184,11 +184,12 @@ def test_an_application_with_a_log_of_its_own_has_each_record_once(
     assert lines == (["own form: said"] if when == "after" else ["error: said"])
 
 
-def test_what_no_job_prints_is_left_as_it_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_job_prints_is_the_worker_s(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with captured(lambda: file.open("a"), monkeypatch):
-        print("plain", end="")
-        sys.stdout.flush()
-    assert file.read_text() == "plain"
+        print("is", end=" ")
+        print("up")
+        logging.getLogger("hook").warning("late")
+    assert [line[9:] for line in file.read_text().splitlines()] == ["stdout  worker | is up", "warning worker | late"]
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever(

@@ -74,7 +74,8 @@ def test_an_attempt_that_failed_is_one_line(
     journal: Journal, caplog: pytest.LogCaptureFixture, outcome: Outcome, line: str
 ) -> None:
     journal.note(outcome, ENTRIES[outcome.seq])
-    assert line_of(caplog) == line
+    where = f"; see `tontine job {outcome.seq}`" if line.startswith("error") else ""
+    assert line_of(caplog) == line + where
 
 
 def test_as_json_it_has_everything(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:

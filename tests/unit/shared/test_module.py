@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -151,12 +152,37 @@ def test_two_modules_of_one_name_are_refused(write: Callable[[str, str], Path]) 
 
 
 @pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (
+            {"order": 1, "cent": 1},
+            "missing a required argument: 'cents'; it takes no 'cent' (was 'cents' instead of 'cent' meant?)",
+        ),
+        (
+            {"order": 1, "cents": 1, "cent": 1, "zzz": 2},
+            "got an unexpected keyword argument 'cent'; it takes no 'zzz'",
+        ),
+        (
+            {"order": 1, "cents": 1, "nots": 1},
+            "got an unexpected keyword argument 'nots' (was 'note' instead of 'nots' meant?)",
+        ),
+        ({"order": 1}, "missing a required argument: 'cents'"),
+    ],
+)
+def test_a_misspelt_argument_is_told_beside_the_one_that_is_missing(args: dict[str, Any], told: str) -> None:
+    def pay(order: int, cents: int, note: str = "") -> None: ...
+
+    assert str(task_of(pay).misfit(args)).endswith(f": {told}")
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("bare_shop:nothing", "nothing is not a tontine.Module"),
         ("bare_shop:not_a_module", "not_a_module is not a tontine.Module"),
         ("empty_shop", "empty_shop has no tontine.Module"),
-        ("no_such_file.py", "there is no file no_such_file.py"),
+        ("no_such_file.py", "there is no file no_such_file.py$"),
+        ("no_such_shop", "there is no Python module no_such_shop$"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(write: Callable[[str, str], Path], name: str, reason: str) -> None:
@@ -170,8 +196,40 @@ def test_what_cannot_be_imported_fails_as_python_says(write: Callable[[str, str]
     write("broken_shop", "1 / 0")
     with pytest.raises(ZeroDivisionError):
         load(["broken_shop"])
-    with pytest.raises(ModuleNotFoundError, match="no_such_shop"):
-        load(["no_such_shop"])
+    write("needy_shop", "import no_such_library")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        load(["needy_shop"])
+
+
+def test_a_misspelt_module_or_file_is_answered_with_the_nearest(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = write("parcels", "").parent
+    package = directory / "depot"
+    package.mkdir()
+    for name in ("__init__", "tasks"):
+        (package / f"{name}.py").touch()
+    monkeypatch.chdir(directory)
+    for name, told in {
+        "depot.taks": "there is no Python module depot.taks; did you mean depot.tasks?",
+        "depto.tasks": "there is no Python module depto; did you mean depot.tasks?",
+        "parcel": "there is no Python module parcel; did you mean parcels?",
+        str(directory / "parcel.py"): f"did you mean {directory / 'parcels.py'}?",
+    }.items():
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            load([name])
+
+
+def test_a_duration_or_a_time_that_is_none_names_its_argument_or_its_task() -> None:
+    shop = Module("shop")
+    with pytest.raises(ConfigError, match=r"^timeout='30 parsecs' is not a duration"):
+        shop.task(timeout="30 parsecs")
+    with pytest.raises(ConfigError, match=r"^every='5 minutes' is not a duration"):
+        shop.schedule(every="5 minutes")
+    with pytest.raises(ConfigError, match=r"^the schedule of shop.sweep cannot work: .*cron"):
+
+        @shop.schedule(cron="61 * * * *")
+        def sweep() -> None: ...
 
 
 def declaring(version: str = "1.0") -> Module:
