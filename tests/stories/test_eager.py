@@ -154,7 +154,7 @@ def test_they_agree(cluster: Cluster, tmp_path: Path) -> None:
     with Client(cluster.database) as client:
         real = outcomes(client)
         refused, scheduled = what_is_refused(client), schedules(client)
-    queue = EagerQueue(str(file))
+    queue = EagerQueue(str(file), schedules=True)
     assert outcomes(queue) == real
     assert what_is_refused(queue) == refused
     assert schedules(queue) == scheduled

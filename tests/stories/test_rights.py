@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -384,3 +388,46 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
         with MongoClient[dict[str, Any]](scene.root) as root:
             Store(root["early"]).run(schema.init())
         assert client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq
+
+
+APPLICATION = """
+import os
+import pytest
+from pymongo import MongoClient
+from tontine import Client
+
+@pytest.fixture(scope="session", params=["APP", "TESTS"])
+def tontine_mongodb(request):
+    return os.environ[request.param]
+
+def test_it(tontine_queue):
+    with MongoClient(tontine_queue.uri) as mongo, Client(tontine_queue.uri) as client:
+        client.submit("story.double")
+        assert mongo.get_default_database().jobs.count_documents({}) == 1
+"""
+
+
+def test_the_tests_of_an_application_say_which_user_they_need(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "test_app.py").write_text(APPLICATION)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    with MongoClient[dict[str, Any]](scene.root) as root:
+        root["users"].command("createUser", "tester", pwd="pw", roles=[*map(in_admin, TESTERS)])
+    uris = {"APP": scene.uri("producer"), "TESTS": f"mongodb://tester:pw@{scene.host}/users?replicaSet=rs"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | uris, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "1 passed, 1 error" in ended.stdout, ended.stdout
+    assert "this user may not drop the database" in ended.stdout
+    assert "TONTINE_TEST_URI" in ended.stdout
+    assert all(role in ended.stdout for role in TESTERS)
+    assert "pymongo" not in ended.stdout, "no traceback"
+    with MongoClient[dict[str, Any]](scene.root) as root:
+        assert not [name for name in root.list_database_names() if name.startswith("tontine_test")]
+
+
+TESTERS = ("readWriteAnyDatabase", "dbAdminAnyDatabase")
+
+
+def in_admin(role: str) -> dict[str, str]:
+    return {"role": role, "db": "admin"}

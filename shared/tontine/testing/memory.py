@@ -65,7 +65,7 @@ Steps = Generator[Attempt | None, End | None, T]
 class Memory:
     """All that an eager queue knows."""
 
-    def __init__(self, library: Library, now: datetime | None, *, at_once: bool) -> None:
+    def __init__(self, library: Library, now: datetime | None, *, at_once: bool, declared: bool = False) -> None:
         self.library = library
         self.at_once = at_once
         self.now = _to_milliseconds(now or datetime.now(UTC))
@@ -75,7 +75,7 @@ class Memory:
         self.schedules: dict[str, Schedule] = {}
         self.running: dict[int, CurrentJob] = {}
         self.changing = threading.RLock()
-        for module in library.modules:
+        for module in library.modules if declared else ():
             for schedule in module.schedules():
                 self.add_schedule(schedule)
 
