@@ -270,7 +270,7 @@ def test_a_role_may_make_the_calls_that_the_clients_page_says(scene: Scene, word
 
 def prepare_many(scene: Scene, trusted: Client) -> None:
     """Jobs for each of the calls that change many."""
-    trusted.submit("nobody's")
+    trusted.submit("nobody.s")
     failed = trusted.submit("story.double", {"odd": 1}, key="failing")
     trusted.wait(failed, timeout=60)
     long_ago = datetime.now(UTC) - timedelta(days=9)

@@ -27,7 +27,7 @@ from ..family import child_id
 from ..filter import Filter
 from ..found import check_limit
 from ..hooks import Hooks
-from ..job import Job
+from ..job import Job, nobodys_task
 from ..module import Library, Task
 from ..offspring import Request, Send
 from ..schedule import Schedule, Standing
@@ -169,6 +169,8 @@ class Memory:
     def add_schedule(self, schedule: Schedule) -> Schedule:
         """Add or replace a schedule: it is due for the first time after now."""
         schedule.check()
+        if reason := nobodys_task(schedule.task):
+            raise ConfigError(f"it can insert no job: {reason}")
         before = self.schedules.get(schedule.name)
         known = replace(schedule, last_job=before and before.last_job)
         added = replace(known, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))
