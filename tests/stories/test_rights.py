@@ -226,7 +226,7 @@ CALLS: dict[str, Callable[[Client, Job], Any]] = {
     "schedules": lambda client, _: client.schedules(),
     "cancel": lambda client, job: client.cancel(job),
     "retry": lambda client, job: client.retry(job),
-    "cancel_many": lambda client, _: client.cancel_many(task="nobody's"),
+    "cancel_many": lambda client, _: client.cancel_many(task="nobody.s"),
     "retry_many": lambda client, _: client.retry_many(key="failing"),
     "schedule": lambda client, _: client.schedule("often", "story.double", every="1h"),
     "unschedule": lambda client, _: client.unschedule("often"),
