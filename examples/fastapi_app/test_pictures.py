@@ -17,8 +17,7 @@ TASKS = str(Path(__file__).with_name("pictures_tasks.py"))
 
 @pytest.fixture
 async def site(tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
-    monkeypatch.setenv("TONTINE_URI", tontine_queue.uri)
-    monkeypatch.setenv("TONTINE_DATABASE", tontine_queue.database)
+    monkeypatch.setenv("TONTINE_URI", tontine_queue.uri)  # with its database as the path
     transport = httpx.ASGITransport(app)
     # The transport leaves the lifespan to us.
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://test") as http:

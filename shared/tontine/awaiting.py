@@ -39,6 +39,10 @@ def pauses() -> Iterator[float]:
 
 def late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
     """The error for jobs that did not end in time."""
+    if len(jobs) == 1:
+        (job,) = jobs
+        named, asked = (f"{job.seq}", f": `tontine why {job.seq}` tells why") if job.is_numbered else (f"{job.id}", "")
+        return JobNotFinished(f"job {named} did not end within {timeout:g} s{asked}")
     some = ", ".join(str(job.seq) for job in jobs[:5])
     return JobNotFinished(f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s")
 

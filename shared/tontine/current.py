@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -12,7 +13,13 @@ from .clock import SystemClock, wall_time
 from .errors import NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
 
+log = logging.getLogger("tontine.task")
+
 LINES_HELD = 1000
+_MOST = 1.01
+"""What a sum of fractions may come to."""
+_warned: set[str] = set()
+"""Tasks that were told so: a running job is no place to fail for it, and once is enough."""
 
 _current: ContextVar[CurrentJob | None] = ContextVar("tontine_current_job", default=None)
 
@@ -71,8 +78,15 @@ class CurrentJob(Parent):
         self._deadline: datetime | None = None
 
     def progress(self, value: float, note: str = "") -> None:
-        """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and then."""
-        self._report(self, min(1.0, max(0.0, float(value))), str(note)[:500])
+        """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and then.
+
+        More than 1 counts as 1, with a warning among the job's lines: 50 was meant as a percentage, most probably.
+        """
+        value = float(value)
+        if value > _MOST and self.task not in _warned:
+            _warned.add(self.task)
+            log.warning("progress(%g): progress goes from 0 to 1, so this is shown as 100 %%; 50 %% is 0.5", value)
+        self._report(self, min(1.0, max(0.0, value)), str(note)[:500])
 
     @property
     def key(self) -> str | None:

@@ -1,4 +1,7 @@
-"""What can be a task: a function that takes keyword arguments and returns once. Judged by what is really called."""
+"""What can be a task: a function that takes keyword arguments and returns once. Judged by what is really called.
+
+A hook is judged alike, but called by place.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,26 @@ def callee(function: Any) -> Callable[..., Any]:
         )
     _check_parameters(function)
     return function  # type: ignore[no-any-return]
+
+
+def check_hook(function: Any, kind: str, given: tuple[str, ...]) -> None:
+    """Refuse what cannot be a hook: it is called by place with what is `given`, and nothing else."""
+    unfit = f"{_named(function)} cannot be a hook `{kind}`"
+    if not callable(function):
+        raise ConfigError(f"{unfit}: it is of type {type(function).__name__}, and a hook is a function")
+    if _is_any(inspect.isgeneratorfunction, function) or _is_any(inspect.isasyncgenfunction, function):
+        raise ConfigError(f"{unfit}: it is a generator, and calling it runs nothing of it")
+    try:
+        signature = signature_of(function)
+    except (TypeError, ValueError):  # Python does not know, so neither do we
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        name = getattr(function, "__name__", "hook")
+        raise ConfigError(
+            f"{unfit}: it is called as {name}({', '.join(given)}), and that does not fit {name}{signature}: {error}"
+        ) from None
 
 
 def name_of(function: Any) -> str:

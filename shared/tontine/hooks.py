@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from .function import check_hook
+
 if TYPE_CHECKING:
     from .current import CurrentJob
 
@@ -48,21 +50,25 @@ class Hooks:
 
     def on_worker_start(self, hook: Start) -> Start:
         """Call it once in each worker process, after the modules are loaded and before the first job."""
+        check_hook(hook, "on_worker_start", ())
         self.started.append(hook)
         return hook
 
     def before_job(self, hook: Before) -> Before:
         """Call it with the job before each attempt; what it raises fails the attempt, and the task is not called."""
+        check_hook(hook, "before_job", ("job",))
         self.before.append(hook)
         return hook
 
     def after_job(self, hook: After) -> After:
         """Call it with the job and how it ended after each attempt; what it raises is logged and changes nothing."""
+        check_hook(hook, "after_job", ("job", "ended"))
         self.after.append(hook)
         return hook
 
     def on_failure(self, hook: After) -> After:
         """Call it with the job and how it ended, like `after_job`, but only when it failed and is not tried again."""
+        check_hook(hook, "on_failure", ("job", "ended"))
         self.failed.append(hook)
         return hook
 

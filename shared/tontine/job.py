@@ -220,6 +220,14 @@ def problem(document: Mapping[str, Any], names: Iterable[str] | None = None) -> 
     return _number_problem(document) or _key_problem(document.get("key"))
 
 
+def nobodys_task(task: str) -> str | None:
+    """Why no module can have a task of that name; a raw insert of it stays in the queue, as of any unknown task."""
+    module, _, own = task.partition(".")
+    if module and own:
+        return None
+    return f'`task` must be like "shop.resize", its module and its own name, not {_short(task)}'
+
+
 def _no_task(names: Iterable[str]) -> str:
     meant = next(
         (f"; its field `{legible(name, 40)}` is none" for name, field in lookalikes(names).items() if field == "task"),

@@ -1,4 +1,7 @@
-"""Fields of a job that mean nothing, and look as if they should: another driver checks no names. Pure."""
+"""Names that mean nothing, and look as if they should: fields of a job, which another driver does not check, and tasks.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ _ELSEWHERE = {
     "prio": "priority",
 }
 _ALIKE = 0.8
+_LONGEST_TASK = 200
 
 
 def lookalikes(names: Iterable[str]) -> dict[str, str]:
@@ -39,6 +43,15 @@ def lookalikes(names: Iterable[str]) -> dict[str, str]:
 def tell(name: str, field: str) -> str:
     """A sentence about such a field."""
     return f"its field `{legible(name, 40)}` means nothing and changes nothing: `{field}` was meant, perhaps"
+
+
+def near_tasks(task: str, known: Iterable[str]) -> list[str]:
+    """The tasks that may have been meant: spelt alike, or of the same name in another module; the nearest first."""
+    if len(task) > _LONGEST_TASK:
+        return []
+    known = sorted(known)
+    own = task.rpartition(".")[2]
+    return get_close_matches(task, known, 3, _ALIKE) or [one for one in known if one.rpartition(".")[2] == own][:3]
 
 
 @lru_cache(1000)

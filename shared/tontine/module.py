@@ -284,6 +284,13 @@ class Library:
         return found
 
 
+def task_of(function: Any) -> str | None:
+    """The name of the task that a function is, looked for where the function was defined."""
+    place = sys.modules.get(str(getattr(function, "__module__", None)))
+    modules = [one for one in vars(place).values() if isinstance(one, Module)] if place else []
+    return next((task.name for one in modules for task in one.tasks.values() if task.function is function), None)
+
+
 def load(names: Sequence[str]) -> Library:
     """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a .py file."""
     found: dict[str, Module] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -49,6 +50,9 @@ def _tontine_connection(tontine_mongodb: str) -> Iterator[MongoClient[dict[str, 
     from pymongo import MongoClient
 
     with MongoClient[dict[str, Any]](tontine_mongodb, tz_aware=True) as client:
+        with _allowed(tontine_mongodb):
+            # It is not there yet: what cannot be dropped later should not be made.
+            client.drop_database(_fresh_name())
         yield client
 
 
@@ -59,7 +63,35 @@ def tontine_queue(tontine_mongodb: str, _tontine_connection: MongoClient[dict[st
     from .store.call import Store
     from .testing import Queue
 
-    name = f"tontine_test_{uuid4().hex[:12]}"
-    Store(_tontine_connection[name]).run(schema.init())
+    name = _fresh_name()
+    with _allowed(tontine_mongodb):
+        Store(_tontine_connection[name]).run(schema.init())
     yield Queue(tontine_mongodb, name)
     _tontine_connection.drop_database(name)
+
+
+def _fresh_name() -> str:
+    return f"tontine_test_{uuid4().hex[:12]}"
+
+
+@contextmanager
+def _allowed(uri: str) -> Iterator[None]:
+    """What MongoDB refuses its user, as one message about the tests' MongoDB instead of a traceback."""
+    from pymongo.errors import OperationFailure
+
+    from .errors import NotPermitted
+    from .store.refusal import refusal
+    from .uri import shown
+
+    try:
+        yield
+    except (NotPermitted, OperationFailure) as error:
+        reason = refusal(error) if isinstance(error, OperationFailure) else error
+    else:
+        return
+    pytest.fail(
+        f"tontine_queue cannot use {shown(uri)}: {reason}.\nName the MongoDB for tests in TONTINE_TEST_URI, with a "
+        "user who may make and drop databases called tontine_test_... (the roles readWriteAnyDatabase and "
+        "dbAdminAnyDatabase); without it and TONTINE_URI an embedded one is started.",
+        pytrace=False,
+    )

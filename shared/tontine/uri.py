@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 HIDDEN = "***"
 
@@ -31,6 +31,9 @@ _HARMLESS = re.compile(
 )
 _SECRET = re.compile("auth_?mechanism_?properties|auto_?encryption.*|.*(pass|secret|token|credential).*", re.IGNORECASE)
 
+_EXTERNAL = ("GSSAPI", "MONGODB-X509", "MONGODB-AWS", "MONGODB-OIDC")
+"""Ways to authenticate whose users are in no database, whatever the URI's path is."""
+
 
 def shown(uri: str) -> str:
     """The URI with its secrets replaced."""
@@ -39,9 +42,26 @@ def shown(uri: str) -> str:
 
 def database_of(uri: str) -> str | None:
     """The database that a URI names, if it is one for a queue."""
-    place = uri.rpartition("://")[2].rpartition("@")[2].partition("?")[0]
+    place = uri.partition("?")[0].rpartition("://")[2].rpartition("@")[2]
     name = unquote(place.partition("/")[2]).partition(".")[0]
     return name if name and holds_a_queue(name) else None
+
+
+def with_database(uri: str, database: str, txt_source: str | None = None) -> str:
+    """The URI of another database there, for the same user: whose users' database the path named is named apart.
+
+    `txt_source` is what the TXT record of a `mongodb+srv` URI says of that; it wins over the path.
+    """
+    scheme, mark, rest = uri.partition("://")
+    place, _, options = rest.partition("?")
+    address, _, path = place.partition("/")
+    given = {name.lower(): value for name, _, value in (one.partition("=") for one in re.split("[&;]", options))}
+    if "@" in address and "authsource" not in given:
+        mechanism = given.get("authmechanism", "").upper()
+        users = txt_source or unquote(path).partition(".")[0] or ("$external" if mechanism == "PLAIN" else "admin")
+        if mechanism not in _EXTERNAL:
+            options = "&".join(filter(None, (options, f"authSource={quote(users, safe='')}")))
+    return f"{scheme}{mark}{address}/{quote(database, safe='')}{'?' if options else ''}{options}"
 
 
 def holds_a_queue(database: str) -> bool:

@@ -6,6 +6,7 @@ import concurrent.futures
 import inspect
 import traceback
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import bson
@@ -28,6 +29,9 @@ CODEC: CodecOptions[Any] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
 )
 
+_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker", "asyncio.", "concurrent.futures.")
+"""Modules between a slot and a task, or a hook."""
+
 Report = tuple[str, Any, bytes]
 """Its name, what the frame's head says of it, and its body."""
 
@@ -46,7 +50,11 @@ def ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.
 def of_error(
     task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
 ) -> Report:
-    """What an exception means, also one that cannot be printed, or whose backoff fails."""
+    """What an exception means, also one that cannot be printed, or whose backoff fails.
+
+    Its traceback begins in the user's code from here on, for hooks and reports of errors as well.
+    """
+    BaseException.with_traceback(error, _theirs(error.__traceback__))
     try:
         return _judge(task, document, error, cancelled=cancelled, limit=limit)
     except Exception as trouble:  # noqa: BLE001 - both are the user's code
@@ -71,6 +79,20 @@ def _judge(
     if isinstance(error, Retry) and error.in_ is not None:
         return ended("retry", *described, delay=_delay(error.in_))
     return ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
+
+
+def _theirs(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the first place that is not of what calls tasks; all of it if there is no such place."""
+    begin = trace
+    while begin is not None and _module_of(begin).startswith(_CALLERS):
+        begin = begin.tb_next
+    return begin or trace
+
+
+def _module_of(trace: TracebackType) -> str:
+    # A worker's own is `__main__` by its `__name__`.
+    names = trace.tb_frame.f_globals
+    return str(getattr(names.get("__spec__"), "name", None) or names.get("__name__"))
 
 
 def too_late(limit: float) -> TimeoutError:

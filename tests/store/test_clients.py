@@ -164,7 +164,7 @@ async def test_waiting_longer_than_allowed_is_an_error_that_names_the_jobs(store
             client.wait(jobs, timeout=0.05)
         assert client.wait([], timeout=0) == []
     async with AsyncClient(mongo_uri, database=store.database.name) as async_client:
-        with pytest.raises(JobNotFinished):
+        with pytest.raises(JobNotFinished, match=r"job 2 did not end within 0 s: `tontine why 2` tells why"):
             await async_client.wait(jobs[1], timeout=0)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tontine import Module
 from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.job import Job
@@ -124,6 +125,7 @@ def test_a_refused_wish_inserts_nothing(store: Store) -> None:
     refused: list[dict[str, Any]] = [
         {"task": ""},
         {"task": 5},
+        *({"task": task} for task in ("charge", ".charge", "shop.")),
         {"priority": 1.5},
         {"priority": 2**70},
         {"max_attempts": 0},
@@ -169,3 +171,16 @@ def test_repeating_an_insert_adds_nothing(store: Store) -> None:
     assert caught.value.refused == dict.fromkeys(range(3), ("_id",))
     assert store.run(insert.put_in(documents)) == {}, "an _id that is there already is ours"
     assert count(store) == 3
+
+
+own = Module("own")
+
+
+@own.task(name="pay")
+def charge() -> None: ...
+
+
+def test_a_function_in_the_place_of_its_name_is_told_that_name() -> None:
+    for function, name in ((charge, "own.pay"), (print, "shop.resize"), (lambda: None, "shop.resize")):
+        with pytest.raises(ConfigError, match=rf'submit\("{name}", \.\.\.\), not the function itself'):
+            Wish.of(function).check()  # type: ignore[arg-type]

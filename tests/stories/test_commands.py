@@ -117,7 +117,8 @@ def add(store: Store, count: int = 1, **more: Any) -> list[int]:
 
 
 def test_submit_inserts_one_job_or_many_and_says_which(run: Run, store: Store) -> None:
-    assert run("submit", "a.b", '{"x": 1}') == Ran(0, "submitted job 1\n", "")
+    nobody = "no live node has the task a.b: its jobs will wait for one that does\n"
+    assert run("submit", "a.b", '{"x": 1}') == Ran(0, "submitted job 1\n", nobody)
     assert run("submit", "a.b", "-", "--count", "3", stdin='{"y": 2}').out == "submitted jobs 2 to 4 (3)\n"
     assert [job["args"] for job in store.database.jobs.find().sort("seq")] == [{"x": 1}, *[{"y": 2}] * 3]
 

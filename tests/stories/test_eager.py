@@ -125,6 +125,8 @@ def what_is_refused(client: Client) -> list[str]:
         *(partial(client.cancel, key="nobody's"), partial(client.retry, "abc"), partial(client.find, limit=-1)),
         *(partial(client.schedule, "odd", "both.echo", cron=cron) for cron in ("never", None)),
         partial(client.submit, "both.echo", unique_for=60),
+        *(partial(call, "echo") for call in (client.submit, partial(client.schedule, "odd", every="1m"))),
+        partial(client.submit, print),  # type: ignore[arg-type]
     ]
     return [refusal(call) for call in calls]
 
@@ -154,7 +156,7 @@ def test_they_agree(cluster: Cluster, tmp_path: Path) -> None:
     with Client(cluster.database) as client:
         real = outcomes(client)
         refused, scheduled = what_is_refused(client), schedules(client)
-    queue = EagerQueue(str(file))
+    queue = EagerQueue(str(file), schedules=True)
     assert outcomes(queue) == real
     assert what_is_refused(queue) == refused
     assert schedules(queue) == scheduled

@@ -101,6 +101,7 @@ def test_a_failed_job_is_in_the_log_with_everything(node: NodeProcess, client: C
     assert (failed["level"], failed["key"], failed["error_type"]) == ("error", "k", "ValueError")
     assert (failed["attempt"], failed["max_attempts"], failed["node"]) == (1, 2, job.node)
     assert "raise ValueError" in failed["traceback"]
+    assert 'tasks.py"' in failed["traceback"].splitlines()[1], "the user's code comes first"
     printed = logged(node, job.seq)[1]
     assert (printed["message"], printed["task"], printed["stream"]) == ("resizing odd.png", "shop.resize", "stdout")
 

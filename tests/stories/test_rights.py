@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -222,7 +226,7 @@ CALLS: dict[str, Callable[[Client, Job], Any]] = {
     "schedules": lambda client, _: client.schedules(),
     "cancel": lambda client, job: client.cancel(job),
     "retry": lambda client, job: client.retry(job),
-    "cancel_many": lambda client, _: client.cancel_many(task="nobody's"),
+    "cancel_many": lambda client, _: client.cancel_many(task="nobody.s"),
     "retry_many": lambda client, _: client.retry_many(key="failing"),
     "schedule": lambda client, _: client.schedule("often", "story.double", every="1h"),
     "unschedule": lambda client, _: client.unschedule("often"),
@@ -266,7 +270,7 @@ def test_a_role_may_make_the_calls_that_the_clients_page_says(scene: Scene, word
 
 def prepare_many(scene: Scene, trusted: Client) -> None:
     """Jobs for each of the calls that change many."""
-    trusted.submit("nobody's")
+    trusted.submit("nobody.s")
     failed = trusted.submit("story.double", {"odd": 1}, key="failing")
     trusted.wait(failed, timeout=60)
     long_ago = datetime.now(UTC) - timedelta(days=9)
@@ -414,7 +418,7 @@ TOO_LITTLE: list[tuple[str, list[str], str]] = [
     ("producer", ["retry", "ENDED"], "tontineOperator"),
     ("observer", ["cancel", "WAITING"], "tontineOperator"),
     ("observer", ["retry", "ENDED"], "tontineOperator"),
-    ("observer", ["cancel", "--task", "nobody's", "--yes"], "tontineOperator"),
+    ("observer", ["cancel", "--task", "nobody.s", "--yes"], "tontineOperator"),
     ("producer", ["pause", "ada"], "tontineOperator"),
     ("observer", ["stop", "ada"], "tontineOperator"),
     ("producer", ["schedule", "ls"], "tontineObserver"),
@@ -442,3 +446,46 @@ def test_a_command_that_is_refused_names_the_role_that_may(scene: Scene) -> None
     for word, command, role in TOO_LITTLE:
         with pytest.raises(NotPermitted, match=rf"this user may not .* {role} of `tontine init --roles`"):
             run(scene.uri(word), *(jobs.get(one, one) for one in command))
+
+
+APPLICATION = """
+import os
+import pytest
+from pymongo import MongoClient
+from tontine import Client
+
+@pytest.fixture(scope="session", params=["APP", "TESTS"])
+def tontine_mongodb(request):
+    return os.environ[request.param]
+
+def test_it(tontine_queue):
+    with MongoClient(tontine_queue.uri) as mongo, Client(tontine_queue.uri) as client:
+        client.submit("story.double")
+        assert mongo.get_default_database().jobs.count_documents({}) == 1
+"""
+
+
+def test_the_tests_of_an_application_say_which_user_they_need(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "test_app.py").write_text(APPLICATION)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    with MongoClient[dict[str, Any]](scene.root) as root:
+        root["users"].command("createUser", "tester", pwd="pw", roles=[*map(in_admin, TESTERS)])
+    uris = {"APP": scene.uri("producer"), "TESTS": f"mongodb://tester:pw@{scene.host}/users?replicaSet=rs"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | uris, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "1 passed, 1 error" in ended.stdout, ended.stdout
+    assert "this user may not drop the database" in ended.stdout
+    assert "TONTINE_TEST_URI" in ended.stdout
+    assert all(role in ended.stdout for role in TESTERS)
+    assert "pymongo" not in ended.stdout, "no traceback"
+    with MongoClient[dict[str, Any]](scene.root) as root:
+        assert not [name for name in root.list_database_names() if name.startswith("tontine_test")]
+
+
+TESTERS = ("readWriteAnyDatabase", "dbAdminAnyDatabase")
+
+
+def in_admin(role: str) -> dict[str, str]:
+    return {"role": role, "db": "admin"}

@@ -16,6 +16,7 @@ from .arguments import read_arguments
 from .complete import complete_arguments, complete_schedules, complete_tasks
 from .options import json_option, opened, store_options
 from .output import job_state, json_text, note, write_json, write_table
+from .unknown import warn_of_unknown
 
 _COLUMNS = ("NAME", "NEXT", "LAST", "WHEN", "TASK", "MISSED", "OVERLAP", "DECLARED BY", "ARGS")
 
@@ -74,7 +75,7 @@ def add(
       tontine schedule add report shop.report --cron '30 6 * * 1-5' --tz Europe/Paris
       tontine schedule add tidy shop.tidy '{"older_than": "7d"}' --every 10m --missed skip
     """
-    from ..store import look, schedules
+    from ..store import schedules
 
     interval, age = (None if text is None else seconds(text) for text in (every, max_age))
     args = read_arguments(args_json) if args_json else {}
@@ -86,8 +87,7 @@ def add(
             write_json(added.to_document())
         else:
             click.echo(f"{legible(name)}: first due {added.next_at:%Y-%m-%d %H:%M:%S} UTC")
-        if task not in look.tasks_of(opened_store.run(look.read_nodes(dead=False))):
-            note(f"no live node has the task {legible(task, 100)}: its jobs will wait for one that does")
+        warn_of_unknown(opened_store, task)
 
 
 @schedule.command(name="ls")

@@ -22,6 +22,7 @@ from .complete import complete_arguments, complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json
 from .progress import Meter
+from .unknown import warn_of_unknown
 from .waiting import Submitted
 
 _CENTURY = 100 * 365.25 * 86400
@@ -114,6 +115,8 @@ def submit(
         batch = _insert(opened_store, wish, args, count, announce)
         if not as_json:
             click.echo(batch.headline(), err=wait)
+        if not wait:  # waiting says so itself, if it lasts
+            warn_of_unknown(opened_store, task)
         if wait:
             raise click.exceptions.Exit(waiting.wait(opened_store, batch, as_json=as_json))
 

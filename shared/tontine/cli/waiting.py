@@ -17,6 +17,7 @@ from ..store import look
 from ..store.call import Store
 from .output import console, json_text, note, write_json
 from .progress import Meter
+from .unknown import told_unknown
 
 PIECE = 2000
 PIECES_AT_ONCE = 10
@@ -104,8 +105,8 @@ class _Hint:
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _LOOK_FOR_NODES_EVERY
-        if self._task not in look.tasks_of(self._store.run(look.read_nodes(dead=False))):
-            meter.say(f"no live node has the task {legible(self._task, 100)}: it stays queued until one does")
+        if told := told_unknown(self._store, self._task):
+            meter.say(f"{told}: it stays queued until one does")
             self._look_at = float("inf")
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import PyMongoError
+from pymongo.uri_parser import parse_uri
 
 from ..config import StoreConfig, in_worker
 from ..errors import ConfigError, StoreUnavailable
-from ..uri import hide, shown
+from ..uri import hide, shown, with_database
 from .call import AsyncStore, Call, Steps, Store
 
 log = logging.getLogger("tontine")
@@ -75,6 +76,13 @@ def _say(home: Path) -> None:
 
 
 _said: set[Path] = set()
+
+
+def uri_of(uri: str, database: str) -> str:
+    """A URI with that database as its path, for the user of the given one."""
+    if not uri.startswith("mongodb+srv://"):
+        return with_database(uri, database)
+    return with_database(uri, database, parse_uri(uri)["options"].get("authSource"))
 
 
 def open_store(config: StoreConfig, **options: Any) -> Store:

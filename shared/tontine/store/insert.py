@@ -25,7 +25,8 @@ from ..errors import (
     TooLarge,
     Unstorable,
 )
-from ..job import LARGEST, Job, problem, too_large, utc
+from ..job import LARGEST, Job, nobodys_task, problem, too_large, utc
+from ..module import task_of
 from ..states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
 from .bell import ring_jobs
@@ -116,7 +117,8 @@ class Wish:
         return document
 
     def check(self) -> None:
-        """Refuse what a node would refuse later."""
+        """Refuse what a node would refuse later, and what no module can have."""
+        _check_task(self.task)
         if self.delay is not None and self.run_at is not None:
             raise ConfigError("give `delay` or `run_at`, not both")
         if self.run_at is not None and not isinstance(self.run_at, datetime):
@@ -247,6 +249,17 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
     for args in chunk:
         if args and not _is_small(args) and (size := len(_encoded(args, "args"))) > LARGEST - ROOM_BESIDE_ARGS:
             raise TooLarge(f"this cannot be a job: {too_large(size)}")
+
+
+def _check_task(task: object) -> None:
+    if callable(task):
+        name = task_of(task) or "shop.resize"
+        raise ConfigError(
+            f'this cannot be a job: give its task by name, like submit("{name}", ...), not the function itself; '
+            "whoever submits need not import it"
+        )
+    if isinstance(task, str) and task and (reason := nobodys_task(task)):
+        raise ConfigError(f"this cannot be a job: {reason}")
 
 
 def _check_meta(meta: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from bson.raw_bson import RawBSONDocument
 
 from ..doctor.schedules import Survey
 from ..errors import ConfigError, DuplicateKey, TontineError
-from ..job import LARGEST, Job, too_large
+from ..job import LARGEST, Job, nobodys_task, too_large
 from ..legible import legible
 from ..offers import Offers
 from ..schedule import YEARS, Broken, Declared, Schedule
@@ -100,6 +100,8 @@ class Mending:
 def add(schedule: Schedule) -> Steps[Schedule]:
     """Add or replace a schedule; it is due for the first time after the server's now."""
     schedule.check()
+    if reason := nobodys_task(schedule.task):  # not of one that is there already: it is shown, and does no harm
+        raise ConfigError(f"it can insert no job: {reason}")
     before = (yield find_one(SCHEDULES, {"_id": schedule.name}, projection={"last_job": 1})) or {}
     known = {"last_job": before["last_job"]} if before.get("last_job") is not None else {}
     document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))} | known

@@ -55,13 +55,16 @@ class EagerQueue(Client):
     """A client whose jobs run in this process as they are submitted, on documents in memory.
 
     It takes modules, or their names as `tontine node` does; without any it only remembers what was submitted. Its
-    clock, `now`, stands still until `advance` moves it. With `at_once=False` jobs wait for `run`.
+    clock, `now`, stands still until `advance` moves it. With `at_once=False` jobs wait for `run`. With `schedules=True`
+    it has the schedules that its modules declare, and `advance` fires them.
     """
 
-    def __init__(self, *modules: Module | str, at_once: bool = True, now: datetime | None = None) -> None:
+    def __init__(
+        self, *modules: Module | str, at_once: bool = True, now: datetime | None = None, schedules: bool = False
+    ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
-        self._memory = Memory(_library(modules), now, at_once=at_once)
+        self._memory = Memory(_library(modules), now, at_once=at_once, declared=schedules)
 
     @property
     def now(self) -> datetime:
@@ -137,7 +140,7 @@ class EagerQueue(Client):
         return self._memory.schedules.pop(name, None) is not None
 
     def schedules(self) -> list[Standing]:
-        """All schedules by name, also those that its modules declare, with what became of their last jobs."""
+        """All schedules that it has, by name, with what became of their last jobs."""
         return self._memory.standings()
 
     def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> Iterator[Job]:
@@ -172,11 +175,12 @@ class AsyncEagerQueue(AsyncClient):
         *modules: Module | str,
         at_once: bool = True,
         now: datetime | None = None,
+        schedules: bool = False,
         _memory: Memory | None = None,
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
-        self._memory = _memory or Memory(_library(modules), now, at_once=at_once)
+        self._memory = _memory or Memory(_library(modules), now, at_once=at_once, declared=schedules)
 
     async def _run(self, steps: Any, **_: Any) -> NoReturn:
         steps.close()
@@ -262,7 +266,7 @@ class AsyncEagerQueue(AsyncClient):
         return self._memory.schedules.pop(name, None) is not None
 
     async def schedules(self) -> list[Standing]:
-        """All schedules by name, also those that its modules declare, with what became of their last jobs."""
+        """All schedules that it has, by name, with what became of their last jobs."""
         return self._memory.standings()
 
     def find(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Job]:

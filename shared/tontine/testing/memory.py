@@ -27,7 +27,7 @@ from ..family import child_id
 from ..filter import Filter
 from ..found import check_limit
 from ..hooks import Hooks
-from ..job import Job
+from ..job import Job, nobodys_task
 from ..module import Library, Task
 from ..offspring import Request, Send
 from ..schedule import Schedule, Standing
@@ -65,7 +65,7 @@ Steps = Generator[Attempt | None, End | None, T]
 class Memory:
     """All that an eager queue knows."""
 
-    def __init__(self, library: Library, now: datetime | None, *, at_once: bool) -> None:
+    def __init__(self, library: Library, now: datetime | None, *, at_once: bool, declared: bool = False) -> None:
         self.library = library
         self.at_once = at_once
         self.now = _to_milliseconds(now or datetime.now(UTC))
@@ -75,7 +75,7 @@ class Memory:
         self.schedules: dict[str, Schedule] = {}
         self.running: dict[int, CurrentJob] = {}
         self.changing = threading.RLock()
-        for module in library.modules:
+        for module in library.modules if declared else ():
             for schedule in module.schedules():
                 self.add_schedule(schedule)
 
@@ -169,6 +169,8 @@ class Memory:
     def add_schedule(self, schedule: Schedule) -> Schedule:
         """Add or replace a schedule: it is due for the first time after now."""
         schedule.check()
+        if reason := nobodys_task(schedule.task):
+            raise ConfigError(f"it can insert no job: {reason}")
         before = self.schedules.get(schedule.name)
         known = replace(schedule, last_job=before and before.last_job)
         added = replace(known, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))

@@ -19,6 +19,7 @@ from ..config import DEFAULT_DATABASE
 from ..errors import JobNotFinished, TontineError
 from ..job import Job
 from ..store.call import Store, find
+from ..store.connect import uri_of
 from ..store.look import count_unfinished
 from ..store.schema import JOBS
 
@@ -30,9 +31,12 @@ class Queue:
     """A database of one's own, and a node on demand."""
 
     uri: str = field(repr=False)
-    """Where its MongoDB is."""
+    """Where it is: its MongoDB, and its database as the path."""
     database: str = DEFAULT_DATABASE
     """The database of its own."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", uri_of(self.uri, self.database))
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-
+from ..job import nobodys_task
 from ..legible import count
+from ..lookalike import near_tasks
 from ..states import Desired, NodeState
 from .evidence import Evidence, Finding
 from .words import names, these
 
 START = "start a node: `tontine node MODULE`"
 _DOCTOR = "`tontine doctor` checks the deployment"
-_NEAR = 0.8
 
 
 def find_obstacle(e: Evidence) -> Finding | None:
@@ -55,12 +54,14 @@ def no_task(e: Evidence) -> Finding | None:
     known = {task for node in e.live for task in node.tasks}
     if e.task in known:
         return None
-    near = difflib.get_close_matches(e.task, sorted(known), 3, _NEAR)
+    near = near_tasks(e.task, known)
     advice = f"is {' or '.join(near)} meant? " if near else ""
+    nobodys = f"{reason}. " if (reason := nobodys_task(e.task)) else ""
     return Finding(
         "unknown-task",
         f"No live node has the task {e.task}: {these(e.live, 'has', 'have')} {count(len(known), 'other task')}.",
-        f"{advice}start a node with its module, or `tontine cancel` it and submit the right one",
+        f"{nobodys}{advice}{'' if nobodys else 'start a node with its module, or '}`tontine cancel` it and submit the "
+        "right one",
     )
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
+from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +15,10 @@ import pytest
 from tests.support.lone_worker import attempt, lone_worker
 from tontine import Module, Reject, current_job
 from tontine.current import CurrentJob
+from tontine.errors import ConfigError
 from tontine.hooks import Ended, joined
 from tontine.module import Library
+from tontine.testing import EagerQueue
 
 seen: ContextVar[str] = ContextVar("seen", default="nothing")
 
@@ -240,8 +245,8 @@ def test_what_comes_first_before_comes_last_after() -> None:
     outer, inner = Module("outer"), Module("inner")
     for module in (outer, inner):
         for name in ("a", "b"):
-            module.before_job(hook(f"{module.name} {name}"))
-            module.after_job(hook(f"{module.name} {name}"))
+            module.before.append(hook(f"{module.name} {name}"))
+            module.after.append(hook(f"{module.name} {name}"))
     both: Any = joined(outer, inner)
     assert both.before == ["outer a", "outer b", "inner a", "inner b"]
     assert both.after == ["inner b", "inner a", "outer b", "outer a"]
@@ -282,3 +287,91 @@ def test_an_async_task_that_cancels_itself_and_returns_fails_its_job_and_not_its
     with lone_worker(shop) as worker:
         assert attempt(worker, "shop.quits")[0] == "failed"
         assert attempt(worker, "shop.sync")[0] == "done"
+
+
+def first_place(trace: str) -> str:
+    return trace.splitlines()[1].rpartition(", in ")[2]
+
+
+@pytest.mark.parametrize("task", ["sync", "async"])
+@pytest.mark.parametrize("is_hooked", [False, True])
+def test_a_traceback_begins_in_the_code_of_the_user(task: str, is_hooked: bool) -> None:
+    shop, told = Module("shop"), []
+
+    @shop.task
+    def sync() -> None:
+        raise ValueError("no")
+
+    @shop.task(name="async")
+    async def async_() -> None:
+        await asyncio.sleep(0)
+        sync()
+
+    def note(job: CurrentJob, ended: Ended) -> None:
+        told.append(ended.error)
+
+    if is_hooked:
+        shop.after_job(note)
+    queue = EagerQueue(shop)
+    with lone_worker(shop) as worker:
+        kind, (*_, trace, _) = attempt(worker, f"shop.{task}")
+    assert (kind, first_place(trace)) == ("failed", {"sync": "sync", "async": "async_"}[task])
+    error = queue.get(queue.submit(f"shop.{task}")).error
+    assert error is not None
+    assert first_place(error.traceback) == first_place(trace)
+    for raised in told:
+        assert isinstance(raised, ValueError)
+        assert first_place("".join(traceback.format_exception(raised))) == first_place(trace)
+    assert len(told) == 2 * is_hooked
+
+
+def test_a_traceback_begins_in_the_hook_that_raised() -> None:
+    shop = Module("shop")
+
+    @shop.before_job
+    async def refuse(job: CurrentJob) -> None:
+        raise PermissionError
+
+    @shop.task
+    def work() -> None: ...
+
+    with lone_worker(shop) as worker:
+        assert first_place(attempt(worker, "shop.work")[1][3]) == "refuse"
+
+
+def one_parameter(job: CurrentJob) -> None: ...
+
+
+def two_parameters(job: CurrentJob, ended: Ended) -> None: ...
+
+
+def generator(job: CurrentJob) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("kind", "hook", "said"),
+    [
+        ("after_job", one_parameter, r"called as one_parameter\(job, ended\), and that does not fit .*too many"),
+        ("on_failure", one_parameter, "too many positional"),
+        ("before_job", two_parameters, "missing a required argument: 'ended'"),
+        ("on_worker_start", one_parameter, r"`on_worker_start`: it is called as one_parameter\(\)"),
+        ("before_job", generator, "it is a generator"),
+        ("before_job", "check", "it is of type str"),
+    ],
+)
+def test_a_hook_that_cannot_be_called_is_refused_where_it_is_made_one(kind: str, hook: Any, said: str) -> None:
+    shop = Module("shop")
+    with pytest.raises(ConfigError, match=said):
+        getattr(shop, kind)(hook)
+    with pytest.raises(ConfigError, match="cannot be a hook"):
+        getattr(shop.everywhere, kind)(hook)
+    assert not shop.around_jobs()
+
+
+def test_a_hook_may_take_more_than_it_is_given_and_be_anything_that_is_called() -> None:
+    shop = Module("shop")
+    shop.after_job(lambda *both: None)
+    shop.after_job(partial(lambda log, job, ended: None, "log"))
+    shop.on_worker_start(dict)
+    assert len(shop.after) == 2

@@ -77,3 +77,14 @@ def test_the_deadline_counts_from_the_begin() -> None:
 
 def test_without_a_limit_there_is_no_deadline() -> None:
     assert CurrentJob(1, 1, "t", 1, lambda *_: None).deadline is None
+
+
+def test_a_percentage_is_told_once_that_progress_goes_to_one(caplog: pytest.LogCaptureFixture) -> None:
+    said: list[float] = []
+    job = CurrentJob("id", 1, "percent.work", 1, lambda _, value, note: said.append(value))
+    for value in (0.5, 1.0000001, 50, 75):
+        job.progress(value)
+    assert said == [0.5, 1.0, 1.0, 1.0], "a job does not die of it"
+    assert [record.getMessage() for record in caplog.records] == [
+        "progress(50): progress goes from 0 to 1, so this is shown as 100 %; 50 % is 0.5"
+    ]

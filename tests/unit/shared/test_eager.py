@@ -541,9 +541,23 @@ def test_declared_schedules_fire_and_do_not_overlap() -> None:
         if current_job().attempt == 1:
             raise ConnectionError
 
-    queue = EagerQueue(module, now=NOON)
+    queue = EagerQueue(module, now=NOON, schedules=True)
     queue.advance("30m")
     assert [job.state for job in queue.submitted("tidy.sweep")] == ["done", "queued"]
+    assert [one.name for one in queue.schedules()] == ["tidy.sweep"]
+
+
+async def test_declared_schedules_fire_only_where_they_are_asked_for() -> None:
+    module = Module("tidy")
+
+    @module.schedule(every="5s")
+    @module.task
+    def sweep() -> None: ...
+
+    queue = EagerQueue(module)
+    assert (queue.advance("1d"), queue.schedules()) == ([], [])
+    assert await AsyncEagerQueue(module).advance("1d") == []
+    assert len(await AsyncEagerQueue(module, schedules=True).advance("1m")) == 12
 
 
 def test_jobs_are_found_by_what_is_known_of_them(queue: EagerQueue) -> None:
@@ -591,7 +605,7 @@ def test_schedules_are_told_with_their_last_jobs() -> None:
         if current_job().attempt == 1:
             raise ConnectionError
 
-    queue = EagerQueue(module, now=NOON)
+    queue = EagerQueue(module, now=NOON, schedules=True)
     queue.schedule("again", "tidy.sweep", every="1h", max_age="5m")
     again, declared = queue.schedules()
     assert (again.name, again.last, declared.name) == ("again", None, "tidy.sweep")

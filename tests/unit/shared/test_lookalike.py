@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from tontine.job import Job
-from tontine.lookalike import WRITTEN, lookalikes, tell
+from tontine.lookalike import WRITTEN, lookalikes, near_tasks, tell
 from tontine.store.insert import Wish
 
 
@@ -70,3 +70,18 @@ def test_the_sentence_is_one_line_whatever_the_name_is() -> None:
 def test_neighbours_may_have_changed_places() -> None:
     assert lookalikes(["taks"]) == {"taks": "task"}
     assert lookalikes(["kats", "gars"]) == {}, "other words of the same letters are words"
+
+
+@pytest.mark.parametrize(
+    ("task", "near"),
+    [
+        ("store.chrage", ["store.charge"]),
+        ("shop.charge", ["store.charge"]),
+        ("charge", ["bank.charge", "store.charge"]),
+        ("other.thing", []),
+        ("store.charge" * 20, []),
+    ],
+)
+def test_tasks_that_were_meant_are_spelt_alike_or_in_another_module(task: str, near: list[str]) -> None:
+    known = {"store.charge", "store.resize"} | ({"bank.charge"} if task == "charge" else set())
+    assert near_tasks(task, known) == near

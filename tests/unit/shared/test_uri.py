@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pymongo import MongoClient
 
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError
 from tontine.store.connect import open_store
-from tontine.uri import database_of, hide, hide_all, shown
+from tontine.uri import database_of, hide, hide_all, shown, with_database
 
 # Letters that no message of ours or the driver's has, among what makes a URI hard to read.
 secrets = st.text(alphabet="ǅΩж7§ßẞ@:/?#%&=;[], +'\"\\\n", min_size=4, max_size=24)
@@ -120,3 +122,32 @@ def test_a_text_is_left_as_it_is_but_for_the_secret() -> None:
 )
 def test_the_database_that_a_uri_names(uri: str, database: str | None) -> None:
     assert database_of(uri) == database
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("mongodb://h", "mongodb://h/own"),
+        ("mongodb://h/?replicaSet=rs0", "mongodb://h/own?replicaSet=rs0"),
+        ("mongodb://h1,h2:27018/shop?w=majority", "mongodb://h1,h2:27018/own?w=majority"),
+        ("mongodb://u:p%40@h/?replicaSet=rs0", "mongodb://u:p%40@h/own?replicaSet=rs0&authSource=admin"),
+        ("mongodb://u:p@h/shop", "mongodb://u:p@h/own?authSource=shop"),
+        ("mongodb://u:p@h/shop?AuthSource=users", "mongodb://u:p@h/own?AuthSource=users"),
+        ("mongodb://u:p@h/shop.jobs?appName=a@b", "mongodb://u:p@h/own?appName=a@b&authSource=shop"),
+        ("mongodb://u:p@h/?authMechanism=PLAIN", "mongodb://u:p@h/own?authMechanism=PLAIN&authSource=%24external"),
+        ("mongodb://u@h/shop?authMechanism=MONGODB-X509", "mongodb://u@h/own?authMechanism=MONGODB-X509"),
+        ("mongodb://%2Ftmp%2Fm.sock/shop", "mongodb://%2Ftmp%2Fm.sock/own"),
+    ],
+)
+def test_another_database_is_named_without_another_user(given: str, wanted: str) -> None:
+    moved = with_database(given, "own")
+    assert moved == wanted
+    assert database_of(moved) == "own"
+    mongo = MongoClient[dict[str, Any]]
+    with mongo(given, connect=False) as before, mongo(moved, connect=False) as after:
+        assert after.options.pool_options._credentials == before.options.pool_options._credentials
+        assert after.get_default_database().name == "own"
+
+
+def test_what_the_txt_record_says_of_users_wins_over_the_path() -> None:
+    assert with_database("mongodb+srv://u:p@h/shop", "own", "admin") == "mongodb+srv://u:p@h/own?authSource=admin"

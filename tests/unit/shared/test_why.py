@@ -84,6 +84,11 @@ def test_a_task_that_no_live_node_has_is_told_with_near_matches() -> None:
     finding = only(evidence(job(task="shop.resise"), A), "unknown-task")
     assert finding.sentence == "No live node has the task shop.resise: a has 2 other tasks."
     assert "is shop.resize meant?" in finding.advice
+    nobodys = only(evidence(job(task="resize"), A), "unknown-task").advice
+    assert nobodys.startswith(
+        "`task` must be like \"shop.resize\", its module and its own name, not 'resize'. is shop.resize"
+    )
+    assert nobodys.endswith("? `tontine cancel` it and submit the right one")
 
 
 def test_an_owner_without_the_task_is_helped_by_a_node_that_has_it() -> None:

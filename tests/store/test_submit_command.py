@@ -1,0 +1,47 @@
+"""`tontine submit` of a task that nobody has says so, beside what it did."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from tontine.cli import tontine
+from tontine.errors import ConfigError
+from tontine.store.call import Store
+
+
+def submit(store: Store, mongo_uri: str, *arguments: str) -> Result:
+    return CliRunner().invoke(tontine, ["submit", *arguments, "--uri", mongo_uri, "--database", store.database.name])
+
+
+@pytest.fixture
+def node(store: Store) -> None:
+    modules = [{"name": "store", "version": "1", "authors": [], "tasks": ["store.charge"]}]
+    store.database.nodes.insert_one({"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules})
+
+
+@pytest.mark.usefixtures("node")
+def test_a_misspelt_task_is_told_with_the_one_that_was_meant(store: Store, mongo_uri: str) -> None:
+    right = submit(store, mongo_uri, "store.charge")
+    assert (right.exit_code, right.stdout, right.stderr) == (0, "submitted job 1\n", "")
+    wrong = submit(store, mongo_uri, "store.chrage")
+    assert (wrong.exit_code, wrong.stdout) == (0, "submitted job 2\n")
+    assert wrong.stderr == (
+        "no live node has the task store.chrage (is store.charge meant?): its jobs will wait for one that does\n"
+    )
+    as_json = submit(store, mongo_uri, "store.chrage", "--json")
+    assert orjson.loads(as_json.stdout)["seq"] == 3
+    assert as_json.stderr == wrong.stderr
+
+
+def test_before_there_is_a_node_it_is_said_that_jobs_wait(store: Store, mongo_uri: str) -> None:
+    said = submit(store, mongo_uri, "store.charge").stderr
+    assert said == "no live node has the task store.charge: its jobs will wait for one that does\n"
+
+
+def test_a_name_without_a_module_is_refused(store: Store, mongo_uri: str) -> None:
+    refused = submit(store, mongo_uri, "charge")
+    assert isinstance(refused.exception, ConfigError)
+    assert 'this cannot be a job: `task` must be like "shop.resize"' in str(refused.exception)
+    assert store.database.jobs.count_documents({}) == 0
