@@ -138,7 +138,7 @@ def _tell_of_failure(job: Raw, reason: str) -> None:
         "event": "job-refused",
         "id": name,
         "task": legible(job.get("task", "-"), 100),
-        "why": legible(reason, 300),
+        "why": legible(reason, 1000),
     }
     sentence = f"the document with the _id {name} cannot be a job, and has failed: {facts['why']}"
     log.warning("a document cannot be a job", extra=facts | {"sentence": sentence})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeGuard
@@ -203,21 +203,31 @@ def _state(text: object) -> JobState:
 
 
 def problem(document: Mapping[str, Any], names: Iterable[str] | None = None) -> str | None:
-    """Why a document cannot be a job; None when it can. `names` are all its fields, where it is only part of one."""
+    """Why a document cannot be a job, all of it; None when it can. `names` are its fields, where it is part of one."""
+    return "; ".join(_problems(document, names)) or None
+
+
+def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Iterator[str]:
     task = document.get("task")
     if "task" not in document:
-        return _no_task(document if names is None else names)
-    if not is_text(task) or not task:
-        return f'`task` must be a text like "shop.resize", not {_kind(task)}'
+        yield _no_task(document if names is None else names)
+    elif not is_text(task) or not task:
+        yield f'`task` must be a text like "shop.resize", not {_kind(task)}'
     if not isinstance(document.get("args", {}), Mapping):
-        return f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
+        yield f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
     if document.get("state") not in (None, JobState.QUEUED):
-        return f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
+        yield f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
     for name in ("run_at", "start_by"):
         moment = document.get(name)
         if moment is not None and not isinstance(moment, datetime):
-            return f"`{name}` must be a date, not {_kind(moment)}"
-    return _number_problem(document) or _key_problem(document.get("key"))
+            yield f"`{name}` must be a date, not {_kind(moment)}"
+    for name, least in (("priority", None), ("max_attempts", 1)):
+        value = document.get(name)
+        if value is not None and (reason := _number_problem(name, value, least)):
+            yield reason
+    for reason in (_timeout_problem(document.get("timeout")), _key_problem(document.get("key"))):
+        if reason is not None:
+            yield reason
 
 
 def nobodys_task(task: str) -> str | None:
@@ -272,14 +282,12 @@ def is_whole(value: Any) -> TypeGuard[int]:
     )
 
 
-def _number_problem(document: Mapping[str, Any]) -> str | None:
-    for name, least in (("priority", None), ("max_attempts", 1)):
-        value = document.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            return f"`{name}` must be a whole number, not {_kind(value)}"
-        if value is not None and least is not None and value < least:
-            return f"`{name}` must be at least {least}, not {value}"
-    return _timeout_problem(document.get("timeout"))
+def _number_problem(name: str, value: Any, least: int | None) -> str | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"`{name}` must be a whole number, not {_kind(value)}"
+    if least is not None and value < least:
+        return f"`{name}` must be at least {least}, not {value}"
+    return None
 
 
 def _timeout_problem(timeout: Any) -> str | None:
