@@ -47,6 +47,7 @@ class Prepared:
 
     @property
     def is_complete(self) -> bool:
+        """Whether nothing is missing that this user could have made."""
         return not self.failed
 
 
