@@ -70,6 +70,7 @@ def test_a_block_that_awaits_becomes_a_coroutine() -> None:
     assert "    await asyncio.sleep(1)" in text
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_told_by_both_checkers_with_the_line_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -216,6 +216,7 @@ async def test_a_dropped_collection_leaves_the_rest(mongo_uri: str, store: Store
         assert [row.name for row in feed.board.picture().nodes] == ["ada"]
 
 
+@pytest.mark.long
 async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(tmp_path: Path) -> None:
     options = ("--replSet", "rs")
     with mongod(tmp_path, *options) as port:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,14 @@ from tontine.store import claim, find, schedules
 from tontine.store.call import AsyncStore, Steps, Store
 
 NOW = datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each test, not of the whole run: ages are counted from the moment of the call."""
+    monkeypatch.setattr(sys.modules[__name__], "NOW", datetime.now(UTC))
+
+
 STATES = ["done", "failed", "cancelled", "queued", "working"]
 
 

@@ -51,6 +51,7 @@ def test_a_lost_answer_breaks_the_connection_and_the_write_is_there(
     things.insert_one({"_id": 2})
 
 
+@pytest.mark.long
 def test_a_cut_network_refuses_until_it_is_healed(
     client: MongoClient[dict[str, Any]], proxy: Proxy, database: str
 ) -> None:

@@ -68,8 +68,9 @@ def test_where_it_is_ruled_out_nothing_uses_it(tmp_path: Path) -> None:
 def test_a_command_says_so_in_one_line_beside_its_output(running: Path) -> None:
     ended = run(running, "-m", "tontine", "submit", "story.double", '{"x": 1}', "--json")
     assert json.loads(ended.stdout)["task"] == "story.double"
-    (line,) = ended.stderr.splitlines()
+    line, warning = ended.stderr.splitlines()
     assert line == f"no MongoDB was given (--uri or TONTINE_URI): using the embedded one in {running}"
+    assert "no live node has" in warning
 
 
 def test_a_client_says_so_once_for_all_clients_of_a_process(running: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cluster import ROOT, Cluster
 from tontine import Client
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def test_the_hello_example_greets(cluster: Cluster) -> None:
@@ -22,7 +22,7 @@ def test_the_hello_example_greets(cluster: Cluster) -> None:
         assert [job.result for job in client.wait(counts, timeout=60)] == [2, 2, 2]
 
 
-@pytest.mark.parametrize(("example", "tests"), [("shop", 4), ("fastapi_app", 2), ("django_app", 3)])
+@pytest.mark.parametrize(("example", "tests"), [("shop", 4), ("fastapi_app", 2), ("django_app", 3), ("photobox", 6)])
 def test_an_example_passes_its_own_tests(example: str, tests: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ended = subprocess.run(

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tontine import Module
 from tontine.testing import EagerQueue, Queue
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 own = Module("own")
 

@@ -98,6 +98,7 @@ async def test_twenty_observers_that_come_and_go_change_no_outcome(cluster: Clus
     assert cluster.database.events.count_documents({"kind": "request"}) == 0
 
 
+@pytest.mark.long
 async def test_a_primary_that_is_killed_or_steps_down_is_survived(tmp_path: Path) -> None:
     with (
         ReplicaSet(tmp_path, election=6.0) as servers,

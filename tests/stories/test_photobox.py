@@ -29,7 +29,7 @@ from tests.support.mongod import free_port, with_users
 from tontine.cli import tontine
 from tontine.store.call import Store
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 PHOTOBOX = ROOT / "examples/photobox"
 
 

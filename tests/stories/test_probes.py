@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tontine.store import census
 from tontine.store.call import Store
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:

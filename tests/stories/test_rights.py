@@ -26,7 +26,7 @@ from tests.support.eventually import eventually
 from tests.support.mongod import with_users
 from tontine import Client, Job
 from tontine.cli import tontine
-from tontine.errors import ConfigError, NotPermitted
+from tontine.errors import ConfigError, NotPermitted, StoreError
 from tontine.states import JobState
 from tontine.store import claim, members, roles, schema
 from tontine.store.call import Store
@@ -405,8 +405,8 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
             with pytest.raises(ConfigError, match=r"needs the index jobs\.key.*`tontine init` once as a user who may"):
                 client.submit("story.double", {"x": 4}, key="k")
             job = client.submit("story.double", {"x": 4})
-        with pytest.raises(ConfigError, match="an index of the queue in `early` is missing"):
-            client.get(job.seq or 0)
+        with pytest.raises(StoreError, match="an index of the queue in `early` is missing"):
+            client.get(job.seq)
         assert not client.prepare().is_complete
         with MongoClient[dict[str, Any]](scene.root) as root:
             Store(root["early"]).run(schema.init())

@@ -12,7 +12,7 @@ import pytest
 from tests.support.cluster import ROOT
 from tests.support.typed import read
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 PAGE = ROOT / "docs" / "testing.md"
 

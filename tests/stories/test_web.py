@@ -58,6 +58,7 @@ async def refusal(session: aiohttp.ClientSession, url: str, **headers: str) -> i
     return refused.value.status
 
 
+@pytest.mark.long
 async def test_a_browser_loads_the_page_sees_a_node_and_quits(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start("zebra")
     server = WebServer(cluster.uri, cluster.database.name, tmp_path)

@@ -58,6 +58,7 @@ def test_a_task_that_nobody_has_and_a_job_of_another_time(client: Client, cluste
     assert advice.startswith("  → is story.double meant?")
 
 
+@pytest.mark.long
 def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Path) -> None:
     cluster.start("a")
     cluster.store.run(control.ask("a", Desired.PAUSED))
@@ -73,6 +74,7 @@ def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Pa
     assert "node a finished it" in ask(cluster, jobs[0].seq)["done"]
 
 
+@pytest.mark.long
 def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: Cluster, tmp_path: Path) -> None:
     cluster.options = ["--lease", "10s"]
     a, _ = cluster.start("a", "b")

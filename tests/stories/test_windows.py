@@ -13,7 +13,7 @@ from tests.support.cluster import ROOT
 from tontine.store import look
 from tontine.store.call import Store
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.long]
 
 PRODUCE = """
 import asyncio
