@@ -64,7 +64,7 @@ def review_holds() -> Steps[int]:
         "expire_at": {"$cond": [_IS_HELD, kept, "$expire_at"]},
     }
     try:
-        answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_until"}, repeats=True)
+        answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_key"}, repeats=True)
         return int(answer.modified_count)
     except (StoreUnavailable, NotPermitted):
         raise
@@ -74,7 +74,7 @@ def review_holds() -> Steps[int]:
 
 def _review_each(ended: dict[str, Any], update: list[dict[str, Any]]) -> Steps[int]:
     """One of these has no room for that, and must not keep the others from it; its time ends all the same."""
-    found: list[Raw] = yield find_some(JOBS, ended, projection={"_id": 1}, hint="held_until", limit=EACH_AT_ONCE)
+    found: list[Raw] = yield find_some(JOBS, ended, projection={"_id": 1}, hint="held_key", limit=EACH_AT_ONCE)
     reviewed = 0
     for job in found:
         with contextlib.suppress(Unstorable):

@@ -76,7 +76,7 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
                 "state": {"$in": sorted(state.value for state in OPEN)},
             },
         },
-        # The last three hold nothing of a job that asks for nothing of the kind.
+        # The last two hold nothing of a job that asks for nothing of the kind.
         {
             "name": "start_by",
             "key": SON([("start_by", 1)]),
@@ -87,14 +87,6 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "key": SON([("held_key", 1)]),
             "unique": True,
             "partialFilterExpression": {"held_key": {"$gt": ""}},
-        },
-        {
-            "name": "held_until",
-            "key": SON([("held_until", 1)]),
-            "partialFilterExpression": {
-                "held_key": {"$gt": ""},
-                "state": {"$in": sorted(state.value for state in FINAL)},
-            },
         },
     ],
     NODES: [
