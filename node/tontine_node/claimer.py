@@ -7,7 +7,8 @@ import contextlib
 import logging
 import random
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+
+from bson.datetime_ms import DatetimeMS
 
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
@@ -323,6 +324,6 @@ def _entry(job: Raw, attempt: int, now: float) -> Entry:
         max_attempts=int(max_attempts) if max_attempts else None,
         since=now,
     )
-    if isinstance(start_by, datetime) and not entry.fails and not entry.lost:  # else it was started, in time
-        entry.start_by = start_by
+    if isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost:  # else it was started, in time
+        entry.start_by = int(start_by) / 1000
     return entry

@@ -201,13 +201,14 @@ class Supervisor:
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before the others."""
-        ranked = False
+        now, is_ranked = self.clock.now(), False
+        put = self.held.appendleft if first else self.held.append
         for entry in entries:
             entry.status = Status.HELD
-            entry.since = self.clock.now()
-            self.held.insert(0 if first else len(self.held), entry)
-            ranked = ranked or entry.priority != 0
-        if ranked:
+            entry.since = now
+            put(entry)
+            is_ranked = is_ranked or entry.priority != 0
+        if is_ranked:
             self.held = deque(sorted(self.held, key=lambda entry: -entry.priority))
         self.dispatch()
 
@@ -245,9 +246,9 @@ class Supervisor:
         self.held.extendleft(reversed(passed))
         return entries
 
-    def _is_late(self, start_by: datetime) -> bool:
+    def _is_late(self, start_by: float) -> bool:
         now = self.server_now()
-        return now is not None and now > start_by
+        return now is not None and now.timestamp() > start_by
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""

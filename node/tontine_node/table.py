@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum, auto
 
 from tontine.store.claim import SUSPECT
@@ -35,8 +34,8 @@ class Entry:
     priority: int = 0
     timeout: float | None = None
     max_attempts: int | None = None
-    start_by: datetime | None = None
-    """The server's time after which it must not be started."""
+    start_by: float | None = None
+    """The server's time, in seconds, after which it must not be started."""
     status: Status = Status.PENDING
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""
@@ -82,7 +81,8 @@ class Table:
     def enter(self, entry: Entry) -> None:
         if not self._entries:
             self._filled()
-        self.drop(entry.seq)
+        if entry.seq in self._entries:
+            self.drop(entry.seq)
         self._entries[entry.seq] = entry
         entry.size = len(entry.raw)
         self.bytes += entry.size
@@ -90,10 +90,10 @@ class Table:
 
     def drop(self, seq: int) -> None:
         if (entry := self._entries.pop(seq, None)) is not None:
-            was_full = self.is_full
+            was_full, is_suspect = self.is_full, entry.is_suspect
             self.bytes -= entry.size
-            self.suspects -= entry.is_suspect
-            if (was_full and not self.is_full) or (entry.is_suspect and not self.suspects):
+            self.suspects -= is_suspect
+            if (was_full and not self.is_full) or (is_suspect and not self.suspects):
                 self._eased()
 
     def grow(self, entry: Entry, size: int) -> None:

@@ -54,10 +54,12 @@ class Worker:
         self.library = library
         self.hooks = library.hooks()
         self.clock = SystemClock()
-        self.pid = os.getpid()
+        self.is_forked = False
+        """Whether this process is one that a task has forked."""
         self.inbox: deque[tuple[int, bytes]] = deque()
-        self.ordering = threading.Condition(threading.Lock())
+        self.ordering = threading.Lock()
         """Held to change the inbox: orders are begun, or given back, in the order in which they came."""
+        self.ordered = threading.Condition(self.ordering)
         self.outbox: queue.SimpleQueue[tuple[str, Any, bytes]] = queue.SimpleQueue()
         self.postbox = Postbox(self.outbox.put)
         self.loop = asyncio.new_event_loop()
@@ -103,7 +105,7 @@ class Worker:
                 raws = pipe.cut(body, (size for _, size in head["run"]))
                 with self.ordering:
                     self.inbox.extend((seq, raw) for (seq, _), raw in zip(head["run"], raws, strict=True))
-                    self.ordering.notify(len(head["run"]))
+                    self.ordered.notify(len(head["run"]))
             if "recall" in head:
                 self.give_back()
             if "submitted" in head:
@@ -221,7 +223,7 @@ class Worker:
         """Take the next order and count it as begun, at once: so the begun ones are always the first that came."""
         with self.ordering:
             while not self.inbox:
-                self.ordering.wait()
+                self.ordered.wait()
             seq, raw = self.inbox.popleft()
             # A thawed worker may find orders of a life that is over: the lease is checked right before each start (J2).
             begun = self.clock.now()
@@ -345,6 +347,7 @@ class Worker:
 
     def renounce(self) -> None:
         """In a process that a task has forked: it is no worker, and must not speak or act as one."""
+        self.is_forked = True
         self.connection.close()
         self.board.detach()
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
@@ -353,7 +356,7 @@ class Worker:
 
     def end_if_forked(self, error: BaseException | None = None) -> None:
         """A process that a task has forked comes back out of that task's function: it ends, as a program would."""
-        if os.getpid() != self.pid:
+        if self.is_forked:
             code = error.code if isinstance(error, SystemExit) else int(error is not None)
             os._exit(code if isinstance(code, int) else int(code is not None))
 

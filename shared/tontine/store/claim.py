@@ -70,6 +70,7 @@ def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[Some]:
         {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "priority": None, "task": {"$in": list(tasks)}},
         projection=_FIELDS,
         hint="seq",
+        lean=True,
     )
     return found
 
@@ -163,6 +164,7 @@ def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int, *, su
         sort=[("run_at", 1)],
         limit=limit,
         hint="due",
+        lean=True,
     )
     return found
 
@@ -183,6 +185,7 @@ def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool
         sort=[("run_at", 1)],
         limit=limit,
         hint="due",
+        lean=True,
     )
     return found
 
@@ -198,6 +201,7 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw]]:
             sort=[("seq", 1)],
             limit=limit,
             hint="fresh",
+            lean=True,
         )
     return [job for job in found if job["late"]]
 
@@ -223,7 +227,7 @@ def find_ranked(
         **_unless(suspects),
     }
     found: Some = yield find_some(
-        JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked"
+        JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", lean=True
     )
     return found
 
@@ -282,6 +286,7 @@ def claim_announced(node: str, seq: int, tasks: Sequence[str]) -> Steps[Raw | No
         ),
         {"projection": _FIELDS, "return_document": ReturnDocument.BEFORE},
         raw=True,
+        lean=True,
     )
     return found
 

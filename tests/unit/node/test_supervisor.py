@@ -99,7 +99,7 @@ async def test_one_that_may_not_start_late_is_checked_for_a_free_slot_by_the_ser
     supervisor.server_now = lambda: now
     entries = [entry(seq, "plain") for seq in (1, 2, 3, 4)]
     for one, seconds in zip(entries, (-1, 60, 60, 60), strict=True):
-        one.start_by = now + timedelta(seconds=seconds)
+        one.start_by = now.timestamp() + seconds
     supervisor.offer(entries)
     assert kinds(outcomes) == {1: "late"}
     assert sent(supervisor) == [[2], [3]], "none is sent ahead of a slot"
@@ -114,7 +114,7 @@ async def test_without_a_beat_nobody_knows_the_server_s_time_and_the_store_decid
     supervisor: Supervisor, outcomes: list[Outcome]
 ) -> None:
     one = entry(1, "plain")
-    one.start_by = datetime(2026, 1, 1, tzinfo=UTC)
+    one.start_by = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
     supervisor.offer([one])
     assert sent(supervisor) == [[1], []]
     supervisor.children[0].kill_reason = "it is replaced"
