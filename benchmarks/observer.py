@@ -24,8 +24,8 @@ from bson import Int64
 from pymongo import MongoClient
 
 from tests.screens.terminals import terminal
-from tontine import embedded
 from tontine.cli.output import console, write_table
+from tontine.embedded import server as embedded
 from tontine.store.call import Store
 from tontine_observer.pace import RATES
 

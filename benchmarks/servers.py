@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from tontine import embedded
 from tontine.config import StoreConfig
+from tontine.diagnose.doctor import read as checkup
+from tontine.embedded import server as embedded
 from tontine.errors import TontineError
-from tontine.store import checkup
 from tontine.store.connect import open_store
 
 from .progress import say

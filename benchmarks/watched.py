@@ -20,7 +20,7 @@ import psutil
 from tests.support.feeding import until
 from tontine.clock import wall_time
 from tontine.config import StoreConfig
-from tontine.delta import Delta
+from tontine.records.change import Delta
 from tontine_observer.app import ObserverApp
 from tontine_observer.board import Board
 from tontine_observer.live import LiveSource

@@ -11,7 +11,7 @@ import pytest
 from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.cluster import Cluster
-from tontine import embedded
+from tontine.embedded import server as embedded
 from tontine.store import schema
 from tontine.store.call import AsyncStore, Store
 

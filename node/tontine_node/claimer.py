@@ -12,7 +12,7 @@ from bson.datetime_ms import DatetimeMS
 
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
-from tontine.job import JobError, unfit
+from tontine.records.job import JobError, unfit
 from tontine.store import bell, claim, repair
 from tontine.store.call import AsyncStore
 from tontine.store.claim import SUSPECT

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import bson
 
 from tontine.module import Library
-from tontine.schedule import Schedule
+from tontine.records.schedule import Schedule
 from tontine.verdict import CODEC
 
 

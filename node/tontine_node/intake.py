@@ -14,7 +14,7 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import NotPermitted, StoreError
 from tontine.legible import count
-from tontine.share import Share, crowd
+from tontine.records.share import Share, crowd
 from tontine.store import inbox
 from tontine.store.call import AsyncStore
 

@@ -12,7 +12,7 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.job import is_text, is_whole, unfit
+from tontine.records.job import is_text, is_whole, unfit
 from tontine.store import members, repair, settle
 from tontine.store.call import AsyncStore
 from tontine.store.raw import identity

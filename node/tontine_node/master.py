@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from tontine.clock import Clock
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
-from tontine.share import Share
-from tontine.states import Desired, NodeState
+from tontine.records.share import Share
+from tontine.records.states import Desired, NodeState
 from tontine.store import members
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store

@@ -13,7 +13,7 @@ from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.legible import legible
 from tontine.lookalike import lookalikes, tell
-from tontine.share import Share, crowd
+from tontine.records.share import Share, crowd
 from tontine.store import number
 from tontine.store.call import AsyncStore
 from tontine.store.raw import Raw, identity

@@ -15,7 +15,7 @@ import bson
 
 from tontine.clock import Clock
 from tontine.errors import ClaimLost, StoreUnavailable, TontineError
-from tontine.job import Job
+from tontine.records.job import Job
 from tontine.store import offspring
 from tontine.store.call import DECODED, RAW, AsyncStore
 from tontine.store.insert import Wish

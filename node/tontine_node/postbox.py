@@ -19,8 +19,8 @@ from bson.raw_bson import RawBSONDocument
 
 from tontine import errors
 from tontine.errors import ClaimLost, TontineError
-from tontine.job import Job
 from tontine.offspring import Request
+from tontine.records.job import Job
 from tontine.verdict import CODEC, Report
 
 REQUESTS_AT_ONCE = 8

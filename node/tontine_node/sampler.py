@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
-from tontine.share import Share
-from tontine.states import NodeState
+from tontine.records.share import Share
+from tontine.records.states import NodeState
 from tontine.store import samples
 from tontine.store.call import AsyncStore
 from tontine.store.samples import Sample

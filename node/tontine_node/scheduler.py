@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import NotPermitted, StoreUnavailable, TontineError
-from tontine.schedule import Schedule
-from tontine.share import Share, crowd
+from tontine.records.schedule import Schedule
+from tontine.records.share import Share, crowd
 from tontine.store import declare, look, schedules
 from tontine.store.call import AsyncStore
 

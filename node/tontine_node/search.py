@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.job import unfit
-from tontine.share import Share, crowd
+from tontine.records.job import unfit
+from tontine.records.share import Share, crowd
 from tontine.store import claim
 from tontine.store.call import AsyncStore
 from tontine.store.counter import raise_counter

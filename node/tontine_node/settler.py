@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
-from tontine.job import JobError
+from tontine.records.job import JobError
 from tontine.store import settle
 from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tontine.share import Share
+from tontine.records.share import Share
 
 HOLES_FOR = 60.0
 HOLES_AT_MOST = 5000

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tontine.errors import StoreError
-from tontine.share import Share, crowd
+from tontine.records.share import Share, crowd
 from tontine.store import hold, late
 from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tontine import backoff
 from tontine.clock import Clock
-from tontine.job import JobError
+from tontine.records.job import JobError
 from tontine.store.settle import Outcome
 
 from .child import Child

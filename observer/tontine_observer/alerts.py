@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tontine.legible import count, duration
-from tontine.states import Desired, JobState, NodeState
-from tontine.trouble import LASTING, Trouble
+from tontine.records.states import Desired, JobState, NodeState
+from tontine.records.trouble import LASTING, Trouble
 
 from .facts import NodeFact
 from .picture import Alert, Flow, JobRow, Pane, ShareRow, Target, Weight

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from tontine.clock import wall_time
-from tontine.states import JobState
+from tontine.records.states import JobState
 
 from .alerts import alerts
 from .cleaning import Cleaner, moment

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tontine.states import JobState
+from tontine.records.states import JobState
 
 FINE_KEPT, COARSE_KEPT = 3600, 86_400
 COARSE = 10

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tontine.share import Share
-from tontine.sighting import DEFAULT_LEASE, SILENT_AFTER
-from tontine.states import JobState, NodeState
-from tontine.trouble import Trouble, read_troubles
+from tontine.records.node import DEFAULT_LEASE, SILENT_AFTER
+from tontine.records.share import Share
+from tontine.records.states import JobState, NodeState
+from tontine.records.trouble import Trouble, read_troubles
 
 from .cleaning import Cleaner, mapping, moment, number, whole
 from .picture import JobRow, ModuleRow

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from tontine.config import StoreConfig
-from tontine.delta import Delta
 from tontine.errors import ConfigError, NoStreams, NotPermitted, StoreError, StreamLost
 from tontine.legible import legible
+from tontine.records.change import Delta
 from tontine.store.call import AsyncStore
 from tontine.store.connect import is_electing, open_async_store, resolve
 from tontine.store.stream import BATCH, Stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from tontine.states import JobState
+from tontine.records.states import JobState
 
 from .curves import CANCELLED, DONE, FAILED, INCOMING, OUT, RETRIED, Curves
 from .picture import Flow, JobRow, Series

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from tontine.clock import wall_time
-from tontine.delta import Delta, DeltaKind, Version
-from tontine.roster import Roster
+from tontine.records.change import Delta, DeltaKind, Version
+from tontine.records.roster import Roster
 
 from .changelog import Changelog
 from .cleaning import Cleaner, moment, whole

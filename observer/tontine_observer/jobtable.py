@@ -10,8 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tontine.delta import LAST, NEVER, Delta, DeltaKind, Version
-from tontine.states import JobState
+from tontine.records.change import LAST, NEVER, Delta, DeltaKind, Version
+from tontine.records.states import JobState
 
 from .cleaning import Cleaner
 from .facts import changed_row, job_key, job_row

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tontine.config import StoreConfig
 from tontine.errors import NotPermitted, StoreUnavailable
 from tontine.legible import legible
-from tontine.sighting import DEFAULT_LEASE
+from tontine.records.node import DEFAULT_LEASE
 from tontine.store import window
 from tontine.store.call import AsyncStore
 from tontine.store.look import hurried

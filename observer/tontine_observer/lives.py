@@ -9,8 +9,8 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
-from tontine.delta import NEVER, Delta, DeltaKind, Version
-from tontine.states import NodeState
+from tontine.records.change import NEVER, Delta, DeltaKind, Version
+from tontine.records.states import NodeState
 
 from .cleaning import Cleaner
 from .facts import NodeFact, key_of, with_change

@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tontine.clock import wall_time
+from tontine.diagnose.doctor import read as checkup
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import legible
-from tontine.roster import Roster
-from tontine.states import OPEN
-from tontine.store import checkup, events, look, window
+from tontine.records.roster import Roster
+from tontine.records.states import OPEN
+from tontine.store import events, look, window
 from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried
 

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from tontine.cli.output import json_text
+from tontine.diagnose.why import Evidence, explain
+from tontine.diagnose.why import read as evidence
 from tontine.legible import duration
-from tontine.store import evidence, logs, look
+from tontine.store import logs, look
 from tontine.store.call import Steps
-from tontine.why import Evidence, explain
 
 from .cleaning import Cleaner, mapping
 from .facts import job_row

@@ -9,9 +9,9 @@ import time
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from tontine.delta import Delta
 from tontine.errors import StoreError
-from tontine.states import JobState
+from tontine.records.change import Delta
+from tontine.records.states import JobState
 from tontine.store import events, samples
 from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried

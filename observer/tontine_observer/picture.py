@@ -11,9 +11,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from tontine.share import Share
-from tontine.states import FINAL, NodeState
-from tontine.trouble import Trouble
+from tontine.records.share import Share
+from tontine.records.states import FINAL, NodeState
+from tontine.records.trouble import Trouble
 
 _ENDED = frozenset(state.value for state in FINAL)
 

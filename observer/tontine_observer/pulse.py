@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tontine.sighting import BEATS_IN_A_LEASE
-from tontine.states import NodeState
+from tontine.records.node import BEATS_IN_A_LEASE
+from tontine.records.states import NodeState
 
 from .facts import NodeFact
 

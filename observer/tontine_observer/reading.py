@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tontine.delta import NEVER, Version
-from tontine.roster import Roster
-from tontine.states import NodeState
+from tontine.records.change import NEVER, Version
+from tontine.records.roster import Roster
+from tontine.records.states import NodeState
 from tontine.store import events, look, window
 from tontine.store.call import Steps
 

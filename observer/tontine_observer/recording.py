@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tontine.cli.output import json_text
-from tontine.delta import Delta
 from tontine.errors import ConfigError
+from tontine.records.change import Delta
 
 from .cleaning import HIDDEN, Cleaner, is_secret, moment
 from .snapshot import Snapshot, Truth, Window

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from tontine.delta import Delta, DeltaKind
 from tontine.errors import ConfigError
-from tontine.roster import Roster
+from tontine.records.change import Delta, DeltaKind
+from tontine.records.roster import Roster
 
 from .board import Board
 from .picture import JobList, JobPage, Link, Mode

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob
 from tontine.legible import count, duration, legible
-from tontine.states import FINAL, Desired, NodeState
+from tontine.records.states import FINAL, Desired, NodeState
 from tontine.store import control, events, window
 from tontine.store.call import AsyncStore
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tontine.legible import count
-from tontine.states import JobState, NodeState
+from tontine.records.states import JobState, NodeState
 
 from .picture import JobRow, ShareRow
 from .view import View, Waiting

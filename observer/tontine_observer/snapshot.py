@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tontine.delta import NEVER, Version
-from tontine.roster import Roster
+from tontine.records.change import NEVER, Version
+from tontine.records.roster import Roster
 
 from .view import Waiting
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from tontine.delta import NEVER, Delta, DeltaKind, Version
-from tontine.states import FINAL, JobState
+from tontine.records.change import NEVER, Delta, DeltaKind, Version
+from tontine.records.states import FINAL, JobState
 
 from .cleaning import Cleaner
 from .curves import CLAIMED, INCOMING, RETRIED, Curves

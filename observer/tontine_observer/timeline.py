@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-from tontine.states import JobState, NodeState
+from tontine.records.states import JobState, NodeState
 
 from .curves import Curves
 from .lives import Lives, Moment

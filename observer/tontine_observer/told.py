@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tontine.delta import Delta, Version
+from tontine.records.change import Delta, Version
 
 from .facts import NodeFact
 from .jobtable import Step

@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Any
 
 from tontine.legible import duration
-from tontine.states import Desired, JobState, NodeState
-from tontine.trouble import Trouble
+from tontine.records.states import Desired, JobState, NodeState
+from tontine.records.trouble import Trouble
 
 from .facts import NodeFact
 from .lives import Epoch, Lives, Moment

@@ -35,17 +35,17 @@ from .errors import (
     Unstorable,
 )
 from .hooks import Ended
-from .job import Job, JobError, Progress
 from .module import Module
-from .schedule import Schedule, Standing
-from .states import JobState
+from .records.job import Job, JobError, Progress
+from .records.schedule import Schedule, Standing
+from .records.states import JobState
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
-    from .batch import Batch
     from .changed import Changed
     from .client import Client
     from .filter import Filters
+    from .records.batch import Batch
     from .store.logs import Line
 
 __all__ = [
@@ -98,7 +98,7 @@ __all__ = [
 _LAZY = {
     "AsyncClient": "async_client",
     "Client": "client",
-    "Batch": "batch",
+    "Batch": "records.batch",
     "Line": "store.logs",
     "Changed": "changed",
     "Filters": "filter",

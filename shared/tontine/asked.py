@@ -10,8 +10,8 @@ from pymongo.errors import ConfigurationError
 
 from .config import Duration, database_for, seconds
 from .errors import ConfigError
-from .job import Job
-from .schedule import Missed, Overlap, Schedule
+from .records.job import Job
+from .records.schedule import Missed, Overlap, Schedule
 from .store.call import AsyncStore, Store
 
 Args = Mapping[str, Any] | None

@@ -15,14 +15,14 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from .asked import Args, Which, name_for, open_transaction, schedule_of
 from .awaiting import BREATH, judged, late, pauses, waiting
-from .batch import Batch
 from .changed import Changed
 from .config import Duration, StoreConfig
 from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found_async
-from .job import Job
-from .schedule import Missed, Overlap, Schedule, Standing
+from .records.batch import Batch
+from .records.job import Job
+from .records.schedule import Missed, Overlap, Schedule, Standing
 from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
 from .store.call import Steps
 from .store.connect import open_async_store

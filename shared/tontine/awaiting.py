@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from .errors import JobCancelled, JobFailed, JobNotFinished
-from .job import Job
-from .states import JobState
+from .records.job import Job
+from .records.states import JobState
 from .store import look
 from .store.call import Steps
 

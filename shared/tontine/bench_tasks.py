@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tontine import Module
+from . import Module
 
 bench = Module("bench", version="1.0", authors=["The Tontine authors"])
 

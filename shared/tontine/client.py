@@ -14,14 +14,14 @@ from pymongo.database import Database
 
 from .asked import Args, Which, name_for, open_transaction, schedule_of
 from .awaiting import BREATH, judged, late, pauses, waiting
-from .batch import Batch
 from .changed import Changed
 from .config import Duration, StoreConfig
 from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found
-from .job import Job
-from .schedule import Missed, Overlap, Schedule, Standing
+from .records.batch import Batch
+from .records.job import Job
+from .records.schedule import Missed, Overlap, Schedule, Standing
 from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
 from .store.connect import open_store
 from .store.insert import Wish

@@ -8,7 +8,7 @@ import time
 
 from tenacity import wait_random
 
-from tontine import Module, Reject, current_job
+from . import Module, Reject, current_job
 
 demo = Module("demo", version="1.0", authors=["The Tontine authors"])
 

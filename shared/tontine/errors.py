@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .job import Job
+    from .records.job import Job
 
 
 class TontineError(Exception):

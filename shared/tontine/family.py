@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .job import Job
+from .records.job import Job
 
 LONGEST_NAME = 200
 COUNTED_AT_MOST = 10_000

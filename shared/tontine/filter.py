@@ -11,9 +11,9 @@ from typing import Any, TypedDict
 
 from .config import seconds
 from .errors import ConfigError
-from .job import utc
 from .legible import legible
-from .states import FINAL, JobState
+from .records.job import utc
+from .records.states import FINAL, JobState
 
 Moment = datetime | timedelta | float | str
 """An instant, or how long ago."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import ConfigError
 from .filter import Filter
-from .job import Job
+from .records.job import Job
 from .store.call import Steps
 from .store.find import PAGE, search
 

@@ -15,9 +15,9 @@ from .config import seconds
 from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
-from .job import LONGEST_TIMEOUT
 from .misnamed import nearest, nearest_file, nearest_module
-from .schedule import Missed, Overlap, Schedule
+from .records.job import LONGEST_TIMEOUT
+from .records.schedule import Missed, Overlap, Schedule
 
 OnLost = Literal["retry", "fail"]
 Errors = tuple[type[BaseException], ...]

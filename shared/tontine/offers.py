@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .job import is_text
 from .legible import legible
-from .schedule import Schedule, rank_of
+from .records.job import is_text
+from .records.schedule import Schedule, rank_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from . import hooks
 from .config import Duration, seconds
 from .errors import ConfigError, TontineError, Unstorable
 from .family import child_id, name_problem
-from .job import LARGEST, Job, utc
+from .records.job import LARGEST, Job, utc
 
 JOBS_AT_ONCE = 500
 BYTES_AT_ONCE = 1024 * 1024

@@ -33,8 +33,8 @@ def tontine_eager(tontine_modules: Sequence[Module | str]) -> EagerQueue:
 @pytest.fixture(scope="session")
 def tontine_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of a MongoDB for this test session: TONTINE_TEST_URI, TONTINE_URI, or an embedded one."""
-    from . import embedded
     from .config import testing_uri
+    from .embedded import server as embedded
 
     given = testing_uri()
     if given is not None:

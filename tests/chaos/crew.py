@@ -18,8 +18,8 @@ import psutil
 from tests.support.cluster import ROOT, NodeProcess
 from tests.support.proxy import Proxy
 from tests.support.replica_set import HOST, ReplicaSet
-from tontine.audit.runs import Spell
 from tontine.clock import SystemClock
+from tontine.diagnose.audit.runs import Spell
 
 WORKERS = 2
 STARTED_AFTER = 15.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tontine.audit.invariant import Finding
-from tontine.states import FINAL, JobState
+from tontine.diagnose.audit.invariant import Finding
+from tontine.records.states import FINAL, JobState
 from tontine.store.claim import LIMIT
 
 _ENDS_WELL = (

@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
 from tests.support.replica_set import ReplicaSet, Server
 from tontine.errors import TontineError
-from tontine.states import Desired
+from tontine.records.states import Desired
 from tontine.store import control
 from tontine.store.call import Store
 

@@ -14,10 +14,10 @@ from pymongo.database import Database
 from pymongo.errors import PyMongoError
 
 from tests.support import odd
-from tontine.audit.change import Change
-from tontine.audit.invariant import Finding
+from tontine.diagnose.audit.change import Change
+from tontine.diagnose.audit.invariant import Finding
 from tontine.errors import TontineError
-from tontine.schedule import Schedule
+from tontine.records.schedule import Schedule
 from tontine.store import schedules
 from tontine.store.call import Store
 from tontine.store.schema import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES

@@ -12,11 +12,11 @@ from tests.chaos.crew import WORKERS, Hand
 from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
 from tests.support.eventually import eventually
-from tontine.audit.change import Change
-from tontine.audit.invariant import UNSEEN, Conclusion, Finding, Tally
-from tontine.audit.invariant import Verdict as Judgement
-from tontine.audit.runs import Runs
 from tontine.cli.audit import examine, read_runs
+from tontine.diagnose.audit.change import Change
+from tontine.diagnose.audit.invariant import UNSEEN, Conclusion, Finding, Tally
+from tontine.diagnose.audit.invariant import Verdict as Judgement
+from tontine.diagnose.audit.runs import Runs
 
 if TYPE_CHECKING:
     from tests.chaos.run import Scene

@@ -10,9 +10,9 @@ from datetime import datetime
 from pymongo import MongoClient
 
 from tests.chaos.crew import Crew
-from tontine.audit.change import Change
-from tontine.audit.history import History
-from tontine.audit.invariant import Finding
+from tontine.diagnose.audit.change import Change
+from tontine.diagnose.audit.history import History
+from tontine.diagnose.audit.invariant import Finding
 from tontine.store import look
 from tontine.store.call import Store
 from tontine.store.changes import changes

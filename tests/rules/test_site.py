@@ -27,7 +27,7 @@ PLANTED = """# Planted
 ```
 """
 CODE = '''
-import tontine.job
+import tontine.records.job
 
 
 class Silent:
@@ -37,7 +37,7 @@ class Silent:
         """Words."""
 
 
-def told() -> "tontine.job.Unknown":
+def told() -> "tontine.records.job.Unknown":
     """Words."""
 '''
 
@@ -49,7 +49,7 @@ FAULTS = [
     "other.md: WARNING: document isn't included in any toctree",
     "planted.Silent has no docstring",
     "planted.Silent.wordless has no docstring",
-    "reference target not found: tontine.job.Unknown",
+    "reference target not found: tontine.records.job.Unknown",
     "tontine.Client is on no page of docs/api/",
 ]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tontine.share import Share
-from tontine.trouble import Trouble
+from tontine.records.share import Share
+from tontine.records.trouble import Trouble
 from tontine_observer.filters import Filter
 from tontine_observer.picture import (
     Alert,

@@ -17,12 +17,13 @@ from pymongo import MongoClient
 from tests.support.cluster import Cluster
 from tests.support.mongod import with_users
 from tontine import Client
-from tontine.audit import nodes
-from tontine.audit.invariant import INVARIANTS, UNSEEN, Tally
 from tontine.cli import tontine
 from tontine.cli.audit import examine
-from tontine.states import Desired, NodeState
-from tontine.store import claim, control, events, ledger, members, schema, settle
+from tontine.diagnose.audit import nodes
+from tontine.diagnose.audit import read as ledger
+from tontine.diagnose.audit.invariant import INVARIANTS, UNSEEN, Tally
+from tontine.records.states import Desired, NodeState
+from tontine.store import claim, control, events, members, schema, settle
 from tontine.store.call import Store
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)

@@ -10,12 +10,12 @@ from bson import encode
 
 from tests.support.cluster import Cluster
 from tontine import Client
-from tontine.audit.change import Change
-from tontine.audit.history import History
-from tontine.audit.invariant import Tally
 from tontine.cli.audit import watch
-from tontine.job import JobError
-from tontine.states import NodeState
+from tontine.diagnose.audit.change import Change
+from tontine.diagnose.audit.history import History
+from tontine.diagnose.audit.invariant import Tally
+from tontine.records.job import JobError
+from tontine.records.states import NodeState
 from tontine.store import claim, control, members, number, repair, retention, schema, settle
 from tontine.store.call import Store
 from tontine.store.changes import changes

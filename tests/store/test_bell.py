@@ -12,8 +12,8 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.eventually import eventually, eventually_async
 from tontine.errors import StoreError, StoreUnavailable
-from tontine.roster import Roster
-from tontine.states import Desired
+from tontine.records.roster import Roster
+from tontine.records.states import Desired
 from tontine.store import bell, claim, control, insert, members, number, repair, schema, settle
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Call, Steps, Store

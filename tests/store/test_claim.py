@@ -10,8 +10,8 @@ import bson
 import pytest
 from bson import Int64
 
-from tontine.roster import Roster
-from tontine.share import Share
+from tontine.records.roster import Roster
+from tontine.records.share import Share
 from tontine.store import claim, insert, look
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish

@@ -8,8 +8,8 @@ import bson
 import pytest
 
 from tontine.errors import UnknownJob, UnknownNode
-from tontine.job import JobError
-from tontine.states import FINAL, Desired, JobState
+from tontine.records.job import JobError
+from tontine.records.states import FINAL, Desired, JobState
 from tontine.store import claim, control, insert, members, settle
 from tontine.store.call import Store
 from tontine.store.insert import Wish

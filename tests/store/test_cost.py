@@ -7,7 +7,7 @@ from typing import Any
 
 from bson import Int64, ObjectId
 
-from tontine.share import Share
+from tontine.records.share import Share
 from tontine.store import claim
 from tontine.store.call import Call, Steps, Store
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64
 
-from tontine.job import unfit
+from tontine.records.job import unfit
 from tontine.store import counter, insert, logs, number
 from tontine.store.call import Store
 from tontine.store.insert import Wish

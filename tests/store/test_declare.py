@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from bson import DatetimeMS
 
-from tontine.doctor.schedules import judge_schedules
-from tontine.doctor.verdict import Verdict
+from tontine.diagnose.doctor.schedules import judge_schedules
+from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
 from tontine.module import Module
-from tontine.schedule import Schedule, Standing
+from tontine.records.schedule import Schedule, Standing
 from tontine.store import declare, schedules, standings
 from tontine.store.call import Store
 

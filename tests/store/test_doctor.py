@@ -14,7 +14,7 @@ from pymongo import MongoClient
 
 from tests.support.mongod import mongod, with_users
 from tontine.cli import tontine
-from tontine.states import NodeState
+from tontine.records.states import NodeState
 from tontine.store import inbox, members, schema
 from tontine.store.call import Store
 

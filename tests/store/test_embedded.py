@@ -22,8 +22,8 @@ from pymongo.uri_parser import parse_uri
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tests.support.mongod import free_port, restarted
-from tontine import embedded
 from tontine.cli.db import db
+from tontine.embedded import server as embedded
 from tontine.errors import EmbeddedError, MissingExtra
 from tontine.uri import shown
 

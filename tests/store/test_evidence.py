@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from tontine.share import Share
-from tontine.store import evidence, insert, members, schema
-from tontine.store.ahead import count_ahead
+from tontine.diagnose.why import read as evidence
+from tontine.diagnose.why.ahead import count_ahead
+from tontine.records.share import Share
+from tontine.store import insert, members, schema
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
 

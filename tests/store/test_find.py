@@ -15,8 +15,8 @@ from tests.store.test_cost import keys_examined
 from tontine import AsyncClient, Client
 from tontine.errors import ConfigError
 from tontine.filter import Filter
-from tontine.schedule import Schedule
-from tontine.states import JobState
+from tontine.records.schedule import Schedule
+from tontine.records.states import JobState
 from tontine.store import claim, find, schedules
 from tontine.store.call import AsyncStore, Steps, Store
 

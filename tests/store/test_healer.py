@@ -10,7 +10,7 @@ from pymongo import AsyncMongoClient
 from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store import claim, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine_node.healer import Healer

@@ -12,7 +12,7 @@ from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import World
 from tontine.cli.bench.measure import NOOP
 from tontine.config import Timing
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store import insert, look
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish

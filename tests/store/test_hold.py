@@ -14,7 +14,7 @@ from bson import DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
 from pymongo.errors import DuplicateKeyError
 
 from tontine.errors import ConfigError, DuplicateKey, NotPermitted
-from tontine.job import Job
+from tontine.records.job import Job
 from tontine.store import claim, control, hold, insert
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish

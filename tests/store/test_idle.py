@@ -10,7 +10,7 @@ import pytest
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import World
-from tontine.states import NodeState
+from tontine.records.states import NodeState
 from tontine.store import insert
 from tontine.store.call import Store
 from tontine.store.insert import Wish

@@ -11,7 +11,7 @@ import pytest
 from tontine import Module
 from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
-from tontine.job import Job
+from tontine.records.job import Job
 from tontine.store import counter, insert, look
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish

@@ -20,7 +20,7 @@ from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.planted import NONE, Fault
 from tests.support.interleaving.worker import CAREFUL, TASK
 from tests.support.interleaving.world import STEP, World
-from tontine.states import Desired
+from tontine.records.states import Desired
 from tontine.store.bell import Hint
 from tontine.store.call import Store
 from tontine.store.schema import JOBS

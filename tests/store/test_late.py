@@ -9,14 +9,15 @@ import bson
 import pytest
 
 from tontine.client import Client
+from tontine.diagnose.why import explain
+from tontine.diagnose.why import read as evidence
 from tontine.errors import ConfigError
-from tontine.job import Job
-from tontine.store import claim, control, evidence, insert, late, look, number, settle
+from tontine.records.job import Job
+from tontine.store import claim, control, insert, late, look, number, settle
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome
-from tontine.why import explain
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from tontine import AsyncClient, Client
 from tontine.changed import Changed
 from tontine.errors import ConfigError, ManyInterrupted, NotPermitted, StoreUnavailable, TontineError
 from tontine.filter import Filter
-from tontine.states import FINAL, OPEN, JobState
+from tontine.records.states import FINAL, OPEN, JobState
 from tontine.store import claim, control, insert, logs, many, settle
 from tontine.store.call import AsyncStore, Steps, Store
 from tontine.store.insert import Wish

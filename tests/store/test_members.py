@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tontine.errors import DuplicateKey, LeaseLost
-from tontine.roster import Roster
-from tontine.states import LIVE, NODE_MOVES, Desired, NodeState
+from tontine.records.roster import Roster
+from tontine.records.states import LIVE, NODE_MOVES, Desired, NodeState
 from tontine.store import look, members
 from tontine.store.call import Store
 

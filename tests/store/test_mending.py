@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tontine.clock import SystemClock
 from tontine.config import Timing
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store import members
 from tontine.store.call import AsyncStore, Store
 from tontine_node.member import Heartbeat, Member

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pymongo.errors import BulkWriteError
 
 from tontine.cli import tontine
-from tontine.doctor.schedules import judge_schedules
-from tontine.doctor.verdict import Verdict
+from tontine.diagnose.doctor.schedules import judge_schedules
+from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
 from tontine.store import look, schedules
 from tontine.store.call import Store

@@ -14,15 +14,16 @@ import orjson
 import pytest
 
 from tontine.clock import SystemClock
+from tontine.diagnose.why import explain
+from tontine.diagnose.why import read as evidence
 from tontine.errors import ChildDiffers, ConfigError, StoreUnavailable
 from tontine.family import child_id
-from tontine.job import Job
 from tontine.offspring import Request
-from tontine.store import evidence, insert, look, offspring
+from tontine.records.job import Job
+from tontine.store import insert, look, offspring
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.insert import Wish
 from tontine.store.reserve import AT_MOST, Reserve
-from tontine.why import explain
 from tontine_node.child import Child
 from tontine_node.offspring import AT_ONCE, Offspring
 from tontine_node.postbox import Postbox

@@ -9,7 +9,7 @@ import pytest
 from tests.support.interleaving.history import is_claim
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import STEP, World
-from tontine.states import Desired, NodeState
+from tontine.records.states import Desired, NodeState
 from tontine.store.call import Store
 from tontine_node.table import Status
 

@@ -17,7 +17,7 @@ from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.planted import FAULTS, NONE
 from tests.support.interleaving.world import STEP, World
-from tontine.states import NodeState
+from tontine.records.states import NodeState
 from tontine.store import schema
 from tontine.store.call import Store
 

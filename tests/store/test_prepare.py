@@ -19,7 +19,7 @@ from tests.support import earlier_schema
 from tests.support.mongod import mongod
 from tontine import AsyncClient, Client
 from tontine.errors import ConfigError, StoreError
-from tontine.job import Job
+from tontine.records.job import Job
 from tontine.store import doubles, insert, look, number, schema
 from tontine.store.call import Call, Store
 from tontine.store.insert import Wish

@@ -14,7 +14,7 @@ from tests.support.feeding import until
 from tests.support.mongod import with_users
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError
-from tontine.states import NodeState
+from tontine.records.states import NodeState
 from tontine.store import claim, look, members, schema
 from tontine.store.call import Store
 from tontine_observer.board import Board

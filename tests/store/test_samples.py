@@ -12,7 +12,7 @@ from pymongo import MongoClient
 
 from tests.support.mongod import with_users
 from tontine.errors import NotPermitted, StoreError
-from tontine.share import Share
+from tontine.records.share import Share
 from tontine.store import samples, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.look import read_layout

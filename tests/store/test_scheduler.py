@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.eventually import eventually_async
 from tontine.config import Timing
-from tontine.schedule import Schedule
-from tontine.share import Share
+from tontine.records.schedule import Schedule
+from tontine.records.share import Share
 from tontine.store import look, schedules
 from tontine.store.call import AsyncStore, Store
 from tontine_node import scheduler

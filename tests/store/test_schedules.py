@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 from tontine import AsyncClient, Client
 from tontine.cli import tontine
 from tontine.errors import ConfigError
-from tontine.schedule import Broken, LastRun, Schedule
-from tontine.states import JobState
+from tontine.records.schedule import Broken, LastRun, Schedule
+from tontine.records.states import JobState
 from tontine.store import look, schedules, standings
 from tontine.store.call import Store
 

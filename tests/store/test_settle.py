@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tontine.job import ERRORS_KEPT, JobError
+from tontine.records.job import ERRORS_KEPT, JobError
 from tontine.store import claim, control, insert, look, members, repair, settle
 from tontine.store.call import Store
 from tontine.store.claim import LIMIT

@@ -11,7 +11,7 @@ import pytest
 from pymongo import MongoClient
 
 from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted, TontineError
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store import claim, control, counter, insert, members, repair, settle
 from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
 from tontine.store.insert import Wish

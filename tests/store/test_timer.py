@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually_async
-from tontine.share import Share
+from tontine.records.share import Share
 from tontine.store import insert
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish

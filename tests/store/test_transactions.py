@@ -15,7 +15,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from tontine import AsyncClient, Client, ConfigError, StoreError, Unstorable
-from tontine.share import Share
+from tontine.records.share import Share
 from tontine.store import claim, counter
 from tontine.store.call import Store
 from tontine.store.insert import CHUNK

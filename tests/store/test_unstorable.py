@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 
 from tests.support.eventually import eventually_async
 from tontine.errors import StoreError
-from tontine.job import LARGEST, JobError
+from tontine.records.job import LARGEST, JobError
 from tontine.store import claim, insert, number, repair, settle
 from tontine.store.call import PLAIN, AsyncStore, Store
 from tontine.store.insert import Wish

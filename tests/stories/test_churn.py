@@ -13,8 +13,8 @@ from tests.support.cluster import LIVE, Cluster
 from tests.support.eventually import eventually
 from tontine import Client, Job
 from tontine.errors import UnknownNode
-from tontine.roster import Roster
-from tontine.states import Desired
+from tontine.records.roster import Roster
+from tontine.records.states import Desired
 from tontine.store import control
 
 pytestmark = [pytest.mark.story, pytest.mark.long]

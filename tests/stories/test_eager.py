@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tontine import Client, Job, TontineError
-from tontine.schedule import Schedule
+from tontine.records.schedule import Schedule
 from tontine.testing import EagerQueue
 
 pytestmark = pytest.mark.story

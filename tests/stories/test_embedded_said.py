@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.cluster import ROOT
 from tests.support.eventually import eventually
-from tontine import embedded
+from tontine.embedded import server as embedded
 
 pytestmark = pytest.mark.story
 

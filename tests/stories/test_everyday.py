@@ -14,7 +14,7 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.schedule import Schedule
+from tontine.records.schedule import Schedule
 from tontine.store import logs, schedules
 from tontine.store.retention import Retention, keep
 

@@ -18,7 +18,7 @@ from pymongo import MongoClient
 from tests.support.cluster import ROOT, Cluster, NodeProcess
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.job import Progress
+from tontine.records.job import Progress
 from tontine.store import schema
 from tontine.store.call import Store
 

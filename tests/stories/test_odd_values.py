@@ -20,7 +20,7 @@ from tests.support.cluster import LIVE, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 from tontine.errors import TontineError
-from tontine.schedule import Schedule
+from tontine.records.schedule import Schedule
 from tontine.store import bell, schedules, schema
 from tontine.store.call import Store
 from tontine.store.counter import take

@@ -14,7 +14,8 @@ from pymongo import MongoClient
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tontine import Client, embedded
+from tontine import Client
+from tontine.embedded import server as embedded
 from tontine.store import schema
 from tontine.store.call import Store
 

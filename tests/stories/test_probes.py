@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
-from tontine.store import census
+from tontine.diagnose.doctor import census
 from tontine.store.call import Store
 
 pytestmark = [pytest.mark.story, pytest.mark.long]

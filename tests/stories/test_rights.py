@@ -27,7 +27,7 @@ from tests.support.mongod import with_users
 from tontine import Client, Job
 from tontine.cli import tontine
 from tontine.errors import ConfigError, NotPermitted, StoreError
-from tontine.states import JobState
+from tontine.records.states import JobState
 from tontine.store import claim, members, roles, schema
 from tontine.store.call import Store
 

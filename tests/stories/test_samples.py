@@ -9,7 +9,7 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.states import Desired
+from tontine.records.states import Desired
 from tontine.store import control, look, samples, schema
 from tontine.store.samples import Sample
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.job import Job
+from tontine.records.job import Job
 
 pytestmark = pytest.mark.story
 

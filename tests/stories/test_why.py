@@ -14,7 +14,7 @@ import pytest
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.states import Desired
+from tontine.records.states import Desired
 from tontine.store import control
 
 pytestmark = pytest.mark.story

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tontine.delta import Delta, DeltaKind
-from tontine.roster import Roster
+from tontine.records.change import Delta, DeltaKind
+from tontine.records.roster import Roster
 from tontine_observer.snapshot import Snapshot, Window
 
 START = 1_900_000_000.0

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tests.support.eventually import eventually
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store import look
 from tontine.store.call import Store
 

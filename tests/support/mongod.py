@@ -14,7 +14,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from tests.support.eventually import eventually
-from tontine.embedded import find_mongod
+from tontine.embedded.server import find_mongod
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from tests.support.eventually import eventually
 from tests.support.mongod import free_port
-from tontine.embedded import find_mongod
+from tontine.embedded.server import find_mongod
 
 NAME = "rs"
 HOST = "127.0.0.1"

@@ -12,7 +12,7 @@ from ..config import StoreConfig
 from ..errors import ConfigError, UnknownJob
 from ..filter import Filter
 from ..legible import legible
-from ..states import FINAL, OPEN, JobState
+from ..records.states import FINAL, OPEN, JobState
 from ..store.call import Steps, Store
 from .many import Deed, agrees, change_many, changing_options, filter_of, filter_options, is_asked
 from .options import json_option, opened, store_options

@@ -11,7 +11,7 @@ import click
 from ..config import StoreConfig, seconds
 from ..errors import UnknownNode
 from ..legible import legible
-from ..states import Desired, NodeState
+from ..records.states import Desired, NodeState
 from ..store.call import Store
 from .complete import complete_nodes
 from .options import Command, json_option, opened, store_options

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from ..audit.history import WATCHED, History
-from ..audit.invariant import Conclusion, Finding, Tally, Verdict
-from ..audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
-from ..audit.nodes import Look, judge_node, judge_return, standing, suspicions
-from ..audit.record import Record
-from ..audit.roster import judge_epochs, judge_roster, roster_of
-from ..audit.runs import RAN, Runs
 from ..config import StoreConfig, seconds
+from ..diagnose.audit.history import WATCHED, History
+from ..diagnose.audit.invariant import Conclusion, Finding, Tally, Verdict
+from ..diagnose.audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
+from ..diagnose.audit.nodes import Look, judge_node, judge_return, standing, suspicions
+from ..diagnose.audit.record import Record
+from ..diagnose.audit.roster import judge_epochs, judge_roster, roster_of
+from ..diagnose.audit.runs import RAN, Runs
 from ..errors import NotPermitted, StoreError
 from ..legible import count, legible
 from .options import json_option, opened, store_options
@@ -85,7 +85,7 @@ def read_runs(path: Path) -> Runs:
 
 def watch(store: Store, tally: Tally, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
     from ..store.schema import CLUSTER, JOBS, NODES
 
     history = History(JOBS, NODES, CLUSTER)
@@ -116,7 +116,7 @@ def examine(
     store: Store, tally: Tally, patience: float | None = None, record: Record | None = None
 ) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
 
     first = store.run(ledger.look())
     _judge_records(store, tally)
@@ -142,7 +142,7 @@ def _tasks(look: Look) -> frozenset[str]:
 
 
 def _judge_records(store: Store, tally: Tally) -> None:
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
 
     for document in store.run(ledger.node_records()):
         tally.looked_at(1, "S5", "S6", "L3")
@@ -155,7 +155,7 @@ def _judge_records(store: Store, tally: Tally) -> None:
 
 
 def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record | None) -> None:
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
 
     index = store.run(ledger.seq_index())
     if index is None:
@@ -184,7 +184,7 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record |
 
 def _shared_keys(store: Store, tally: Tally) -> list[str]:
     """Keys that several unfinished jobs seem to have."""
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
 
     keys: dict[str, None] = {}
     last = None
@@ -201,7 +201,7 @@ def _walked(
     store: Store, field: str, read: Callable[[Any, bool], Steps[list[dict[str, Any]]]], start: Any
 ) -> Iterator[list[dict[str, Any]]]:
     """All documents in the order of a field, a chunk at a time; equal values may lie on both sides of a border."""
-    from ..store.ledger import CHUNK
+    from ..diagnose.audit.read import CHUNK
 
     after, beyond, known = start, False, set[str]()
     while chunk := store.run(read(after, beyond)):
@@ -218,7 +218,7 @@ def _judge_together(
     store: Store, tally: Tally, first: Look, suspects: Suspects, keys: list[str], patience: float | None
 ) -> None:
     """Look until no suspicion is left, or those that are have stood for long enough."""
-    from ..store import ledger
+    from ..diagnose.audit import read as ledger
 
     def look_again() -> Look:
         found = store.run(ledger.look(suspects.seqs, keys))

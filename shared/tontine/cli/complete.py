@@ -103,7 +103,7 @@ def _config(context: click.Context) -> StoreConfig:
 
 
 def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:
-    from .. import embedded
+    from ..embedded import server as embedded
     from ..store.connect import open_store
     from ..store.look import hurried
 

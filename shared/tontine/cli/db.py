@@ -12,7 +12,7 @@ from .. import config
 from ..uri import shown
 
 if TYPE_CHECKING:
-    from ..embedded import Running
+    from ..embedded.server import Running
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 
@@ -32,7 +32,7 @@ def db() -> None:
 @_as_json
 def start(as_json: bool) -> None:
     """Start it, unless it runs already."""
-    from .. import embedded
+    from ..embedded import server as embedded
 
     _show(embedded.start(), as_json=as_json)
 
@@ -40,7 +40,7 @@ def start(as_json: bool) -> None:
 @db.command()
 def stop() -> None:
     """Stop it cleanly; its data stays."""
-    from .. import embedded
+    from ..embedded import server as embedded
 
     stopped = embedded.stop()
     click.echo(f"The embedded MongoDB in {config.home()} {'has stopped' if stopped else 'was not running'}.")
@@ -50,7 +50,7 @@ def stop() -> None:
 @_as_json
 def status(as_json: bool) -> None:
     """Show whether and where it runs; exit code 1 if it does not."""
-    from .. import embedded
+    from ..embedded import server as embedded
 
     running = embedded.status()
     if running:
@@ -66,7 +66,7 @@ def status(as_json: bool) -> None:
 @db.command()
 def uri() -> None:
     """Print its URI with its password, for scripts; start it if needed."""
-    from .. import embedded
+    from ..embedded import server as embedded
 
     click.echo(embedded.ensure())
 

@@ -12,8 +12,8 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
-from ..doctor import backlog, nodes, schedules, server
-from ..doctor.verdict import Judgement, Verdict, fail, unknown
+from ..diagnose.doctor import backlog, nodes, schedules, server
+from ..diagnose.doctor.verdict import Judgement, Verdict, fail, unknown
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from ..legible import count, legible
 from .options import ANSWER_WITHIN, json_option, store_options
@@ -45,8 +45,10 @@ class Check:
 
 
 def _checks(database: str) -> list[Check]:
-    from ..store import census, checkup, schema
+    from ..diagnose.doctor import census
+    from ..diagnose.doctor import read as checkup
     from ..store import schedules as schedule_store
+    from ..store import schema
 
     return [
         Check("topology", checkup.hello, server.judge_topology),
@@ -129,7 +131,7 @@ def _reached(config: StoreConfig) -> Iterator[Store]:
 
 
 def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
-    from ..store import census
+    from ..diagnose.doctor import census
 
     queue = store.database.name
     looks = _tried(lambda: [store.run(census.look())], queue)

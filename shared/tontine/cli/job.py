@@ -12,10 +12,10 @@ from rich.text import Text
 from ..config import StoreConfig
 from ..errors import UnknownJob
 from ..family import Children
-from ..job import Job
 from ..legible import ago, duration, legible, legible_lines
 from ..lookalike import lookalikes, tell
-from ..states import JobState
+from ..records.job import Job
+from ..records.states import JobState
 from .jobs import percent
 from .lines import write_lines
 from .options import json_option, opened, store_options

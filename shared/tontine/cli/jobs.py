@@ -11,7 +11,7 @@ import click
 from ..config import StoreConfig
 from ..filter import Filter
 from ..legible import ago, count, duration, legible
-from ..states import JobState
+from ..records.states import JobState
 from .many import filter_of, filter_options
 from .options import json_option, opened, store_options
 from .output import job_state, note, write_json, write_table

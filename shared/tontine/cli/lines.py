@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..legible import legible
-from ..states import FINAL
+from ..records.states import FINAL
 from .output import note, write_json
 
 if TYPE_CHECKING:
-    from ..job import Job
+    from ..records.job import Job
     from ..store.call import Store
     from ..store.logs import Line
 

@@ -19,7 +19,7 @@ from ..config import StoreConfig
 from ..errors import ConfigError
 from ..filter import Filter
 from ..legible import count, legible
-from ..states import JobState
+from ..records.states import JobState
 from .complete import complete_nodes, complete_schedules, complete_tasks
 from .options import Command, opened
 from .output import note, write_json

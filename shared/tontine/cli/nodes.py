@@ -11,11 +11,11 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
-from ..doctor import probe
+from ..diagnose.doctor import probe
 from ..errors import UnknownNode
 from ..legible import count, duration, legible
-from ..sighting import Sighting, differing_versions
-from ..states import Desired, NodeState
+from ..records.node import Sighting, differing_versions
+from ..records.states import Desired, NodeState
 from .complete import complete_nodes
 from .options import json_option, opened, store_options
 from .output import console, node_state, note, write_json, write_table
@@ -82,7 +82,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
 
 def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     """Look twice at one node and say how it is; the exit code."""
-    from ..store import census
+    from ..diagnose.doctor import census
 
     with opened(store) as opened_store:
         looks = [opened_store.run(census.look_at(name))]

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..legible import legible
-from ..states import JobState, NodeState
+from ..records.states import JobState, NodeState
 
 # JSON escapes C0 itself; a terminal also obeys these.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..config import StoreConfig
-from ..states import FINAL
+from ..records.states import FINAL
 from .many import Deed, change_many, changing_options, filter_of, filter_options
 from .options import json_option, store_options
 

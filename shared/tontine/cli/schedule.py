@@ -11,7 +11,7 @@ from rich.text import Text
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import ago, duration, legible
-from ..schedule import LastRun, Missed, Overlap, Schedule, Standing
+from ..records.schedule import LastRun, Missed, Overlap, Schedule, Standing
 from .arguments import read_arguments
 from .complete import complete_arguments, complete_schedules, complete_tasks
 from .options import json_option, opened, store_options

@@ -11,8 +11,8 @@ import click
 
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError, NotPermitted, SubmitInterrupted, TontineError
-from ..job import Job, utc
 from ..legible import legible
+from ..records.job import Job, utc
 from ..store import insert, schema
 from ..store.call import Store
 from ..store.insert import Wish

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from ..job import Job
 from ..legible import count, duration, legible
-from ..states import FINAL, OPEN, JobState
+from ..records.job import Job
+from ..records.states import FINAL, OPEN, JobState
 from ..store import look
 from ..store.call import Store
 from .output import console, json_text, note, write_json

@@ -10,10 +10,10 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
+from ..diagnose.why import Evidence, Finding, explain, second_look
 from ..errors import UnknownJob
-from ..job import Job
 from ..legible import legible
-from ..why import Evidence, Finding, explain, second_look
+from ..records.job import Job
 from .options import json_option, opened, store_options
 from .output import console, job_state, write_json
 
@@ -36,7 +36,7 @@ def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig
     It only reads. When nothing explains why a job waits, it looks again a few seconds later to see whether the job's
     owner is working at all. Exit code 2 if there is no such job.
     """
-    from ..store import evidence
+    from ..diagnose.why import read as evidence
     from ..store.call import Store
 
     if (name is None) == (id_text is None):

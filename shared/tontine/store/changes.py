@@ -7,7 +7,7 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from ..audit.change import Change
+from ..diagnose.audit.change import Change
 from ..errors import StoreUnavailable
 from .call import PLAIN, Store, translated
 from .schema import CLUSTER, JOBS, NODES

@@ -12,10 +12,10 @@ from bson import Timestamp
 from pymongo import ReturnDocument
 
 from ..errors import StoreUnavailable
-from ..job import LAST_SEQ, is_whole
-from ..roster import Roster
-from ..share import Share
-from ..states import JobState
+from ..records.job import LAST_SEQ, is_whole
+from ..records.roster import Roster
+from ..records.share import Share
+from ..records.states import JobState
 from .call import Call, Steps, find, find_one, find_some
 from .counter import counted
 from .inbox import is_open

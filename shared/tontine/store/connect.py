@@ -56,7 +56,7 @@ def resolve(config: StoreConfig, *, starts: bool = True) -> str:
             "no MongoDB was given, and the settings (TONTINE_EMBEDDED or `embedded` in the file) rule the embedded one "
             "out: set TONTINE_URI or --uri"
         )
-    from .. import embedded
+    from ..embedded import server as embedded
 
     running = embedded.start() if starts or config.embedded else embedded.status()
     if running is None:

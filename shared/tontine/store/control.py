@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
-from ..job import Job, problem
-from ..states import FINAL, Desired, JobState, NodeState
+from ..records.job import Job, problem
+from ..records.states import FINAL, Desired, JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_one
 from .retention import Retention, read_retention

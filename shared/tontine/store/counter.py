@@ -14,7 +14,7 @@ from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, StoreError, StoreUnavailable
-from ..job import LAST_SEQ, is_whole
+from ..records.job import LAST_SEQ, is_whole
 from .call import Call, Steps, find_one
 from .names import CLUSTER, COUNTER, JOBS, LOGS
 

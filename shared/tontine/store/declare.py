@@ -14,8 +14,8 @@ from typing import Any
 
 from ..errors import DuplicateKey, NotPermitted, StoreUnavailable, TontineError
 from ..legible import legible
-from ..schedule import DEFINING, Declared, Schedule, rank_of
-from ..states import NodeState
+from ..records.schedule import DEFINING, Declared, Schedule, rank_of
+from ..records.states import NodeState
 from .call import Call, Steps, find
 from .look import now
 from .schema import NODES, SCHEDULES

@@ -12,8 +12,8 @@ from bson import Int64
 from pymongo import UpdateOne
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..job import JobError, is_whole
-from ..states import FINAL, OPEN, JobState
+from ..records.job import JobError, is_whole
+from ..records.states import FINAL, OPEN, JobState
 from .call import Call, Steps, command, find_some
 from .counter import take
 from .names import JOBS

@@ -7,7 +7,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from ..states import NodeState
+from ..records.states import NodeState
 from .call import Call, Steps, find
 from .schema import EVENTS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
-from ..states import OPEN, JobState
+from ..records.states import OPEN, JobState
 from .call import Call, Steps, find
 from .look import now
 from .schema import JOBS

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
-from ..schedule import LONGEST
-from ..states import FINAL, JobState
+from ..records.schedule import LONGEST
+from ..records.states import FINAL, JobState
 from .call import Call, Steps, find_one, find_some
 from .raw import Raw, identity
 from .schema import JOBS

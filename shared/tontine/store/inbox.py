@@ -16,8 +16,8 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
-from ..job import JobError, is_text, problem
-from ..states import JobState
+from ..records.job import JobError, is_text, problem
+from ..records.states import JobState
 from .bell import ring, ring_jobs
 from .call import RAW, Call, Steps, command, find_one
 from .counter import Block, raise_counter

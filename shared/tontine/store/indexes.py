@@ -13,7 +13,7 @@ from typing import Any
 from bson.son import SON
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..states import FINAL, OPEN, JobState, NodeState
+from ..records.states import FINAL, OPEN, JobState, NodeState
 from .call import Steps, answered, command
 from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES
 

@@ -13,7 +13,6 @@ import bson
 from bson import ObjectId
 
 from .. import hooks
-from ..batch import Batch
 from ..config import Duration, seconds
 from ..errors import (
     BulkRefused,
@@ -25,9 +24,10 @@ from ..errors import (
     TooLarge,
     Unstorable,
 )
-from ..job import LARGEST, Job, nobodys_task, problem, too_large, utc
 from ..module import task_of
-from ..states import OPEN, JobState
+from ..records.batch import Batch
+from ..records.job import LARGEST, Job, nobodys_task, problem, too_large, utc
+from ..records.states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one

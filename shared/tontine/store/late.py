@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
-from ..states import JobState
+from ..records.states import JobState
 from .call import Call, Steps, find_some
 from .raw import Raw, identity
 from .repair import set_aside

@@ -12,23 +12,12 @@ from typing import Any, TypeVar
 from bson import Timestamp
 
 from ..errors import TontineError
-from ..job import Job
-from ..roster import Roster
-from ..states import FINAL, JobState
+from ..records.job import Job
+from ..records.roster import Roster
+from ..records.states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
 from .counter import counted
-from .schema import (
-    BELL,
-    CLUSTER,
-    COLLECTIONS,
-    COUNTER,
-    INDEXES,
-    JOBS,
-    NODES,
-    ROSTER,
-    SAMPLES,
-    VALIDATORS,
-)
+from .schema import BELL, CLUSTER, COLLECTIONS, COUNTER, INDEXES, JOBS, NODES, ROSTER, SAMPLES, VALIDATORS
 from .which import read_job
 
 T = TypeVar("T")

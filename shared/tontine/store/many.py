@@ -15,9 +15,9 @@ from pymongo import UpdateOne
 from ..changed import Changed
 from ..errors import BulkRefused, ManyInterrupted, NotPermitted, StoreError, StoreUnavailable, TontineError
 from ..filter import Filter
-from ..job import problem
 from ..legible import count
-from ..states import FINAL, OPEN, JobState
+from ..records.job import problem
+from ..records.states import FINAL, OPEN, JobState
 from .bell import ring
 from .call import Call, Steps, find
 from .control import PUT_BACK, cancelling, retry

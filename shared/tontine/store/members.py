@@ -12,9 +12,9 @@ from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
-from ..job import is_text
-from ..roster import Roster
-from ..states import NODE_MOVES, Desired, NodeState, sources
+from ..records.job import is_text
+from ..records.roster import Roster
+from ..records.states import NODE_MOVES, Desired, NodeState, sources
 from .bell import ring
 from .call import Call, Steps, find, find_one
 from .schema import CLUSTER, NODES, ROSTER

@@ -11,8 +11,8 @@ from bson.errors import BSONError
 from pymongo import UpdateOne
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
-from ..job import LARGEST, JobError, is_text, problem, too_large
-from ..states import JobState
+from ..records.job import LARGEST, JobError, is_text, problem, too_large
+from ..records.states import JobState
 from .bell import ring_jobs
 from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take

@@ -12,8 +12,8 @@ from bson.errors import BSONError
 
 from ..errors import ChildDiffers, ConfigError
 from ..family import COUNTED_AT_MOST, Children, child_id, ids_of_children
-from ..job import Job
-from ..states import JobState
+from ..records.job import Job
+from ..records.states import JobState
 from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
 from .counter import take

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
-from ..job import LAST_ATTEMPT, LAST_SEQ, JobError, is_text
-from ..states import JobState, NodeState
+from ..records.job import LAST_ATTEMPT, LAST_SEQ, JobError, is_text
+from ..records.states import JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_some
 from .members import presume_dead

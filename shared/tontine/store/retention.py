@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError
-from ..states import JobState
+from ..records.states import JobState
 from .call import Call, Steps, find_one
 from .names import CLUSTER, JOBS, LOGS, SETTINGS
 

@@ -13,7 +13,7 @@ from typing import Any
 from bson.son import SON
 
 from ..errors import StoreError
-from ..share import Share
+from ..records.share import Share
 from .call import DECODED, Call, Steps
 from .schema import SAMPLES
 

@@ -17,13 +17,13 @@ from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
-from ..doctor.schedules import Survey
+from ..diagnose.doctor.schedules import Survey
 from ..errors import ConfigError, DuplicateKey, TontineError
-from ..job import LARGEST, Job, nobodys_task, too_large
 from ..legible import legible
 from ..offers import Offers
-from ..schedule import YEARS, Broken, Declared, Schedule
-from ..states import OPEN
+from ..records.job import LARGEST, Job, nobodys_task, too_large
+from ..records.schedule import YEARS, Broken, Declared, Schedule
+from ..records.states import OPEN
 from .bell import ring_jobs
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .counter import raise_counter, take

@@ -19,20 +19,7 @@ from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
 from . import doubles, indexes
 from .call import Call, Steps, command, find_one
 from .indexes import INDEXES, Standing
-from .names import (
-    BELL,
-    CLUSTER,
-    COUNTER,
-    EVENTS,
-    JOBS,
-    LOGS,
-    NODES,
-    ROSTER,
-    SAMPLES,
-    SCHEDULES,
-    SCHEMA,
-    SETTINGS,
-)
+from .names import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SAMPLES, SCHEDULES, SCHEMA, SETTINGS
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 
-from ..job import ERRORS_KEPT, LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
-from ..states import FINAL, JobState
+from ..records.job import ERRORS_KEPT, LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
+from ..records.states import FINAL, JobState
 from .bell import ring_jobs
 from .call import Call, Steps, find
 from .claim import LIMIT

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ..job import Job, is_text
 from ..offers import Offers
-from ..schedule import Broken, LastRun, Schedule, Standing
+from ..records.job import Job, is_text
+from ..records.schedule import Broken, LastRun, Schedule, Standing
 from .call import Steps, find
 from .look import read_nodes
 from .schedules import read_schedules

@@ -18,8 +18,8 @@ import pymongo
 from bson import Int64, Timestamp
 from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, PyMongoError
 
-from ..delta import Delta, DeltaKind
 from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
+from ..records.change import Delta, DeltaKind
 from .call import DECODED, AsyncStore, translated
 from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 

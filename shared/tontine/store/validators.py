@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from ..job import LONGEST_TIMEOUT
-from ..schedule import LONGEST, Missed, Overlap
-from ..states import FINAL, Desired, JobState, NodeState
+from ..records.job import LONGEST_TIMEOUT
+from ..records.schedule import LONGEST, Missed, Overlap
+from ..records.states import FINAL, Desired, JobState, NodeState
 from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SETTINGS
 
 LEVEL, ACTION = "moderate", "error"

@@ -7,8 +7,8 @@ from typing import Any
 from bson import ObjectId
 
 from ..errors import ConfigError, UnknownJob
-from ..job import Job
-from ..states import OPEN
+from ..records.job import Job
+from ..records.states import OPEN
 from .call import Steps, find_one, find_some
 from .number import JUDGED, give_numbers
 from .schema import JOBS

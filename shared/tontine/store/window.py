@@ -10,7 +10,7 @@ from typing import Any
 from bson import Timestamp
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..states import JobState
+from ..records.states import JobState
 from .call import Call, Steps, command, find
 from .schema import JOBS
 

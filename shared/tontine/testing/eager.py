@@ -12,14 +12,14 @@ from ..around import End
 from ..asked import Args
 from ..async_client import AsyncClient
 from ..awaiting import judged
-from ..batch import Batch
 from ..client import Client
 from ..config import Duration, seconds
 from ..errors import ConfigError
 from ..filter import Filter, Filters
-from ..job import Job
 from ..module import Library, Module, load
-from ..schedule import Schedule, Standing
+from ..records.batch import Batch
+from ..records.job import Job
+from ..records.schedule import Schedule, Standing
 from ..store.insert import Wish
 from .calling import acall, call
 from .memory import Memory, Steps

@@ -10,9 +10,9 @@ import bson
 from .. import verdict
 from ..around import End, Judge
 from ..current import CurrentJob
-from ..job import ERRORS_KEPT, JobError
 from ..module import Task
-from ..states import FINAL, JobState
+from ..records.job import ERRORS_KEPT, JobError
+from ..records.states import FINAL, JobState
 
 Document = dict[str, Any]
 

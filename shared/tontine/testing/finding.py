@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UnknownJob
 from ..filter import Filter
-from ..job import Job
+from ..records.job import Job
 from ..store.which import is_number, nothing_of, possible_ids, refuse_unclear
 from .ending import Document, is_final
 

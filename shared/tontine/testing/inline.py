@@ -8,9 +8,9 @@ from typing import Any
 
 from ..current import CurrentJob
 from ..function import is_async
-from ..job import Job
 from ..module import Task
 from ..offspring import recorded
+from ..records.job import Job
 from . import calling
 
 

@@ -20,18 +20,18 @@ from bson.errors import BSONError
 
 from .. import around, verdict
 from ..around import End
-from ..batch import Batch
 from ..current import CurrentJob, running_job
 from ..errors import ConfigError, JobNotFinished, TontineError, UnknownTask
 from ..family import child_id
 from ..filter import Filter
 from ..found import check_limit
 from ..hooks import Hooks
-from ..job import Job, nobodys_task
 from ..module import Library, Task
 from ..offspring import Request, Send
-from ..schedule import Schedule, Standing
-from ..states import JobState
+from ..records.batch import Batch
+from ..records.job import Job, nobodys_task
+from ..records.schedule import Schedule, Standing
+from ..records.states import JobState
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block

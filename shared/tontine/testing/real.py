@@ -17,7 +17,7 @@ from ..async_client import AsyncClient
 from ..client import Client
 from ..config import DEFAULT_DATABASE
 from ..errors import JobNotFinished, TontineError
-from ..job import Job
+from ..records.job import Job
 from ..store.call import Store, find
 from ..store.connect import uri_of
 from ..store.look import count_unfinished

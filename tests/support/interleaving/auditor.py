@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tontine.audit.change import Change
-from tontine.audit.history import History
-from tontine.audit.invariant import Finding
+from tontine.diagnose.audit.change import Change
+from tontine.diagnose.audit.history import History
+from tontine.diagnose.audit.invariant import Finding
 from tontine.store.schema import CLUSTER, JOBS, NODES
 
 Document = Mapping[str, Any]

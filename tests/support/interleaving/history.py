@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tontine.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState
+from tontine.records.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState
 from tontine.store.call import Call, find
 from tontine.store.claim import LIMIT
 from tontine.store.schema import CLUSTER, COUNTER, JOBS, NODES, ROSTER

@@ -8,7 +8,7 @@ from typing import Any
 
 from tontine.config import Timing
 from tontine.errors import TontineError
-from tontine.states import Desired
+from tontine.records.states import Desired
 from tontine.store import members
 from tontine.store.bell import Hint
 from tontine_node.board import Board

@@ -8,7 +8,7 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from tontine.states import JobState
+from tontine.records.states import JobState
 from tontine.store.call import Call
 from tontine.store.schema import CLUSTER, JOBS, NODES
 from tontine_node.master import Node

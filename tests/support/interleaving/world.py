@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tontine.errors import TontineError
-from tontine.states import FINAL, Desired, JobState, NodeState
+from tontine.records.states import FINAL, Desired, JobState, NodeState
 from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
 from tontine.store.call import Call, Steps

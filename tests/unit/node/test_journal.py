@@ -11,7 +11,7 @@ import pytest
 from bson import Binary
 
 from tests.support import odd
-from tontine.job import JobError
+from tontine.records.job import JobError
 from tontine.store.settle import Kind, Outcome
 from tontine_node.journal import Journal
 from tontine_node.logs import LogStyle, _Json, _Lines

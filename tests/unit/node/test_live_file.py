@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tontine.errors import ConfigError
-from tontine.trouble import read_troubles
+from tontine.records.trouble import read_troubles
 from tontine_node.config import NodeConfig
 from tontine_node.live_file import LiveFile, Vital
 from tontine_node.troubles import Troubles

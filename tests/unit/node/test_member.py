@@ -10,7 +10,7 @@ import pytest
 
 from tontine.clock import SystemClock
 from tontine.config import Timing
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine.store.members import Pulse
 from tontine_node.member import Heartbeat, Member
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tontine.share import Share
+from tontine.records.share import Share
 from tontine_node.sweep import HOLES_AT_MOST, HOLES_FOR, LOOK_AGAIN_AT_MOST, LOOK_AGAIN_EVERY, STRIDE_AT_MOST, Sweep
 
 quick = settings(max_examples=50, deadline=None)

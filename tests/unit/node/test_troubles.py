@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.feeding import until
-from tontine.trouble import read_troubles
+from tontine.records.trouble import read_troubles
 from tontine_node import master
 from tontine_node.master import Node
 from tontine_node.troubles import Troubles

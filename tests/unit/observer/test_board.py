@@ -9,7 +9,7 @@ import orjson
 from bson import ObjectId
 
 from tontine.cli.output import json_text
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 from tontine_observer.board import Board
 from tontine_observer.cleaning import Cleaner
 from tontine_observer.facts import NodeFact

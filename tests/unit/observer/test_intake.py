@@ -245,7 +245,7 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
 
 
 def test_the_window_is_bounded_and_says_when_it_is_not_complete() -> None:
-    from tontine.delta import Delta
+    from tontine.records.change import Delta
     from tontine_observer.cleaning import Cleaner
     from tontine_observer.jobtable import JobTable
 

@@ -7,8 +7,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine.delta import Delta, DeltaKind
 from tontine.errors import StoreError
+from tontine.records.change import Delta, DeltaKind
 from tontine.store.schema import JOBS
 from tontine_observer.cleaning import Cleaner
 from tontine_observer.jobtable import reading_version

@@ -7,7 +7,7 @@ import sys
 import pytest
 from bson import Int64, ObjectId
 
-from tontine.batch import Batch
+from tontine.records.batch import Batch
 
 
 def test_a_batch_gives_back_numbers_and_ids_in_order() -> None:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from tontine.doctor import backlog, nodes, schedules, server
-from tontine.doctor.backlog import Kept, Raw, Recent, Unclaimable
-from tontine.doctor.nodes import Look
-from tontine.doctor.schedules import Survey
-from tontine.doctor.server import Inbox, Oplog, Rights
-from tontine.doctor.verdict import Verdict
-from tontine.roster import Roster
-from tontine.schedule import Broken, Schedule
-from tontine.sighting import Sighting
-from tontine.states import Desired, NodeState
-from tontine.trouble import Trouble
+from tontine.diagnose.doctor import backlog, nodes, schedules, server
+from tontine.diagnose.doctor.backlog import Kept, Raw, Recent, Unclaimable
+from tontine.diagnose.doctor.nodes import Look
+from tontine.diagnose.doctor.schedules import Survey
+from tontine.diagnose.doctor.server import Inbox, Oplog, Rights
+from tontine.diagnose.doctor.verdict import Verdict
+from tontine.records.node import Sighting
+from tontine.records.roster import Roster
+from tontine.records.schedule import Broken, Schedule
+from tontine.records.states import Desired, NodeState
+from tontine.records.trouble import Trouble
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OK, WARN, FAIL, UNKNOWN = Verdict.OK, Verdict.WARN, Verdict.FAIL, Verdict.UNKNOWN

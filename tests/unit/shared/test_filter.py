@@ -11,7 +11,7 @@ import pytest
 from tontine.changed import REASONS_KEPT, Changed
 from tontine.errors import ConfigError
 from tontine.filter import Filter, chosen, moment, purged
-from tontine.states import FINAL, OPEN, JobState
+from tontine.records.states import FINAL, OPEN, JobState
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tontine.audit.history import Change, History
+from tontine.diagnose.audit.history import Change, History
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESH = {"seq": 7, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}

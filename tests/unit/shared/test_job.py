@@ -11,8 +11,8 @@ from bson.datetime_ms import DatetimeMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine.job import TEXT_KEPT, Job, JobError, Progress, problem, utc
-from tontine.states import JobState
+from tontine.records.job import TEXT_KEPT, Job, JobError, Progress, problem, utc
+from tontine.records.states import JobState
 
 quick = settings(max_examples=40, deadline=None)
 

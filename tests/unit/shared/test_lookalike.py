@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from tontine.job import Job
 from tontine.lookalike import WRITTEN, lookalikes, near_tasks, tell
+from tontine.records.job import Job
 from tontine.store.insert import Wish
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tontine.current import CurrentJob, current_job
 from tontine.errors import ConfigError, TontineError, TooLarge
 from tontine.family import LONGEST_NAME, child_id, ids_of_children
-from tontine.job import Job
 from tontine.offspring import BYTES_AT_ONCE, JOBS_AT_ONCE, Request, recorded
+from tontine.records.job import Job
 from tontine.testing import run_task
 
 

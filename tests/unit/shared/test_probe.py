@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tontine.doctor.backlog import Raw
-from tontine.doctor.nodes import Look
-from tontine.doctor.probe import Health, examine, pause_between
-from tontine.roster import Roster
-from tontine.sighting import Sighting, differing_versions
-from tontine.states import Desired, NodeState
-from tontine.trouble import Trouble
+from tontine.diagnose.doctor.backlog import Raw
+from tontine.diagnose.doctor.nodes import Look
+from tontine.diagnose.doctor.probe import Health, examine, pause_between
+from tontine.records.node import Sighting, differing_versions
+from tontine.records.roster import Roster
+from tontine.records.states import Desired, NodeState
+from tontine.records.trouble import Trouble
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADA = Sighting("ada-1", "ada", beat=7, tick=7, beat_age=0.5, slots=2, workers=2, workers_wanted=2)

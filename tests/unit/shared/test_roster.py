@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine.roster import Roster
+from tontine.records.roster import Roster
 
 quick = settings(max_examples=40, deadline=None)
 

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tontine.roster import Roster
-from tontine.share import Share
+from tontine.records.roster import Roster
+from tontine.records.share import Share
 
 SEQS = range(24)
 WHO = st.integers(0, 9)

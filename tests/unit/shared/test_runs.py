@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tontine.audit.record import Record
-from tontine.audit.runs import Runs, Spell
+from tontine.diagnose.audit.record import Record
+from tontine.diagnose.audit.runs import Runs, Spell
 from tontine.errors import ConfigError
 
 

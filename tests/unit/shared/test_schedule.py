@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tontine.errors import ConfigError
-from tontine.schedule import FIRED_AT_ONCE, LATE_AFTER, Declared, Missed, Schedule, rank_of
+from tontine.records.schedule import FIRED_AT_ONCE, LATE_AFTER, Declared, Missed, Schedule, rank_of
 
 quick = settings(max_examples=60, deadline=None)
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

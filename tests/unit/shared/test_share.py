@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine.share import Share, crowd
+from tontine.records.share import Share, crowd
 
 quick = settings(max_examples=50, deadline=None)
 

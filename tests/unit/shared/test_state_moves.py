@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tontine.job import Job
-from tontine.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState, sources
+from tontine.records.job import Job
+from tontine.records.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState, sources
 
 WHO = st.integers(0, 9)
 

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine.doctor.backlog import Raw
-from tontine.doctor.nodes import Look, judge_inside
-from tontine.roster import Roster
-from tontine.sighting import Sighting
-from tontine.trouble import TROUBLES_READ, Trouble, read_troubles
+from tontine.diagnose.doctor.backlog import Raw
+from tontine.diagnose.doctor.nodes import Look, judge_inside
+from tontine.records.node import Sighting
+from tontine.records.roster import Roster
+from tontine.records.trouble import TROUBLES_READ, Trouble, read_troubles
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tontine.cli.waiting import PIECE, PIECES_AT_ONCE, Submitted, Tally
-from tontine.job import Job
+from tontine.records.job import Job
 
 
 def test_a_batch_keeps_ranges_not_jobs() -> None:

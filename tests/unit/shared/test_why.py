@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tontine.job import UNNUMBERED, Job, JobError, Progress
-from tontine.roster import Roster
-from tontine.share import Share
-from tontine.sighting import Sighting
-from tontine.states import Desired, JobState, NodeState
-from tontine.trouble import Trouble
-from tontine.why import Evidence, Finding, Trace, explain, second_look
+from tontine.diagnose.why import Evidence, Finding, Trace, explain, second_look
+from tontine.records.job import UNNUMBERED, Job, JobError, Progress
+from tontine.records.node import Sighting
+from tontine.records.roster import Roster
+from tontine.records.share import Share
+from tontine.records.states import Desired, JobState, NodeState
+from tontine.records.trouble import Trouble
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 TASKS = frozenset({"shop.resize", "shop.mail"})

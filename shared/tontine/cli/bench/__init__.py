@@ -15,14 +15,14 @@ import click
 
 from ...config import StoreConfig, home
 from ...errors import ConfigError, StoreError
-from ...store import schema, scratch
+from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
 from ...uri import shown
 from ..demo.crew import refuse_company
 from ..options import check_settings, json_option, reached
 from ..output import note
-from . import measure
+from . import measure, scratch
 from .findings import Findings, Place
 from .hands import Hands
 

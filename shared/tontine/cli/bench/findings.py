@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from ...diagnose.doctor import read as checkup
 from ...legible import count, legible
-from ...store import checkup
 from ...store.call import Store
 from ..output import console, write_json, write_table
 from .measure import SUBMITS, Drain, Latency

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...config import StoreConfig
 from ...errors import TontineError
-from ...states import Desired, NodeState
+from ...records.states import Desired, NodeState
 from ...store import control, look
 from ...store.call import Store
 from ..demo.crew import Crew, Mate

@@ -10,10 +10,11 @@ import bson
 
 from ...client import Client
 from ...errors import TontineError
-from ...store import claim, insert, scratch, settle
+from ...store import claim, insert, settle
 from ...store.call import Store
 from ...store.insert import Wish
 from ..progress import Meter
+from . import scratch
 from .hands import Hands
 
 NOOP, ECHO = TASKS = ("bench.noop", "bench.echo")

@@ -73,7 +73,7 @@ def _config(uri: str | None, database: str) -> StoreConfig:
 def _address(config: StoreConfig) -> str:
     if config.uri is not None or not config.embedded:
         return resolve(config)
-    from ... import embedded
+    from ...embedded import server as embedded
 
     return embedded.start().uri  # without a word that none was given: one may have been, and is left alone
 

@@ -15,7 +15,7 @@ import psutil
 from ...config import StoreConfig
 from ...errors import ConfigError, TontineError
 from ...legible import legible
-from ...states import NodeState
+from ...records.states import NodeState
 from ...store import look
 from ...store.call import Store
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from ...config import StoreConfig
 from ...errors import StoreError
 from ...legible import legible
-from ...states import JobState
+from ...records.states import JobState
 from ...store import look
 from ...store.call import Store
 from ..nodes import share

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ...legible import count, duration, legible
-from ...states import OPEN, JobState
+from ...records.states import OPEN, JobState
 from ...store import look
 from ...store.call import Store
 from .story import Death, Story

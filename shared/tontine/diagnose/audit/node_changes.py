@@ -1,0 +1,87 @@
+"""Judges changes of nodes' records: the dead stay dead (S6), and nobody is buried within its lease (S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...records.states import NODE_MOVES, NodeState
+from .change import Change
+from .invariant import Finding
+
+_LEASE_EXPIRED = "lease expired"
+_MARGIN = 0.25
+"""The part of a lease after which a node may still be alive in others' eyes, and no longer in its own."""
+
+
+class NodeChanges:
+    """What is known of each node. An id is never used again, so the dead are remembered for good."""
+
+    def __init__(self) -> None:
+        self._dead: set[str] = set()
+        self._states: dict[str, str] = {}
+        self._leases: dict[str, float] = {}
+        self._beat_at: dict[str, datetime] = {}
+
+    def is_alive(self, node: str) -> bool:
+        """Whether the last that was seen of a node was a sign of life."""
+        return node in self._states
+
+    def recall(self, record: Mapping[str, Any]) -> None:
+        """A record from before the first change. Its state may be another by now, unless it is dead."""
+        node, lease, until = str(record["_id"]), record.get("lease"), record.get("lease_until")
+        if record.get("state") == NodeState.DEAD:
+            self._dead.add(node)
+        elif isinstance(lease, int | float):
+            self._leases[node] = lease
+            if isinstance(until, datetime):
+                self._beat_at[node] = until - timedelta(seconds=lease)
+
+    def see(self, change: Change) -> Iterator[Finding]:
+        node = str(change.id)
+        if change.operation == "delete":
+            self._forget(node)
+        elif node in self._dead:
+            yield from _judge_dead(change, node)
+        else:
+            yield from self._judge(change, node)
+
+    def _judge(self, change: Change, node: str) -> Iterator[Finding]:
+        if isinstance(lease := change.fields.get("lease"), int | float):
+            self._leases[node] = lease
+        was = self._states.get(node)
+        now = str(change.fields["state"]) if "state" in change.fields else was
+        if was is not None and now != was and (was not in set(NodeState) or now not in NODE_MOVES[NodeState(was)]):
+            yield Finding("S6", f"went from {was} to {now}", node=node)
+        if now == NodeState.DEAD:
+            if change.fields.get("death") == _LEASE_EXPIRED:
+                yield from self._judge_burial(change, node)
+            self._forget(node)
+            self._dead.add(node)
+            return
+        if now is not None:
+            self._states[node] = now
+        if "beat" in change.fields and change.at is not None:
+            self._beat_at[node] = change.at
+
+    def _judge_burial(self, change: Change, node: str) -> Iterator[Finding]:
+        beaten_at, lease = self._beat_at.get(node), self._leases.get(node)
+        if change.at is None or beaten_at is None or lease is None:
+            return
+        quiet = (change.at - beaten_at).total_seconds()
+        if quiet < lease * (1 - _MARGIN):
+            yield Finding("S8", f"declared dead {quiet:.1f} s after a beat, with a lease of {lease:g} s", node=node)
+
+    def _forget(self, node: str) -> None:
+        for known in (self._states, self._leases, self._beat_at):
+            known.pop(node, None)
+
+
+def _judge_dead(change: Change, node: str) -> Iterator[Finding]:
+    """Nobody writes onto the record of a dead node; one that was removed may be made again, as dead (D3)."""
+    state = change.fields.get("state", NodeState.DEAD)
+    if state != NodeState.DEAD:
+        yield Finding("S6", f"was dead, then {state}", node=node)
+    elif not change.is_whole:
+        yield Finding("S6", f"was dead, then changed: {', '.join(sorted(change.touched))}", node=node)

@@ -1,0 +1,239 @@
+"""Judges what several documents say together. They are read one after another while nodes run, so each of these is only
+a suspicion, until it has been the same in every look for longer than nodes need to put it right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...legible import count, duration
+from ...records.node import DEFAULT_LEASE, Sighting
+from ...records.roster import Roster
+from ...records.share import crowd
+from ...records.states import Desired, NodeState
+from .invariant import Finding
+from .jobs import Claims, Standing
+
+A_FEW = 3
+"""Leases, after which a dead node's jobs and place must be given on."""
+STUCK_AFTER = 60.0
+SUSPECT = 2
+"""`lost` from which a job is claimed alone (P2): other work may keep it waiting."""
+TOMBSTONE = "its record was gone"
+
+Suspicions = dict[Hashable, Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A node's record as it was seen, with what tells an idle node from a busy one."""
+
+    seen: Sighting
+    started_at: datetime | None
+    held: int | None
+    """How many jobs it had in hand at its last heartbeat; None when it does not tell."""
+    settled: int
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Present:
+        metrics = document.get("metrics")
+        numbers = {
+            name: int(value)
+            for name, value in (metrics.items() if isinstance(metrics, Mapping) else ())
+            if isinstance(value, int | float) and math.isfinite(value)
+        }
+        started_at = document.get("started_at")
+        return cls(
+            Sighting.from_document(document),
+            started_at if isinstance(started_at, datetime) else None,
+            numbers.get("held"),
+            sum(numbers.get(name, 0) for name in ("done", "failed", "retried", "dropped")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Nodes, roster and the jobs under suspicion, at about one moment of the server's clock."""
+
+    now: datetime
+    nodes: tuple[Present, ...]
+    roster: Roster
+    jobs: tuple[Standing, ...] = ()
+    raw: frozenset[str] = frozenset()
+    keys: Mapping[str, tuple[Any, ...]] | None = None
+    claims: Claims = field(default_factory=dict)
+    """What live nodes have held since every job was looked at."""
+
+    @property
+    def states(self) -> dict[str, Sighting]:
+        return {node.seen.id: node.seen for node in self.nodes}
+
+    @property
+    def live(self) -> frozenset[str]:
+        return frozenset(node.seen.id for node in self.nodes if not node.seen.is_dead)
+
+    @property
+    def keepers(self) -> list[Present]:
+        """The nodes that keep things right: they beat, and have started."""
+        return [node for node in self.nodes if node.seen.is_beating and node.seen.state is not NodeState.INITIALIZING]
+
+    @property
+    def takers(self) -> list[Present]:
+        """The nodes that claim."""
+        return [node for node in self.keepers if not node.seen.is_leaving and node.seen.id in self.roster]
+
+    @property
+    def lease(self) -> float:
+        return max((node.seen.lease for node in self.keepers), default=DEFAULT_LEASE)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that something may stay wrong: nodes see to it with every second heartbeat at the latest, but look
+        through what they hold every five seconds, and more rarely the more members there are."""
+        return max(6.0 * crowd(len(self.roster.members)), self.lease / 2)
+
+    @property
+    def due_before(self) -> datetime:
+        return self.now - timedelta(seconds=max(STUCK_AFTER, A_FEW * self.lease))
+
+    def is_overdue(self, since: datetime | None) -> bool:
+        """Whether a node has been there to see to it for a few leases since then."""
+        there = [node.started_at for node in self.keepers if node.started_at is not None]
+        if not there:
+            return False
+        began = max(min(there), since or min(there))
+        return (self.now - began).total_seconds() > A_FEW * self.lease
+
+
+def judge_node(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """What one record says by itself about its death."""
+    node, state = str(document["_id"]), document.get("state")
+    if state not in set(NodeState):
+        yield Finding("S6", f"state is {state!r}", node=node)
+    if state != NodeState.DEAD:
+        if document.get("died_at") is not None:
+            yield Finding("S6", f"{state} with died_at {document['died_at']}", node=node)
+        return
+    if document.get("died_at") is None and document.get("death") != TOMBSTONE:
+        yield Finding("S6", "dead without died_at", node=node)
+    if document.get("share") is not None:
+        yield Finding("S6", f"dead with the share {document['share']}", node=node)
+    if document.get("running"):
+        yield Finding("S6", f"dead with {document['running']} jobs running", node=node)
+
+
+def judge_return(first: Look, last: Look) -> Iterator[Finding]:
+    """Nodes that were dead and are not any more."""
+    for node in sorted(set(first.states) - first.live):
+        if node in last.live:
+            yield Finding("S6", f"was dead, then {last.states[node].state.value}", node=node)
+
+
+def suspicions(look: Look) -> Suspicions:
+    """What looks wrong now, under keys that stay the same as long as it stays wrong in the same way."""
+    rules = (_shares, _membership, _dead_members, _held, _adrift, _queued, _raw, _keys)
+    return {key: finding for rule in rules for key, finding in rule(look)}
+
+
+def standing(looks: Sequence[Suspicions]) -> Suspicions:
+    """What was suspected in every look, in the words of the last."""
+    return {key: finding for key, finding in looks[-1].items() if all(key in look for look in looks)}
+
+
+Suspected = Iterator[tuple[Hashable, Finding]]
+
+
+def _shares(look: Look) -> Suspected:
+    """Each beating member shows its share of this epoch, others none: then shares are disjoint and complete."""
+    for node in look.keepers:
+        seen, own = node.seen, look.roster.share_of(node.seen.id)
+        if seen.share != own:
+            shown = "no share" if seen.share is None else f"share {seen.share.to_document()}"
+            fact = f"shows {shown} at epoch {look.roster.epoch}, where it has {own.to_document() if own else 'none'}"
+            yield ("share", seen.id, seen.share, look.roster.epoch), Finding("S5", fact, node=seen.id)
+
+
+def _membership(look: Look) -> Suspected:
+    for node in look.keepers:
+        seen, is_in = node.seen, node.seen.id in look.roster
+        if seen.is_leaving and is_in:
+            yield ("unwanted", seen.id), Finding("L3", f"{seen.desired.value} is wanted, yet a member", node=seen.id)
+        # A node that was told to stop by a signal leaves first and then finishes what it runs.
+        idle = not seen.running and not node.held
+        if seen.desired is Desired.RUNNING and seen.state is not NodeState.PAUSED and not is_in and idle:
+            yield ("absent", seen.id), Finding("L3", f"{seen.state.value} and wanted, yet no member", node=seen.id)
+
+
+def _dead_members(look: Look) -> Suspected:
+    states = look.states
+    for member in look.roster.members:
+        seen = states.get(member)
+        if (seen is None or seen.is_dead) and look.is_overdue(seen.died_at if seen else None):
+            fact = f"{_death(look, seen)}, yet a member at epoch {look.roster.epoch}"
+            yield ("dead member", member), Finding("L3", fact, node=member)
+
+
+def _death(look: Look, seen: Sighting | None) -> str:
+    if seen is None:
+        return "without a record"
+    if seen.died_at is None:
+        return "dead"
+    return f"dead for {duration((look.now - seen.died_at).total_seconds())}"
+
+
+def _held(look: Look) -> Suspected:
+    states = look.states
+    for job in look.jobs:
+        seen = states.get(job.node or "")
+        if job.is_held and (seen is None or seen.is_dead) and look.is_overdue(seen.died_at if seen else None):
+            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, seen)}"
+            yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
+
+
+def _adrift(look: Look) -> Suspected:
+    """Jobs that a live node has held since every job was looked at, and more of them than it has in hand.
+
+    It has what it claims before the claim is written, and until its end is: every heartbeat in between counts them all,
+    and a node that beats does so before patience ends.
+    """
+    standing: dict[str | None, list[Standing]] = {}
+    for job in look.jobs:
+        if job.is_held and look.claims.get(job.seq) == (job.node, job.attempt):
+            standing.setdefault(job.node, []).append(job)
+    for node in look.keepers:
+        jobs, held = standing.get(node.seen.id, ()), node.held
+        if held is not None and held < len(jobs):
+            fact = f"on {node.seen.id}, which has {count(held, 'job')} in hand and should have {len(jobs)} or more"
+            for job in jobs:
+                key = ("adrift", job.seq, job.attempt, node.seen.id)
+                yield key, Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.seen.id)
+
+
+def _queued(look: Look) -> Suspected:
+    """Jobs that are due for long while a node has room for them and settles nothing else."""
+    for job in look.jobs:
+        if not job.is_queued or job.due is None:
+            continue
+        for node in look.takers:
+            since = max(job.due, node.started_at or job.due)
+            room = node.seen.free_slots if job.lost < SUSPECT else node.seen.slots and not node.seen.running
+            if job.task in node.seen.tasks and room and since < look.due_before:
+                waited = duration((look.now - job.due).total_seconds())
+                fact = f"queued and due for {waited}, although node {node.seen.id} has its task and free slots"
+                yield ("queued", job.seq, job.attempt, node.seen.id, node.settled), Finding("L1", fact, job.seq)
+                break
+
+
+def _raw(look: Look) -> Suspected:
+    for one in sorted(look.raw if look.takers else ()):
+        yield ("raw", one), Finding("L1", f"the job with _id {one} gets no number, although there are members")
+
+
+def _keys(look: Look) -> Suspected:
+    for key, seqs in (look.keys or {}).items():
+        if len(seqs) > 1:
+            fact = f"key {key!r} is that of the unfinished jobs {', '.join(map(str, seqs))}"
+            yield ("key", key, seqs), Finding("key", fact, seqs[-1])

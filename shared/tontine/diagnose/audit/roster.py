@@ -1,0 +1,81 @@
+"""Judges the roster and the record of its epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...records.job import is_text
+from ...records.roster import Roster
+from .invariant import Finding
+
+Members = tuple[str, ...]
+
+
+def fault(epoch: Any, members: Any) -> str:
+    """Why these cannot be a roster's; empty when they can."""
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+        return f"the epoch is {epoch!r}"
+    if not isinstance(members, list) or not all(is_text(member) for member in members):
+        return f"the members of epoch {epoch} are no list of node ids"
+    twice = sorted({member for member in members if members.count(member) > 1})
+    return f"twice in epoch {epoch}: {', '.join(twice)}" if twice else ""
+
+
+def roster_of(document: Mapping[str, Any] | None) -> Roster | None:
+    """The roster, if the document is one."""
+    if document is None:
+        return Roster()
+    wrong = fault(document.get("epoch"), document.get("members"))
+    return None if wrong else Roster.from_document(document)
+
+
+def judge_roster(document: Mapping[str, Any] | None) -> Iterator[Finding]:
+    if document is not None and (wrong := fault(document.get("epoch"), document.get("members"))):
+        yield Finding("S5", wrong)
+
+
+def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> Iterator[Finding]:
+    """The recorded epochs against each other and the roster, which must have been read after them.
+
+    Not every epoch is recorded, nor in order, since a node may be slow to note what it did; but whoever wins an epoch
+    notes it once.
+    """
+    epochs: dict[int, Members] = {}
+    for event in events:
+        epoch, members = event.get("epoch"), event.get("members")
+        if wrong := fault(epoch, members):
+            yield Finding("S5", f"recorded: {wrong}")
+        elif epoch in epochs:
+            yield Finding("S5", f"epoch {epoch} was recorded twice")
+        else:
+            epochs[int(epoch or 0)] = tuple(members or ())
+    if roster is not None:
+        yield from _judge_current(epochs, roster)
+    for epoch, members in sorted(epochs.items()):
+        before = epochs.get(epoch - 1)
+        if before is not None and not is_step(before, members):
+            fact = f"epoch {epoch} is neither a join to nor a leave from epoch {epoch - 1}"
+            yield Finding("S5", f"{fact}: {shown(before)}, then {shown(members)}")
+
+
+def _judge_current(epochs: dict[int, Members], roster: Roster) -> Iterator[Finding]:
+    newest = max(epochs, default=0)
+    if newest > roster.epoch:
+        yield Finding("S5", f"the roster is at epoch {roster.epoch}, but epoch {newest} was recorded")
+    recorded = epochs.setdefault(roster.epoch, roster.members)
+    if recorded != roster.members:
+        yield Finding("S5", f"epoch {roster.epoch} is {shown(roster.members)}, recorded as {shown(recorded)}")
+
+
+def is_step(before: Members, after: Members) -> bool:
+    """Whether one node joined, or some left."""
+    if len(after) > len(before):
+        return after[:-1] == before
+    stayed = set(after)
+    return len(after) < len(before) and after == tuple(member for member in before if member in stayed)
+
+
+def shown(members: Members) -> str:
+    """The first of them, for a message."""
+    return f"[{', '.join(members[:10])}{', ...' if len(members) > 10 else ''}]"

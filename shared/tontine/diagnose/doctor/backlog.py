@@ -1,0 +1,139 @@
+"""Judges the collections and the jobs in them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...legible import count, duration, legible
+from .verdict import Judgement, fail, ok, warn
+
+MANY_FINISHED = 1_000_000
+_SHOWN = 5
+
+
+def judge_indexes(faults: Sequence[str]) -> Judgement:
+    """Indexes that are missing or not as they should be."""
+    if faults:
+        return fail(
+            f"{_some(faults)}: the queue is slow or unsafe like this",
+            "nodes put it right within seconds if they may, and `tontine init` does",
+        )
+    return ok("all indexes are there")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The schema's version as found (0: none is written), and the one this software makes."""
+
+    found: int
+    ours: int
+
+
+def judge_schema(version: Version) -> Judgement:
+    if version.found > version.ours:
+        return warn(
+            f"the schema has version {version.found}, and this software knows {version.ours}: it changes nothing of it",
+            "upgrade this one, too",
+        )
+    if version.found < version.ours:
+        return warn(
+            f"the schema has {f'version {version.found}' if version.found else 'no version yet'}, not {version.ours}",
+            "`tontine init` brings it up to date, and so does the next node that starts and may",
+        )
+    return ok(f"the schema has version {version.found}")
+
+
+def judge_samples(kept: bool) -> Judgement:
+    """Whether nodes have a place to keep their samples in."""
+    if kept:
+        return ok("nodes keep samples")
+    return warn(
+        "`samples` is no time series: an observer that starts late has no curves to show",
+        "`tontine init` creates it, unless there is another collection of that name",
+    )
+
+
+def judge_validators(faults: Sequence[str]) -> Judgement:
+    if faults:
+        advice = "`tontine init` puts them right; nodes do, too, with the right to `collMod`"
+        return warn(f"{_some(faults)}: malformed records are not refused", advice)
+    return ok("the validators are in force")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept, for how long (None: for ever), and about how much has ended."""
+
+    done: float | None
+    failed: float | None
+    finished: int
+
+
+def judge_retention(kept: Kept) -> Judgement:
+    amount = f"about {count(kept.finished, 'finished job')} now"
+    if kept.done is None and kept.failed is None:
+        told = f"finished jobs are kept for ever, {amount}"
+        if kept.finished > MANY_FINISHED:
+            return warn(told, "`tontine init --keep-done 7d --keep-failed 30d` lets MongoDB remove them")
+        return ok(told)
+    return ok(f"done jobs are kept {_long(kept.done)}, failed ones {_long(kept.failed)}, {amount}")
+
+
+def _long(seconds: float | None) -> str:
+    return "for ever" if seconds is None else duration(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimable:
+    """Queued jobs by task, of tasks that no live node has, and the tasks there are."""
+
+    waiting: Mapping[str, int]
+    known: frozenset[str]
+    limit: int
+
+
+def judge_tasks(found: Unclaimable) -> Judgement:
+    if not found.waiting:
+        return ok("every queued task has a live node")
+    told = []
+    for task, number in sorted(found.waiting.items(), key=lambda item: -item[1])[:_SHOWN]:
+        near = difflib.get_close_matches(task, sorted(found.known), 1, 0.8)
+        many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
+        told.append(f"{legible(task, 100)} ({many}{f', is {near[0]} meant?' if near else ''})")
+    return warn(
+        f"jobs wait for tasks that no live node has: {', '.join(told)}",
+        "start a node with these tasks, or cancel the jobs",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """How the newest jobs ended."""
+
+    looked_at: int
+    failed: int
+    ended: int
+
+
+def judge_failures(recent: Recent) -> Judgement:
+    told = f"{recent.failed:,} of the newest {count(recent.looked_at, 'job')} failed"
+    if recent.failed >= 10 and recent.failed > 0.1 * recent.ended:
+        return warn(told, "`tontine jobs --state failed` lists them")
+    return ok(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Jobs without a number: how many, and when the first was inserted, if its `_id` tells."""
+
+    ids: tuple[str, ...]
+    oldest: datetime | None
+    now: datetime
+
+
+def _some(faults: Sequence[str]) -> str:
+    more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    return ", ".join(faults[:_SHOWN]) + more

@@ -1,0 +1,247 @@
+"""Judges the nodes from one or two looks at them, a few seconds apart: what stands still in both is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...legible import count, duration
+from ...records.node import Sighting, differing_versions
+from ...records.roster import Roster
+from ...records.states import Desired, NodeState
+from ...records.trouble import LASTING, Trouble
+from .backlog import Raw
+from .verdict import Judgement, fail, ok, unknown, warn
+
+LONG_UNNUMBERED = 10.0
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The nodes, the roster and who holds what, at one moment."""
+
+    now: datetime
+    nodes: tuple[Sighting, ...]
+    roster: Roster
+    held: Mapping[str, int]
+    raw: Raw
+
+    @property
+    def live(self) -> list[Sighting]:
+        return [node for node in self.nodes if not node.is_dead]
+
+    @property
+    def beating(self) -> list[Sighting]:
+        return [node for node in self.nodes if node.is_beating]
+
+    @property
+    def alive_ids(self) -> set[str]:
+        return {node.id for node in self.live}
+
+
+Looks = Sequence[Look]
+
+
+def _names(ids: Iterable[str], looks: Looks) -> str:
+    known = {node.id: node.name for look in looks for node in look.nodes}
+    return ", ".join(sorted(known.get(one, one) for one in ids))
+
+
+def _in_both(looks: Looks, wrong: Callable[[Look], set[str]]) -> set[str]:
+    """What was wrong in the last look and, if there were two, already in the first."""
+    return set.intersection(*(wrong(look) for look in looks))
+
+
+def judge_nodes(looks: Looks) -> Judgement:
+    """Whether anybody is there, and does what."""
+    last = looks[-1]
+    if not last.beating:
+        return warn("no node is alive" if not last.live else "no node beats", "start one: `tontine node MODULE`")
+    states = [node.state.value for node in last.beating]
+    told = ", ".join(f"{states.count(state.value)} {state.value}" for state in NodeState if state.value in states)
+    if all(node.is_leaving for node in last.beating):
+        return warn(f"all nodes are paused or leaving: {told}", "`tontine resume --all`")
+    return ok(f"{count(len(states), 'node')}: {told}")
+
+
+def judge_roster(looks: Looks) -> Judgement:
+    """Dead members: any live node removes them within seconds."""
+    dead = _in_both(looks, lambda look: set(look.roster.members) - look.alive_ids)
+    last = looks[-1]
+    if not dead:
+        return ok(f"epoch {last.roster.epoch}, {count(len(last.roster.members), 'member')}, none of them dead")
+    told = f"the roster has dead members: {_names(dead, looks)}"
+    if not last.beating:
+        return warn(f"{told}; the next node that starts removes them", "start one: `tontine node MODULE`")
+    if len(looks) == 1:
+        return warn(f"{told}; live nodes remove them within seconds", "run this again without --quick")
+    return fail(f"{told}, and no live node removes them", "look into the nodes' logs")
+
+
+def judge_membership(looks: Looks) -> Judgement:
+    """Live nodes that want a share and are in no roster."""
+
+    def outside(look: Look) -> set[str]:
+        ready = (NodeState.WAITING, NodeState.WORKING)
+        wanted = [node for node in look.beating if node.desired is Desired.RUNNING and node.state in ready]
+        return {node.id for node in wanted if node.id not in look.roster}
+
+    strays = _in_both(looks, outside)
+    if not strays:
+        return ok("every node that wants a share has one")
+    told = f"live nodes that are not in the roster: {_names(strays, looks)}"
+    return (fail if len(looks) > 1 else warn)(told, "look into their logs, and restart them if this lasts")
+
+
+def judge_beats(looks: Looks) -> Judgement:
+    """Heartbeats that stand still. The others bury such a node after a lease."""
+    last = looks[-1]
+    silent = [node for node in last.live if node.is_silent]
+    if not silent:
+        return ok("all heartbeats are young") if last.live else ok("no node, no heartbeat")
+    told = ", ".join(f"{node.name} ({duration(node.beat_age or 0)})" for node in silent)
+    if not last.beating:
+        return warn(f"no heartbeat for a while, and nobody to inherit: {told}", "start a node: `tontine node MODULE`")
+    lease = min(node.lease for node in last.beating)
+    forgotten = [node for node in silent if (node.beat_age or 0) > 1.5 * lease + 5]
+    if forgotten:
+        return fail(f"silent for more than a lease, and nobody buries them: {told}", "look into the live nodes' logs")
+    wait = max(node.buried_in(lease) for node in silent)
+    return warn(f"heartbeats stand still: {told}; the others inherit in about {wait:.0f} s", "")
+
+
+def judge_ticks(looks: Looks) -> Judgement:
+    """Claim loops that stand still in a node that beats."""
+    if len(looks) == 1:
+        return unknown("needs two looks", "run this without --quick")
+    before = {node.id: node for node in looks[0].live}
+    pairs = [(before[node.id], node) for node in looks[-1].live if node.id in before]
+    beaten = [(first, second) for first, second in pairs if second.beat > first.beat]
+    stuck = {second.id for first, second in beaten if first.tick == second.tick}
+    if stuck:
+        return fail(
+            f"the claim loop stands still, although it beats, in: {_names(stuck, looks)}",
+            "look into its log and restart it",
+        )
+    if pairs and not beaten:
+        return unknown("no node has beaten between the two looks")
+    return ok("every claim loop moves" if pairs else "no node, no claim loop")
+
+
+def judge_numbering(looks: Looks) -> Judgement:
+    """Jobs that arrived without a number and are not given one."""
+    last = looks[-1]
+    raw = _in_both(looks, lambda look: set(look.raw.ids))
+    if not raw:
+        return ok("no job waits for its number")
+    waited = (last.now - last.raw.oldest).total_seconds() if last.raw.oldest else 0.0
+    told = f"{count(len(raw), 'job')} without a number" + (f", the oldest for {duration(waited)}" if waited > 1 else "")
+    if not any(node.id in last.roster for node in last.beating):
+        return warn(f"{told}, and no node to number them", "start a node, or `tontine resume --all`")
+    if len(looks) == 1 and waited < LONG_UNNUMBERED:
+        return ok(f"{told}: nodes number new jobs within a second")
+    return fail(f"{told}, although nodes are there", "look into the log of the first member of the roster")
+
+
+def judge_held(looks: Looks) -> Judgement:
+    """Jobs that dead nodes hold: any live node gives them back within seconds."""
+    last = looks[-1]
+    holders = _in_both(looks, lambda look: set(look.held) - look.alive_ids)
+    number = sum(last.held[holder] for holder in holders)
+    if not holders:
+        return ok(f"{count(sum(last.held.values()), 'job')} in the hands of live nodes")
+    told = f"{count(number, 'job')} held by dead nodes: {_names(holders, looks)}"
+    if not last.beating:
+        return warn(f"{told}; the next node that starts gives them back", "start one: `tontine node MODULE`")
+    if len(looks) == 1:
+        return warn(f"{told}; live nodes give them back within seconds", "run this again without --quick")
+    return fail(f"{told}, and no live node gives them back", "look into the nodes' logs")
+
+
+def judge_crashes(looks: Looks) -> Judgement:
+    crashed = [node for node in looks[-1].live if node.crashes]
+    if not crashed:
+        return ok("no worker of a live node has crashed")
+    told = ", ".join(f"{node.name}: {node.crashes} (the last {node.last_crash})" for node in crashed)
+    return warn(f"crashed workers: {told}", "`tontine jobs --state failed` and the nodes' logs tell which jobs")
+
+
+def judge_inside(looks: Looks) -> Judgement:
+    """What the records of nodes that beat say is wrong inside them, and workers that are not there."""
+    found = [one for node in looks[-1].beating for one in (*_troubles(node, looks), *_missing_workers(node, looks))]
+    if not found:
+        return ok("no loop fails, no worker is missing" if looks[-1].beating else "no node to look inside")
+    found.sort(key=lambda one: one.is_grave, reverse=True)  # the others keep their order
+    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    told = "; ".join(one.fact for one in found[:_TOLD]) + more
+    return (fail if found[0].is_grave else warn)(told, found[0].advice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """One thing that is wrong inside a node."""
+
+    is_grave: bool
+    fact: str
+    advice: str
+
+
+def _troubles(node: Sighting, looks: Looks) -> Iterable[_Inside]:
+    for trouble in node.troubles:
+        is_grave = trouble.is_grave and _lasts(trouble, node, looks)
+        yield _Inside(is_grave, f"{node.name} {trouble.told(looks[-1].now)}", _cure(node, trouble))
+
+
+def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:
+    """Whether it is old, or was there in both looks without an end in between."""
+    lasted, before = trouble.lasted(looks[-1].now), _beaten_since(node, looks)
+    if before is None or lasted is None:
+        return (lasted or 0.0) > LASTING
+    between = (looks[-1].now - looks[0].now).total_seconds()
+    return lasted > LASTING or (lasted > between and bool(before.troubles_with(trouble.what)))
+
+
+def _beaten_since(node: Sighting, looks: Looks) -> Sighting | None:
+    """The node in the first of two looks, if its record is a newer one by now."""
+    return next(
+        (one for look in looks[:-1] for one in look.beating if one.id == node.id and one.beat < node.beat), None
+    )
+
+
+def _cure(node: Sighting, trouble: Trouble) -> str:
+    if trouble.what == "workers":
+        return f"the log of {node.name} says why they do not start: modules, memory, open files"
+    if not trouble.is_grave:
+        return f"its jobs are done all the same; the log of {node.name} has more"
+    return f"put right what it names (other checks may tell how), or look into the log of {node.name}"
+
+
+def _missing_workers(node: Sighting, looks: Looks) -> Iterable[_Inside]:
+    """Workers are replaced all day: only what is missing in both looks counts."""
+    before = _beaten_since(node, looks)
+    if before is not None and before.lacks_workers and node.lacks_workers:
+        yield _Inside(
+            not before.workers and not node.workers,
+            f"{node.name} {node.lacks_workers}",
+            f"the log of {node.name} says why they do not start; restart it if this lasts",
+        )
+
+
+def judge_agreement(looks: Looks) -> Judgement:
+    """Leases and versions, also of modules, that differ between nodes."""
+    live = looks[-1].live
+    leases = sorted({node.lease for node in live})
+    if len(leases) > 1:
+        told = ", ".join(duration(lease) for lease in leases)
+        return warn(f"live nodes have different leases: {told}", "give all nodes the same --lease")
+    versions = sorted({node.version for node in live})
+    if len(versions) > 1:
+        return warn(
+            f"live nodes have different versions: {', '.join(versions)}", "fine during an upgrade, not after it"
+        )
+    if differing := differing_versions(live):
+        told = "; ".join(differing[:_TOLD])
+        return warn(f"live nodes have different versions of modules: {told}", "fine during an upgrade, not after it")
+    return ok("the nodes agree on lease and versions" if live else "no node to disagree")

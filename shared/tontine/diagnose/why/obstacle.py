@@ -1,0 +1,81 @@
+"""Why nobody at all can claim a job now."""
+
+from __future__ import annotations
+
+from ...legible import count
+from ...lookalike import near_tasks
+from ...records.job import nobodys_task
+from ...records.states import Desired, NodeState
+from .evidence import Evidence, Finding
+from .words import names, these
+
+START = "start a node: `tontine node MODULE`"
+_DOCTOR = "`tontine doctor` checks the deployment"
+
+
+def find_obstacle(e: Evidence) -> Finding | None:
+    """The one reason why no node can claim the job; None when one can."""
+    return nobody(e) or no_task(e) or _nobody_able(e)
+
+
+def nobody(e: Evidence) -> Finding | None:
+    """No node that could claim anything."""
+    if not e.live:
+        return Finding("no-node", "No node is alive.", START)
+    if not e.beating:
+        oldest = min(node.beat_age or 0.0 for node in e.live)
+        return Finding(
+            "all-silent",
+            f"No node beats: the last heartbeat, of {names(e.live)}, was {oldest:.0f} s ago, and nobody else is there "
+            "to inherit.",
+            START,
+        )
+    if e.working:
+        return None
+    paused = [node for node in e.beating if node.desired is Desired.PAUSED]
+    if paused:
+        return Finding(
+            "all-paused",
+            f"No node claims anything: {these(paused, 'is', 'are')} paused.",
+            f"`tontine resume {paused[0].name if len(paused) == 1 else '--all'}`",
+        )
+    starting = [node for node in e.beating if node.state is NodeState.INITIALIZING]
+    if starting:
+        return Finding("starting", f"{these(starting, 'is', 'are')} still loading modules.")
+    return Finding(
+        "roster-empty",
+        f"The roster is empty: {these(e.beating, 'beats but has', 'beat but have')} not joined.",
+        _DOCTOR,
+    )
+
+
+def no_task(e: Evidence) -> Finding | None:
+    """No live node has the task."""
+    known = {task for node in e.live for task in node.tasks}
+    if e.task in known:
+        return None
+    near = near_tasks(e.task, known)
+    advice = f"is {' or '.join(near)} meant? " if near else ""
+    nobodys = f"{reason}. " if (reason := nobodys_task(e.task)) else ""
+    return Finding(
+        "unknown-task",
+        f"No live node has the task {e.task}: {these(e.live, 'has', 'have')} {count(len(known), 'other task')}.",
+        f"{nobodys}{advice}{'' if nobodys else 'start a node with its module, or '}`tontine cancel` it and submit the "
+        "right one",
+    )
+
+
+def _nobody_able(e: Evidence) -> Finding | None:
+    """Some live node has the task, but none that claims."""
+    if any(node.id in e.roster for node in e.able):
+        return None
+    having = [node for node in e.live if e.task in node.tasks]
+    paused = [node for node in having if node.desired is Desired.PAUSED]
+    if paused:
+        return Finding(
+            "able-paused",
+            f"Only {these(having, 'has', 'have')} the task {e.task}, and {these(paused, 'is', 'are')} paused.",
+            f"`tontine resume {paused[0].name}`",
+        )
+    away = ", ".join(f"{node.name} is {'silent' if node.is_silent else node.state.value}" for node in having)
+    return Finding("able-away", f"No member that beats has the task {e.task}: {away}.", START)

@@ -1,0 +1,150 @@
+"""Gathers what `tontine why` answers from: the job, and what stands between it and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+
+from ...lookalike import lookalikes, tell
+from ...records.job import Job, problem
+from ...records.node import Sighting
+from ...records.states import OPEN, JobState
+from ...store.call import Steps, find, find_one
+from ...store.claim import LIMIT, SUSPECT, Overview, overview
+from ...store.look import now, read_nodes
+from ...store.offspring import read_children
+from ...store.schema import JOBS, NODES
+from ...store.which import number_in, possible_ids
+from . import Evidence, Trace
+from .ahead import count_ahead
+from .words import is_later
+
+COUNTED_AT_MOST = 10_000
+
+_OPEN = sorted(state.value for state in OPEN)
+
+
+def gather(seq: int) -> Steps[Evidence]:
+    """The evidence about a job, by its number."""
+    document = yield find_one(JOBS, {"seq": seq}, hint="seq", projection={"result": 0})
+    around = yield from overview()
+    if document is None:
+        return (yield from _missing(seq, around))
+    return (yield from _about(document, around))
+
+
+def gather_named(text: str) -> Steps[Evidence]:
+    """The evidence about a job, by a text that is its number, or else its `_id`."""
+    number = number_in(text)
+    if number is None:
+        return (yield from gather_by_id(text))
+    found = yield from gather(number)
+    if found.job is not None:
+        return found
+    by_id = yield from gather_by_id(text)
+    return found if by_id.job is None else by_id
+
+
+def gather_by_id(text: str) -> Steps[Evidence]:
+    """The evidence about a job, by its `_id` as text: an ObjectId, a number or a string."""
+    document = yield find_one(JOBS, {"_id": {"$in": possible_ids(text)}}, projection={"result": 0})
+    around = yield from overview()
+    if document is None:
+        moment = yield from now()
+        return Evidence(moment, trace=Trace(None, around.counter), roster=around.roster)
+    return (yield from _about(document, around))
+
+
+def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
+    """The evidence a while later: now it shows whether the owner's claim loop moves."""
+    after = yield from gather(seq)
+    seen = before.node(after.owner_id)
+    if seen is None or after.owner is None or after.owner.beat == seen.beat:
+        return after
+    return replace(after, owner_ticks=after.owner.tick != seen.tick)
+
+
+def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
+    job = Job.from_document(document)
+    live = yield from read_nodes(dead=False)
+    moment = live[0]["now"] if live else (yield from now())
+    evidence = Evidence(
+        moment,
+        job,
+        roster=around.roster,
+        nodes=tuple(map(Sighting.from_document, live)),
+        ahead_limit=COUNTED_AT_MOST,
+        refusal=None if job.is_numbered else problem(document),
+        inserted_at=None if job.is_numbered else _time_in(job.id),
+        expire_at=document.get("expire_at"),
+        odd_fields=tuple(tell(*one) for one in lookalikes(document).items()),
+        suspect_from=SUSPECT,
+        lost_limit=LIMIT,
+    )
+    evidence = replace(evidence, nodes=(yield from _with_dead(evidence)), key_holder=(yield from _key_holder(job)))
+    evidence = yield from _with_family(evidence, job)
+    return (yield from _with_ahead(evidence, job))
+
+
+def _time_in(id: Any) -> datetime | None:
+    return id.generation_time if isinstance(id, ObjectId) else None
+
+
+def _with_dead(evidence: Evidence) -> Steps[tuple[Sighting, ...]]:
+    """Also the nodes that the job or its number names and that are no longer alive."""
+    named = {evidence.owner_id, evidence.job.node if evidence.job else None} - {node.id for node in evidence.nodes}
+    wanted = [one for one in named if one is not None]
+    if not wanted:
+        return evidence.nodes
+    found = yield find(NODES, {"_id": {"$in": wanted}})
+    return (*evidence.nodes, *(Sighting.from_document({**one, "now": evidence.now}) for one in found))
+
+
+def _key_holder(job: Job) -> Steps[Job | None]:
+    if not isinstance(job.key, str) or (job.is_numbered and not job.is_final):
+        return None
+    found = yield find_one(
+        JOBS, {"key": job.key, "state": {"$in": _OPEN}}, hint="key", projection={"args": 0, "result": 0}
+    )
+    return Job.from_document(found) if found is not None and found["_id"] != job.id else None
+
+
+def _with_family(evidence: Evidence, job: Job) -> Steps[Evidence]:
+    if job.parent is not None:
+        found = yield find_one(JOBS, {"seq": job.parent}, hint="seq", projection={"args": 0, "result": 0})
+        evidence = replace(evidence, parent=None if found is None else Job.from_document(found))
+    if job.is_numbered and job.attempt:
+        evidence = replace(evidence, children=(yield from read_children(job.seq)))
+    return evidence
+
+
+def _with_ahead(evidence: Evidence, job: Job) -> Steps[Evidence]:
+    """Counts what is before the job, if it can be claimed now and its owner has its task."""
+    share = evidence.roster.share_of(evidence.owner_id or "")
+    waits = job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
+    owner = evidence.owner
+    if not waits or share is None or owner is None or job.task not in owner.tasks:
+        return evidence
+    ahead, ranked = yield from count_ahead(job, share, sorted(owner.tasks), COUNTED_AT_MOST)
+    return replace(evidence, ahead=ahead, ahead_ranked=ranked)
+
+
+def _missing(seq: int, around: Overview) -> Steps[Evidence]:
+    lowest = yield find_one(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1})
+    after = yield find_one(
+        JOBS, {"seq": {"$gt": seq}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1, "created_at": 1}
+    )
+    moment = yield from now()
+    created = (after or {}).get("created_at")
+    trace = Trace(
+        seq,
+        around.counter,
+        None if lowest is None else int(lowest["seq"]),
+        created if isinstance(created, datetime) else None,
+        removes=(around.retention.done, around.retention.failed) != (None, None),
+    )
+    return Evidence(moment, trace=trace, roster=around.roster)

@@ -1,0 +1,1 @@
+"""The MongoDB that comes along: found, started, kept and stopped by whoever uses it."""
