@@ -42,7 +42,8 @@ def table(moves: Mapping[str, frozenset[str]], words: Mapping[str, str]) -> list
 
 def text() -> str:
     job_words = {**WORDS, "working": "claimed by a node, whether started or not"}
-    lines = ["# States", "", "Made by `scripts/diagrams` from `shared/tontine/records/states.py`; a test keeps it current.", ""]
+    origin = "Made by `scripts/diagrams` from `shared/tontine/records/states.py`; a test keeps it current."
+    lines = ["# States", "", origin, ""]
     lines += ["## Nodes", "", *draw(NODE_MOVES), "", *table(NODE_MOVES, WORDS), ""]  # type: ignore[arg-type]
     lines += ["## Jobs", "", *draw(JOB_MOVES), "", *table(JOB_MOVES, job_words), ""]  # type: ignore[arg-type]
     lines += ["A final job goes back to `queued` only by `tontine retry`. A queued job becomes `failed` without being"]
