@@ -36,7 +36,7 @@ def kill(cluster: Cluster, client: Client, number: int) -> float:
     eventually(lambda: cluster.runs("began")[seq] == 1, 30, "it runs")
     holder = eventually(lambda: client.get(seq).node, 30, "its holder")
     name = holder.rsplit("-", 1)[0]
-    node = next(node for node in reversed(cluster.nodes.values()) if node.name == name)
+    node = next(node for node in reversed(cluster.nodes) if node.name == name)
     began = time.monotonic()
     node.signal_all(signal.SIGKILL)
     eventually(lambda: cluster.runs("began")[seq] == 2, 60, "it runs again")
@@ -48,7 +48,7 @@ def kill(cluster: Cluster, client: Client, number: int) -> float:
 
 def stop(cluster: Cluster, client: Client, name: str, number: int) -> float:
     """Seconds from SIGTERM to a node that is busy, to the start elsewhere of all jobs that waited for it."""
-    node = next(node for node in reversed(cluster.nodes.values()) if node.name == name)
+    node = next(node for node in reversed(cluster.nodes) if node.name == name)
     gates = {job.seq: path for job, path in _two_gates(cluster, client, number)}
     eventually(lambda: all(cluster.runs("began")[seq or 0] for seq in gates), 30, "both nodes are busy")
     (its_own,) = [path for seq, path in gates.items() if (client.get(seq or 0).node or "").startswith(f"{name}-")]
@@ -121,18 +121,18 @@ def _measure(
     def one_kill(number: int) -> float:
         took = kill(cluster, client, number)
         alive = {node["name"] for node in cluster.records()}
-        cluster.start(*(name for name in names if name not in alive))
+        cluster.begin_all(*(name for name in names if name not in alive))
         cluster.wait_for_members(2)
         return took
 
     def one_stop(number: int) -> float:
         took = stop(cluster, client, "a", number)
-        cluster.start("a")
+        cluster.begin_all("a")
         cluster.wait_for_members(2)
         return took
 
     try:
-        cluster.start(*names)
+        cluster.begin_all(*names)
         return repeat(kills, "kill", one_kill), repeat(stops, "stop", one_stop)
     finally:
         cluster.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,43 +10,40 @@ from uuid import uuid4
 
 import psutil
 
-from tontine.cli.bench.hands import Hands
-from tontine.cli.demo.crew import Mate
+from tontine.cli.demo.crew import SETTINGS_ASIDE
 from tontine.config import StoreConfig
-from tontine.errors import TontineError
 from tontine.store import schema
 from tontine.store.call import Store
 from tontine.store.connect import open_store
+from tontine.testing import Cluster, NodeProcess
 
 PROCESSES = 2
 _JOIN_WITHIN = 300.0
 _AT_ONCE = 4
 
 
-class Nodes(Hands):
+class Nodes(Cluster):
     """The nodes of one measurement."""
 
     def __init__(self, uri: str, store: Store, directory: Path) -> None:
-        super().__init__(StoreConfig(uri, store.database.name), uri, store, directory, PROCESSES)
+        super().__init__(
+            uri,
+            store.database.name,
+            directory=directory,
+            options=("--grace", "5s"),
+            environment=SETTINGS_ASIDE,
+            store=store,
+        )
         self.store = store
 
-    def start(
+    def bring_up(
         self, count: int = 1, *, modules: Sequence[str] = ("tontine.bench_tasks",), processes: int = PROCESSES
     ) -> None:
         """Start nodes, a few at a time, and wait until they own their shares."""
         for number in range(count):
-            self._named += 1
-            self._start(f"bench-{self._named}", *modules, "--processes", str(processes))
+            self.launch(*modules, options=("--processes", str(processes)))
             if number % _AT_ONCE == _AT_ONCE - 1 or number == count - 1:
-                self._wait()
-
-    def _wait(self) -> None:
-        until = time.monotonic() + _JOIN_WITHIN
-        while not all([self.is_ready(mate) for mate in self.mates]):  # noqa: C419 - each is to be looked at
-            self.check()
-            if time.monotonic() > until:
-                raise TontineError(f"the nodes are not ready after {_JOIN_WITHIN:g} s")
-            time.sleep(0.1)
+                self.wait_until_ready(_JOIN_WITHIN)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -62,20 +58,15 @@ class Nodes(Hands):
                 process.resume()
 
     def masters(self) -> list[psutil.Process]:
-        return [psutil.Process(mate.process.pid) for mate in self.mates]
+        return [psutil.Process(node.process.pid) for node in self.nodes]
 
     def workers(self) -> list[psutil.Process]:
-        return [child for master in self.masters() for child in master.children() if _is_worker(child)]
+        return [worker for node in self.nodes for worker in node.workers()]
 
 
-def _is_worker(process: psutil.Process) -> bool:
-    """Not multiprocessing's resource tracker, which is small and idle."""
-    return "resource_tracker" not in " ".join(process.cmdline())
-
-
-def cpu_of(mate: Mate) -> float:
+def cpu_of(node: NodeProcess) -> float:
     """Seconds of CPU that a node, its workers included, has taken so far."""
-    master = psutil.Process(mate.process.pid)
+    master = psutil.Process(node.process.pid)
     times = [process.cpu_times() for process in (master, *master.children(recursive=True))]
     return sum(one.user + one.system for one in times)
 
@@ -101,4 +92,4 @@ def fresh_nodes(uri: str) -> Iterator[Nodes]:
         try:
             yield nodes
         finally:
-            nodes.stop_all()
+            nodes.stop()

@@ -52,7 +52,7 @@ def idle_reads(uri: str, seconds: float) -> tuple[float, float]:
             time.sleep(_SETTLE_FOR)
             observer = reads(store, seconds) - base
     with fresh_nodes(uri) as nodes:
-        nodes.start()
+        nodes.bring_up()
         time.sleep(_SETTLE_FOR)
         return observer, reads(nodes.store, seconds) - base
 
@@ -60,7 +60,7 @@ def idle_reads(uri: str, seconds: float) -> tuple[float, float]:
 def throughput(uri: str, jobs: int, count: int) -> float:
     """Jobs a second at which a node works off a backlog while observers look on; they follow it when it begins."""
     with fresh_nodes(uri) as nodes, observers(uri, nodes.store.database.name, count):
-        nodes.start()
+        nodes.bring_up()
         nodes.pause()
         backlog = measure.submit(nodes.store, jobs)
         time.sleep(_CALM_FOR)

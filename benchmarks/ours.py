@@ -31,7 +31,7 @@ class Tontine:
     def drain(self, jobs: int) -> Drained:
         """The node is there and paused while the backlog comes in; timed by settlements."""
         with fresh_nodes(self._uri) as nodes:
-            nodes.start()
+            nodes.bring_up()
             nodes.pause()
             backlog = measure.submit(nodes.store, jobs)
             drained = measure.drain(nodes.store, nodes, backlog)
@@ -48,7 +48,7 @@ class Tontine:
 
     def latency(self, probes: int, warm_up: int) -> list[float]:
         with fresh_nodes(self._uri) as nodes:
-            nodes.start(modules=("benchmarks.tasks",))
+            nodes.bring_up(modules=("benchmarks.tasks",))
             return ping(nodes, warm_up + probes)[warm_up:]
 
 

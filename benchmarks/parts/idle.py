@@ -32,7 +32,7 @@ def run(scene: Scene) -> None:
         with fresh_nodes(scene.uri) as nodes:
             say(f"idle: starting {count} node{'' if count == 1 else 's'}")
             # One process each is enough to be idle; the single one has two, like everywhere else.
-            nodes.start(count, processes=2 if count == 1 else 1)
+            nodes.bring_up(count, processes=2 if count == 1 else 1)
             time.sleep(min(_SETTLE_FOR, plan.idle_for))
             for _ in range(plan.rounds):
                 _cost(scene, nodes, count, base)
@@ -41,10 +41,10 @@ def run(scene: Scene) -> None:
 
 
 def _cost(scene: Scene, nodes: Nodes, count: int, base: Counter[str]) -> None:
-    cpu, began = [cpu_of(mate) for mate in nodes.mates], time.monotonic()
+    cpu, began = [cpu_of(node) for node in nodes.nodes], time.monotonic()
     calls = asked_for(nodes.store, scene.plan.idle_for, _DRIVER) - base
     took = time.monotonic() - began
-    used = sum(cpu_of(mate) - before for mate, before in zip(nodes.mates, cpu, strict=True)) / took
+    used = sum(cpu_of(node) - before for node, before in zip(nodes.nodes, cpu, strict=True)) / took
     name = measure_of(count)
     add = scene.record.add
     rate = calls.total() / took / count

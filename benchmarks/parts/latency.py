@@ -48,7 +48,7 @@ def _note(scene: Scene, what: str, who: str, passed: list[float], where: str) ->
 def _loaded(scene: Scene) -> list[float]:
     plan = scene.plan
     with fresh_nodes(scene.uri) as nodes:
-        nodes.start(modules=("benchmarks.tasks",))
+        nodes.bring_up(modules=("benchmarks.tasks",))
         with _load(nodes, scene.uri):
             return ping(nodes, plan.warm_up + plan.loaded_probes)[plan.warm_up :]
 

@@ -18,7 +18,7 @@ _REST = 2.0
 def run(scene: Scene) -> None:
     few, many = scene.plan.memory
     with fresh_nodes(scene.uri) as nodes:
-        nodes.start()
+        nodes.bring_up()
         _drain(nodes, few)
         _note(scene, nodes, few)
         for start in range(few, many, _AT_ONCE):

@@ -42,7 +42,7 @@ def run(scene: Scene) -> None:
 
 def _once(uri: str, jobs: int, length: Callable[[int], float]) -> float:
     with fresh_nodes(uri) as nodes:
-        nodes.start(_NODES, modules=("benchmarks.tasks",), processes=SLOTS // _NODES)
+        nodes.bring_up(_NODES, modules=("benchmarks.tasks",), processes=SLOTS // _NODES)
         client = Client(nodes.store.database)
         # A fresh database numbers from 1, which decides who is heavy.
         batch = client.submit_many("nap.sleep", [{"seconds": length(seq)} for seq in range(1, jobs + 1)])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,11 +13,12 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.cluster import ROOT, NodeProcess
+from tests.support.cluster import ROOT
 from tests.support.proxy import Proxy
 from tests.support.replica_set import HOST, ReplicaSet
 from tontine.clock import SystemClock
 from tontine.diagnose.audit.runs import Spell
+from tontine.testing import Cluster, NodeProcess
 
 WORKERS = 2
 STARTED_AFTER = 15.0
@@ -78,9 +77,8 @@ class Crew:
         self.runs.touch()
         self.left.touch()
         self._servers = servers
-        self._database = database
-        self._directory = directory
-        self._lease = lease
+        options = ("--lease", f"{lease}s", "--grace", "15s", "--processes", str(WORKERS), "--slots", "2")
+        self._cluster = Cluster(servers.uri, database, directory=directory, options=options)
         self._proxies = 0
         self._lost_before = 0
         self._wrong_clock = make_wrong_clock(directory)
@@ -101,22 +99,14 @@ class Crew:
     def start(self, hand: Hand) -> None:
         hand.starts += 1
         hand.is_leaving = False
-        uri = self._servers.uri_of(hand.proxy.address)
-        command = [sys.executable, "-m", "tontine", "node", "tests.chaos.tasks", "--name", hand.name]
-        command += ["--uri", uri, "--database", self._database, "--lease", f"{self._lease}s", "--grace", "15s"]
-        command += ["--processes", str(WORKERS), "--slots", "2"]
-        log = self._directory / f"{hand.start_name}.log"
-        with Path(hand.log_to or log).open("wb") as out:
-            process = subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd=ROOT,
-                env=os.environ | self._environment(hand),
-            )
-        hand.node = NodeProcess(hand.name, process, log)
+        hand.node = self._cluster.launch(
+            "tests.chaos.tasks",
+            name=hand.name,
+            uri=self._servers.uri_of(hand.proxy.address),
+            environment=self._environment(hand),
+            log_to=Path(hand.log_to) if hand.log_to else None,
+            cwd=ROOT,
+        )
 
     def _environment(self, hand: Hand) -> dict[str, str]:
         environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks), "CHAOS_LEFT": str(self.left)}
@@ -160,11 +150,7 @@ class Crew:
 
     def count_workers(self, hand: Hand) -> int:
         """Its worker processes; what tasks have started and left to it does not count."""
-        count = 0
-        for process in self.workers(hand):
-            with suppress(psutil.Error):
-                count += "tontine_node.worker" in process.cmdline()
-        return count
+        return len(self.workers(hand))
 
     def freeze(self, hand: Hand, processes: list[psutil.Process]) -> None:
         for process in processes:

@@ -70,7 +70,7 @@ def tamper(store: Store, node: str, **values: Any) -> None:
 @pytest.mark.story
 def test_a_real_history_passes_while_nodes_run_and_after(cluster: Cluster) -> None:
     cluster.options = ["--lease", "3s"]
-    one, *_ = cluster.start("a", "b", "c")
+    one, *_ = cluster.begin_all("a", "b", "c")
     with Client(cluster.database) as client:
         client.submit_many("story.double", [{"x": x} for x in range(300)])
         client.submit_many("story.double", [{"y": x} for x in range(5)])

@@ -137,7 +137,7 @@ def test_a_real_history_passes(cluster: Cluster) -> None:
     cluster.options = ["--lease", "3s"]
 
     def act() -> None:
-        first, *_ = cluster.start("a", "b", "c")
+        first, *_ = cluster.begin_all("a", "b", "c")
         with Client(cluster.database) as client:
             client.submit_many("story.double", [{"x": x} for x in range(300)])
             client.submit_many("story.nap", [{"seconds": 0.5}] * 10)

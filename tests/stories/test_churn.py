@@ -26,14 +26,14 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
     cluster.options = ["--lease", "10s"]
     chance = random.Random(20261116)
     names = [f"n{number}" for number in range(10)]
-    running = dict(zip(names, cluster.start(*names[:6]), strict=False))
+    running = dict(zip(names, cluster.begin_all(*names[:6]), strict=False))
     with Client(cluster.database) as client:
         jobs: list[Job] = []
         for _ in range(20):
             jobs += client.submit_many("story.double", [{"x": x} for x in range(JOBS // 20)])
             name = chance.choice(names)
             if name not in running:
-                running[name] = cluster.launch(name)
+                running[name] = cluster.begin(name)
             elif chance.random() < 0.4 and cluster.record(name):  # before that, a signal ends a bare interpreter
                 running.pop(name).signal(signal.SIGTERM)
             else:
@@ -48,7 +48,7 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
     assert {job.state for job in ended} == {"done"}
     assert {job.lost + job.fails for job in ended} == {0}
     assert cluster.runs() == {job.seq: 1 for job in ended}
-    stopped = [node for node in cluster.nodes.values() if node not in running.values()]
+    stopped = [node for node in cluster.nodes if node not in running.values()]
     assert {node.process.wait(60) for node in stopped} <= {0}
     for name in running:
         cluster.wait_for_state(name, *LIVE)

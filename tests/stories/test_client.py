@@ -30,7 +30,7 @@ def test_the_page_works_as_it_is_written(cluster: Cluster, tmp_path: Path, monke
     (tmp_path / "tasks.py").write_text(tasks)
     monkeypatch.setenv("TONTINE_URI", cluster.uri)
     monkeypatch.setenv("TONTINE_DATABASE", cluster.database.name)
-    node = cluster.launch("a", "--lease", "5s", "--processes", "2", modules=str(tmp_path / "tasks.py"))
+    node = cluster.begin("a", "--lease", "5s", "--processes", "2", modules=str(tmp_path / "tasks.py"))
     cluster.wait_for_members(1)
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 12

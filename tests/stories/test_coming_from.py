@@ -36,7 +36,7 @@ def test_our_half_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> No
     for name in files:
         (tmp_path / name).write_text(blocks(f"python {re.escape(name)}")[0])
     first, *others = [str(tmp_path / name) for name in files]
-    node = cluster.launch("a", "--lease", "5s", *others, modules=first)
+    node = cluster.begin("a", "--lease", "5s", *others, modules=first)
     (inserted,) = re.findall(r"insertOne\((.*)\);", blocks("js tontine")[0])
     cluster.database.jobs.insert_one({"_id": "raw", **yaml.safe_load(inserted)})
     with Client(cluster.database) as client:

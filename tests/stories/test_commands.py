@@ -315,7 +315,7 @@ def test_a_progress_bar_is_drawn_only_on_a_terminal(environment: dict[str, str],
 
 @pytest.mark.story
 def test_waiting_shows_results_and_failures(run: Run, cluster: Cluster) -> None:
-    cluster.start("ada", options=("--slots", "4"))
+    cluster.begin_all("ada", options=("--slots", "4"))
     assert run("submit", "story.double", '{"x": 21}', "--wait") == Ran(0, "42\n", "submitted job 1\n")
     (document,) = run("submit", "story.echo", '{"text": "\\u009b"}', "--wait", "--json").lines
     assert (document["state"], document["result"]) == ("done", "\x9b")
@@ -336,7 +336,7 @@ def test_waiting_shows_results_and_failures(run: Run, cluster: Cluster) -> None:
 
 @pytest.mark.story
 def test_nodes_are_listed_paused_resumed_and_stopped(run: Run, cluster: Cluster) -> None:
-    cluster.start("ada", "bea", options=("--lease", "5s"))
+    cluster.begin_all("ada", "bea", options=("--lease", "5s"))
     table = run("nodes")
     assert table.out.splitlines()[0].split()[:3] == ["NAME", "STATE", "SHARE"]
     assert [line.split()[0] for line in table.out.splitlines()[1:]] == ["ada", "bea"]

@@ -47,7 +47,7 @@ def test_schedules_are_added_listed_and_removed(cluster: Cluster) -> None:
 
 
 def test_lines_are_shown_and_followed_to_the_end(cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     with Client(cluster.database) as client:
         job = client.submit("story.chatter", {"lines": 3, "pause": 0.3})
         followed = run(cluster, "job", str(job.seq), "--logs", "--follow")

@@ -37,7 +37,7 @@ def test_a_declared_schedule_fires_one_job_at_a_time_and_what_waits_too_long_beh
 ) -> None:
     gate, ran, module = tmp_path / "gate", tmp_path / "ran", tmp_path / "shop_tasks.py"
     module.write_text(MODULE.format(gate=str(gate)))
-    node = cluster.launch("a", "--processes", "1", "--slots", "1", modules=str(module))
+    node = cluster.begin("a", "--processes", "1", "--slots", "1", modules=str(module))
 
     def schedule() -> dict[str, object]:
         return dict(cluster.database.schedules.find_one({"_id": "shop.patient"}) or {})

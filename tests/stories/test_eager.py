@@ -152,7 +152,7 @@ def defined(schedule: Schedule) -> dict[str, Any]:
 def test_they_agree(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "both_tasks.py"
     file.write_text(TASKS)
-    cluster.launch("a", modules=str(file))
+    cluster.begin("a", modules=str(file))
     with Client(cluster.database) as client:
         real = outcomes(client)
         refused, scheduled = what_is_refused(client), schedules(client)

@@ -26,11 +26,11 @@ def client(cluster: Cluster) -> Iterator[Client]:
     cluster.options = ["--lease", "3s"]
     with Client(cluster.database) as client:
         yield client
-    assert not any("Traceback" in node.text() for node in cluster.nodes.values())
+    assert not any("Traceback" in node.text() for node in cluster.nodes)
 
 
 def test_higher_priority_starts_first_also_in_a_backlog(client: Client, cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     gate = tmp_path / "gate"
     blocker = client.submit("story.gate", {"path": str(gate)})
     eventually(lambda: cluster.runs("began"), what="the slot is taken")
@@ -50,7 +50,7 @@ def test_three_submits_with_one_key_are_one_job(client: Client, cluster: Cluster
     first, second, third = (client.submit("story.nap", {"seconds": 0.1}, key="once") for _ in range(3))
     assert (first.existed, second.existed, third.existed) == (False, True, True)
     assert first.seq == second.seq == third.seq
-    cluster.start("a")
+    cluster.begin_all("a")
     client.wait(first, timeout=30)
     again = client.submit("story.nap", {"seconds": 0.1}, key="once")
     assert not again.existed
@@ -58,7 +58,7 @@ def test_three_submits_with_one_key_are_one_job(client: Client, cluster: Cluster
 
 
 def test_what_a_task_prints_and_logs_is_kept_with_its_job(client: Client, cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     job = client.wait(client.submit("story.chatter", {"lines": 2}), timeout=30)
     lines = cluster.store.run(logs.read_lines(job.seq or 0, job.id))
     assert [line.text for line in lines] == ["line 0", "info: logged 0", "line 1", "info: logged 1", "no newline"]
@@ -68,7 +68,7 @@ def test_what_a_task_prints_and_logs_is_kept_with_its_job(client: Client, cluste
 
 
 def test_a_schedule_fires_once_per_time_also_when_nodes_die(client: Client, cluster: Cluster) -> None:
-    nodes = cluster.start("a", "b")
+    nodes = cluster.begin_all("a", "b")
     added = cluster.store.run(schedules.add(Schedule("tick", "story.double", {"x": 7}, every=1)))
     assert added.next_at is not None
     eventually(lambda: len(cluster.jobs(schedule="tick")) >= 2, what="two times fired")
@@ -82,7 +82,7 @@ def test_a_schedule_fires_once_per_time_also_when_nodes_die(client: Client, clus
 
 
 def test_finished_jobs_get_the_expiry_that_is_in_force(client: Client, cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     kept = client.wait(client.submit("story.double", {"x": 1}), timeout=30)
     assert "expire_at" not in cluster.jobs(seq=kept.seq)[0]
     cluster.store.run(keep(Retention(done=3600, failed=7200)))
@@ -103,11 +103,11 @@ def test_finished_jobs_get_the_expiry_that_is_in_force(client: Client, cluster: 
 
 
 def test_a_worn_worker_is_replaced_between_jobs(client: Client, cluster: Cluster) -> None:
-    cluster.start("a", options=("--max-jobs", "5"))
+    cluster.begin_all("a", options=("--max-jobs", "5"))
     pids = [client.wait(client.submit("story.who"), timeout=30).result for _ in range(12)]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [5, 5, 2]
-    cluster.start("b", options=("--max-memory", "80"))
-    b = next(node for node in cluster.nodes.values() if node.name == "b")
+    cluster.begin_all("b", options=("--max-memory", "80"))
+    b = next(node for node in cluster.nodes if node.name == "b")
     (before,) = b.workers()
     grown = client.submit_many("story.grow", [{"megabytes": 100}] * 6)
     assert {job.state for job in client.wait(grown, timeout=60)} == {"done"}
@@ -117,7 +117,7 @@ def test_a_worn_worker_is_replaced_between_jobs(client: Client, cluster: Cluster
 
 
 def test_a_thousand_jobs_due_tomorrow_cost_nothing_today(client: Client, cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     client.submit_many("story.double", [{"x": 1}] * 1000, delay="1d")
     soon = client.submit("story.double", {"x": 2}, delay=0.5)
     began = time.monotonic()

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def test_the_hello_example_greets(cluster: Cluster) -> None:
-    cluster.launch("a", modules="examples/hello/tasks.py")
+    cluster.begin("a", modules="examples/hello/tasks.py")
     with Client(cluster.database) as client:
         greeting = client.submit("hello.greet", {"name": "Ada"})
         counts = client.submit_many("hello.count", [{"to": 2}] * 3)

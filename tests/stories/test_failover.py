@@ -45,7 +45,7 @@ def has_left(servers: ReplicaSet, primary: Server) -> bool:
 
 @pytest.mark.parametrize("how", ["steps down", "is killed"])
 def test_a_failover_ends_no_running_job_and_no_node(how: str, servers: ReplicaSet, cluster: Cluster) -> None:
-    cluster.start("a", "b", options=("--slots", "2"))
+    cluster.begin_all("a", "b", options=("--slots", "2"))
     gate = cluster.directory / "gate"
     with Client(cluster.database) as client:
         running = client.submit_many("story.gate", [{"path": str(gate)}] * 2)
@@ -70,7 +70,7 @@ def test_a_node_that_starts_during_an_outage_waits_for_its_end(tmp_path: Path) -
     with MongoClient[dict[str, object]](servers.uri, tz_aware=True) as client:
         cluster = Cluster(servers.uri, Store(client["late"]), tmp_path)
         try:
-            node = cluster.launch("a")
+            node = cluster.begin("a")
             eventually(lambda: "does not answer" in node.text(), 60, "it says what it waits for")
             with servers:
                 cluster.wait_for_state("a", "waiting")
@@ -84,7 +84,7 @@ def test_a_node_that_waits_for_mongodb_can_be_stopped(tmp_path: Path) -> None:
     with MongoClient[dict[str, object]]("mongodb://127.0.0.1:9/?replicaSet=rs", connect=False) as client:
         cluster = Cluster("mongodb://127.0.0.1:9/?replicaSet=rs", Store(client["never"]), tmp_path)
         try:
-            node = cluster.launch("a")
+            node = cluster.begin("a")
             eventually(lambda: "does not answer" in node.text(), 60, "it says what it waits for")
             node.signal(signal.SIGINT)
             assert node.process.wait(60) == 0

@@ -20,7 +20,7 @@ def test_the_guide_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> N
     (tasks,) = re.findall(r"```python tasks.py\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "tasks.py").write_text(tasks)
     cluster.options = ["--lease", "5s", "--processes", "2"]
-    node = cluster.launch("a", modules=str(tmp_path / "tasks.py"))
+    node = cluster.begin("a", modules=str(tmp_path / "tasks.py"))
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 9
     with Client(cluster.database) as client:

@@ -23,7 +23,7 @@ def wait_until_whole(cluster: Cluster) -> None:
 
 def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
     database = cluster.database
-    first, _ = cluster.start("a", "b", options=("--lease", "4"))
+    first, _ = cluster.begin_all("a", "b", options=("--lease", "4"))
     with Client(database) as client:
         database.jobs.drop_index("seq")
         database.jobs.drop_index("fresh")
@@ -36,7 +36,7 @@ def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
         assert [client.wait(job, timeout=120).result for job in jobs] == [2 * number for number in range(20)]
         wait_until_whole(cluster)
         assert eventually(lambda: {"jobs.seq", "jobs.fresh", "schedules", "logs"} <= healed(cluster), 30, "it is told")
-        assert "put back what was missing" in first.text() + "".join(node.text() for node in cluster.nodes.values())
+        assert "put back what was missing" in first.text() + "".join(node.text() for node in cluster.nodes)
 
         database.drop_collection("jobs")
         database.drop_collection("events")
@@ -48,7 +48,7 @@ def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
 
 
 def test_the_release_before_starts_beside_and_its_schema_does_not_stay(cluster: Cluster) -> None:
-    cluster.start("a", options=("--lease", "4"))
+    cluster.begin_all("a", options=("--lease", "4"))
     assert earlier_schema.init(cluster.database) == []
     assert cluster.store.run(schema.faults()) != []
     wait_until_whole(cluster)
@@ -64,7 +64,7 @@ def test_a_node_parts_jobs_of_one_number_lives_with_other_doubles_and_says_which
     cluster.database.jobs.insert_many([{"seq": 7, **job}, {"seq": 7, **job}])
     cluster.database.logs.drop_index("attempt")
     cluster.database.logs.insert_many([{"seq": 7, "attempt": 1}, {"seq": 7, "attempt": 1}])
-    (node,) = cluster.start("a", options=("--lease", "4"))
+    (node,) = cluster.begin_all("a", options=("--lease", "4"))
     told = eventually(trouble, 90, "it says what it cannot mend")
     assert told["why"].startswith("logs.attempt cannot be made")
     assert "seq: 7" in told["why"]

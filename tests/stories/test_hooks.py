@@ -15,12 +15,13 @@ import orjson
 import pytest
 from pymongo import MongoClient
 
-from tests.support.cluster import ROOT, Cluster, NodeProcess
+from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 from tontine.records.job import Progress
 from tontine.store import schema
 from tontine.store.call import Store
+from tontine.testing import NodeProcess
 
 pytestmark = pytest.mark.story
 
@@ -44,7 +45,7 @@ def lasting(
     cluster = Cluster(mongo_uri, store, directory)
     before = os.environ.get("NOTES")
     os.environ["NOTES"] = str(directory / "notes")
-    cluster.launch("a", "--json", "-v", "--processes", "2", modules=str(directory / "hooked_tasks.py"))
+    cluster.begin("a", "--json", "-v", "--processes", "2", modules=str(directory / "hooked_tasks.py"))
     os.environ.pop("NOTES") if before is None else os.environ.update(NOTES=before)
     cluster.wait_for_members(1)
     yield cluster
@@ -60,7 +61,7 @@ def client(lasting: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def node(lasting: Cluster) -> NodeProcess:
-    (node,) = lasting.nodes.values()
+    (node,) = lasting.nodes
     return node
 
 

@@ -17,7 +17,7 @@ COUNT = 3000
 
 def test_nodes_take_what_is_left_in_the_inbox_and_a_kill_on_the_way_costs_nothing(cluster: Cluster) -> None:
     cluster.options = ["--lease", "3s"]
-    first, _ = cluster.start("a", "b")
+    first, _ = cluster.begin_all("a", "b")
     jobs, box = cluster.database.jobs, cluster.database.inbox
     box.insert_one({"task": "story.double", "args": {"x": 21}})
     cluster.store.run(inbox.make())

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.story
 def test_a_large_block_that_is_inserted_late_is_found(cluster: Cluster, listening: str) -> None:
     cluster.options = ["--lease", "5s", listening]
     block = cluster.store.run(take(3000))
-    cluster.start("a", "b")
+    cluster.begin_all("a", "b")
     with Client(cluster.database) as client:
         later = client.submit("story.double", {"x": 21})
         assert client.wait(later, timeout=30).result == 42, "the nodes have passed the block"

@@ -13,20 +13,21 @@ import psutil
 import pytest
 from pymongo import MongoClient
 
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.nasty_tasks import ENDING, LEAVING
 from tontine import Client
 from tontine.store import logs, members, schema
 from tontine.store.call import Store
 from tontine.store.claim import SUSPECT
+from tontine.testing import NodeProcess
 
 pytestmark = pytest.mark.story
 
 
 def launch(cluster: Cluster, *options: str, log_to: str | None = None) -> NodeProcess:
     more = ("--lease", "3s", "--processes", "2", "--slots", "2", *options)
-    node = cluster.launch("a", *more, modules="tests.support.nasty_tasks", log_to=log_to)
+    node = cluster.begin("a", *more, modules="tests.support.nasty_tasks", log_to=log_to)
     cluster.wait_for_members(1)
     return node
 
@@ -136,7 +137,7 @@ def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(users: Clien
     ours = [users.submit(f"nasty.{name}") for name in ("fork_and_return", "fork_and_return_async")]
     exits = users.submit("nasty.fork_and_exit", {"code": 5})
     results = [job.result for job in users.wait(ours, timeout=30)]
-    (node,) = lasting.nodes.values()
+    (node,) = lasting.nodes
     workers = {worker.pid for worker in node.workers()}
     assert set(results) <= workers
     assert users.wait(exits, timeout=30).result == 5
@@ -230,7 +231,7 @@ def test_a_module_that_is_being_replaced_is_loaded_when_it_is_there_again(cluste
     text = "import os\nfrom tontine import Module\nm = Module('m')\n@m.task\ndef end():\n    os._exit(4)\n"
     module.write_text(text)
     cluster.options = ["--lease", "3s"]
-    node = cluster.launch("a", modules=str(module))
+    node = cluster.begin("a", modules=str(module))
     cluster.wait_for_members(1)
     module.write_text("import nothing_like_this\n")
     node.workers()[0].kill()

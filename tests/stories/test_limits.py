@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
 def test_neighbours_of_a_job_past_its_limit_run_again_at_no_cost(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("a", options=("--slots", "2", "--lease", "5s"))
+    cluster.begin_all("a", options=("--slots", "2", "--lease", "5s"))
     gate = tmp_path / "gate"
     with Client(cluster.database) as client:
         neighbour = client.submit("story.gate", {"path": str(gate)})
@@ -34,14 +34,14 @@ def test_cancelling_holds_when_no_node_is_there(cluster: Cluster) -> None:
         job = client.submit("story.double", {"x": 1})
         assert client.cancel(job.seq or 0).state == "cancelled"
         kept = client.submit("story.double", {"x": 2})
-        cluster.start("a")
+        cluster.begin_all("a")
         assert client.wait(kept, timeout=30).result == 4
         assert client.get(job.seq or 0).state == "cancelled"
     assert cluster.runs() == {kept.seq: 1}
 
 
 def test_ten_thousand_retries_in_flight_leave_the_memory_of_a_node_flat(cluster: Cluster) -> None:
-    (a,) = cluster.start("a", options=("--lease", "10s"))
+    (a,) = cluster.begin_all("a", options=("--lease", "10s"))
 
     def memory() -> float:
         processes = [psutil.Process(a.process.pid), *a.workers()]
@@ -66,7 +66,7 @@ def test_a_worker_that_cannot_start_again_is_shown_and_tried_again(cluster: Clus
         "@brittle.task\ndef crash():\n    os._exit(3)\n@brittle.task\ndef hello():\n    return 'hello'\n"
     )
     module.write_text(sound)
-    cluster.launch("a", "--lease", "5s", modules=str(module))
+    cluster.begin("a", "--lease", "5s", modules=str(module))
     cluster.wait_for_state("a", "waiting")
     with Client(cluster.database) as client:
         module.write_text("raise RuntimeError('broken by a deploy')\n")
@@ -85,7 +85,7 @@ def test_large_jobs_are_claimed_by_their_bytes_and_not_only_by_their_number(clus
     with Client(cluster.database) as client:
         for _ in range(60):
             client.submit("story.echo", {"text": text})
-    node = cluster.launch("a", "--slots", "4", "--max-held", "16")
+    node = cluster.begin("a", "--slots", "4", "--max-held", "16")
     master, peak = psutil.Process(node.process.pid), 0
 
     def are_done() -> bool:

@@ -26,7 +26,7 @@ def _short_lease(cluster: Cluster) -> None:
 def test_a_paused_node_finishes_what_runs_and_claims_nothing_until_it_is_resumed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     gate = tmp_path / "gate"
     with Client(cluster.database) as client:
         running = client.submit("story.gate", {"path": str(gate)})
@@ -47,14 +47,14 @@ def test_a_paused_node_finishes_what_runs_and_claims_nothing_until_it_is_resumed
 
 
 def test_an_operator_can_stop_every_node(cluster: Cluster) -> None:
-    nodes = cluster.start("a", "b")
+    nodes = cluster.begin_all("a", "b")
     assert cluster.store.run(control.ask(None, Desired.STOPPED)) == ["a", "b"]
     assert [node.process.wait(30) for node in nodes] == [0, 0]
     assert cluster.roster().members == ()
 
 
 def test_a_second_signal_gives_running_jobs_back(cluster: Cluster, tmp_path: Path) -> None:
-    (a,) = cluster.start("a")
+    (a,) = cluster.begin_all("a")
     with Client(cluster.database) as client:
         job = client.submit("story.gate", {"path": str(tmp_path / "never")})
         eventually(lambda: cluster.runs("began"), what="the job runs")
@@ -73,7 +73,7 @@ def test_a_second_signal_gives_running_jobs_back(cluster: Cluster, tmp_path: Pat
 
 
 def test_workers_end_with_their_master(cluster: Cluster) -> None:
-    (a,) = cluster.start("a", options=("--processes", "2"))
+    (a,) = cluster.begin_all("a", options=("--processes", "2"))
     workers = a.workers()
     assert len(workers) == 2
     a.signal(signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_workers_end_with_their_master(cluster: Cluster) -> None:
 
 
 def test_a_frozen_node_is_inherited_and_comes_back_as_a_new_one(cluster: Cluster) -> None:
-    a, _b = cluster.start("a", "b")
+    a, _b = cluster.begin_all("a", "b")
     first = (cluster.record("a") or {})["_id"]
     with Client(cluster.database) as client:
         jobs = client.submit_many("story.nap", [{"seconds": 0.5}] * 8)
@@ -101,7 +101,7 @@ def test_a_frozen_node_is_inherited_and_comes_back_as_a_new_one(cluster: Cluster
 
 
 def test_a_node_that_froze_for_less_than_its_lease_just_goes_on(cluster: Cluster) -> None:
-    (a,) = cluster.start("a")
+    (a,) = cluster.begin_all("a")
     first = (cluster.record("a") or {})["_id"]
     a.signal_all(signal.SIGSTOP)
     time.sleep(1)
@@ -114,7 +114,7 @@ def test_a_node_that_froze_for_less_than_its_lease_just_goes_on(cluster: Cluster
 
 
 def test_a_node_alone_that_froze_for_longer_than_its_lease_has_workers_again(cluster: Cluster) -> None:
-    (a,) = cluster.start("a", options=("--lease", "2s"))
+    (a,) = cluster.begin_all("a", options=("--lease", "2s"))
     a.signal_all(signal.SIGSTOP)
     time.sleep(3)
     a.signal_all(signal.SIGCONT)
@@ -123,7 +123,7 @@ def test_a_node_alone_that_froze_for_longer_than_its_lease_has_workers_again(clu
 
 
 def test_a_task_that_keeps_the_interpreter_for_five_leases_runs_once(cluster: Cluster) -> None:
-    (a,) = cluster.start("a", options=("--lease", "2s"))
+    (a,) = cluster.begin_all("a", options=("--lease", "2s"))
     first = (cluster.record("a") or {})["_id"]
     with Client(cluster.database) as client:
         job = client.wait(client.submit("story.hold_the_gil", {"seconds": 10}), timeout=60)
@@ -134,21 +134,21 @@ def test_a_task_that_keeps_the_interpreter_for_five_leases_runs_once(cluster: Cl
 
 
 def test_a_name_is_taken_while_its_node_beats_and_free_again_after_its_death(cluster: Cluster) -> None:
-    (a,) = cluster.start("a")
-    second = cluster.launch("a")
+    (a,) = cluster.begin_all("a")
+    second = cluster.begin("a")
     assert second.process.wait(30) == 2, second.text()
     assert "a node named 'a' is running already" in second.text()
     assert "Traceback" not in second.text()
     a.signal_all(signal.SIGKILL)
     killed = (cluster.record("a") or {})["_id"]
-    cluster.launch("a")
+    cluster.begin("a")
     eventually(lambda: (cluster.record("a") or {}).get("_id") != killed, 30, "the name is inherited, too")
     cluster.wait_for_state("a", *LIVE)
     cluster.wait_for_members(1)
 
 
 def test_a_node_whose_record_vanished_starts_again(cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     cluster.database.nodes.delete_many({})
     cluster.wait_for_state("a", *LIVE)
     with Client(cluster.database) as client:
@@ -157,7 +157,7 @@ def test_a_node_whose_record_vanished_starts_again(cluster: Cluster) -> None:
 
 
 def test_a_node_with_a_short_lease_leaves_one_with_a_longer_lease_alive(cluster: Cluster) -> None:
-    a, _b = cluster.launch("a", "--lease", "20s"), cluster.launch("b", "--lease", "2s")
+    a, _b = cluster.begin("a", "--lease", "20s"), cluster.begin("b", "--lease", "2s")
     for name in ("a", "b"):
         cluster.wait_for_state(name, *LIVE)
     first = (cluster.record("a") or {})["_id"]
@@ -169,11 +169,11 @@ def test_a_node_with_a_short_lease_leaves_one_with_a_longer_lease_alive(cluster:
 
 
 def test_a_task_that_must_not_run_twice_is_failed_by_any_survivor(cluster: Cluster, tmp_path: Path) -> None:
-    a = cluster.launch("a")
+    a = cluster.begin("a")
     (tmp_path / "other_tasks.py").write_text(
         "from tontine import Module\nother = Module('other')\n@other.task\ndef hello():\n    return 1\n"
     )
-    cluster.launch("b", modules=str(tmp_path / "other_tasks.py"))
+    cluster.begin("b", modules=str(tmp_path / "other_tasks.py"))
     cluster.wait_for_members(2)
     with Client(cluster.database) as client:
         job = client.submit("story.once_only", {"path": str(tmp_path / "never")})
@@ -186,13 +186,13 @@ def test_a_task_that_must_not_run_twice_is_failed_by_any_survivor(cluster: Clust
 
 
 def test_all_nodes_killed_at_once_and_one_new_started(cluster: Cluster) -> None:
-    nodes = cluster.start("a", "b")
+    nodes = cluster.begin_all("a", "b")
     with Client(cluster.database) as client:
         jobs = client.submit_many("story.nap", [{"seconds": 0.2}] * 10)
         eventually(lambda: len(cluster.runs("began")) >= 2, what="jobs running")
         for node in nodes:
             node.signal_all(signal.SIGKILL)
-        cluster.launch("c")
+        cluster.begin("c")
         ended = client.wait(jobs, timeout=60)
     assert {job.state for job in ended} == {"done"}
     cluster.wait_for_members(1)

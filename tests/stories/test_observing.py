@@ -142,7 +142,7 @@ def observe(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[bytes]
 
 
 def test_every_change_is_a_line(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("ada")
+    cluster.begin_all("ada")
     recording = tmp_path / "r.jsonl"
     with observe(cluster, "--follow", "--record", str(recording)) as process:
         assert process.stdout is not None
@@ -171,7 +171,7 @@ def test_words_for_a_screen_reader(cluster: Cluster) -> None:
     with observe(cluster, "--follow", "--plain") as process:
         assert process.stdout is not None
         assert b"epoch 0; nodes: none" in process.stdout.readline()
-        cluster.start("ada")
+        cluster.begin_all("ada")
         lines = b""
         while b"node ada: initializing to waiting" not in lines:
             line = process.stdout.readline()

@@ -77,7 +77,7 @@ class Deployment:
     def __init__(self, cluster: Cluster, client: Client) -> None:
         self.cluster, self.client = cluster, client
         self.jobs, self.nodes = cluster.database.jobs, cluster.database.nodes
-        self._read = dict.fromkeys(cluster.nodes, 0)
+        self._read = {node.log: 0 for node in cluster.nodes}
 
     def innocents(self, wishes: Sequence[Mapping[str, Any]] = WISHES) -> list[Any]:
         """Jobs of each kind with nothing wrong about them, by their `_id`s; a submit may have to be made again."""
@@ -115,7 +115,7 @@ class Deployment:
 
     def must_live(self, about: str) -> None:
         """Both processes are there, work, and own a share."""
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.nodes:
             assert node.process.poll() is None, f"{about}: {node.name} ended: {self.complaints()}"
         try:
             eventually(self._is_whole, PATIENT)
@@ -158,9 +158,9 @@ class Deployment:
     def complaints(self) -> str:
         """The tracebacks and warnings in the nodes' logs since the last time, each once, in a line."""
         found: dict[str, int] = {}
-        for key, node in self.cluster.nodes.items():
+        for node in self.cluster.nodes:
             text = node.text()
-            new, self._read[key] = text[self._read.get(key, 0) :], len(text)
+            new, self._read[node.log] = text[self._read.get(node.log, 0) :], len(text)
             for one in (*_tracebacks(new), *_WARNING.findall(new)):
                 found[one[:400]] = found.get(one[:400], 0) + 1
         return "\n".join(f"{times} x {what}" for what, times in found.items()) or "(the logs say nothing)"
@@ -205,7 +205,7 @@ def deployment(
         cluster = Cluster(mongo_uri, store, tmp_path_factory.mktemp("odd"))
         cluster.options = ["--lease", "3s", "--processes", "1", "--slots", "2"]
         try:
-            cluster.start(*NAMES)
+            cluster.begin_all(*NAMES)
             with Client(mongo_client[name]) as producer:
                 yield Deployment(cluster, producer)
         finally:

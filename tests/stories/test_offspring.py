@@ -14,12 +14,13 @@ import pytest
 from click.testing import CliRunner
 from pymongo import MongoClient
 
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client, TontineError
 from tontine.cli import tontine
 from tontine.store import schema
 from tontine.store.call import Store
+from tontine.testing import NodeProcess
 from tontine_observer.cleaning import Cleaner
 from tontine_observer.pages import read_page
 
@@ -34,7 +35,7 @@ def lasting(
     store = Store(mongo_client[f"offspring_{uuid4().hex[:8]}"])
     store.run(schema.init())
     cluster = Cluster(mongo_uri, store, tmp_path_factory.mktemp("lasting"))
-    node = cluster.launch("a", "--lease", "5s", "--processes", "2", "--slots", "2")
+    node = cluster.begin("a", "--lease", "5s", "--processes", "2", "--slots", "2")
     cluster.wait_for_members(1)
     yield cluster
     assert node.process.poll() is None, node.text()
@@ -78,7 +79,7 @@ def begin_parent(cluster: Cluster, client: Client, path: Path) -> int:
 def test_a_killed_worker_leaves_no_child_out_and_none_twice(client: Client, lasting: Cluster, tmp_path: Path) -> None:
     seq = begin_parent(lasting, client, tmp_path / "two")
     client.wait([client.get(one["seq"]) for one in children(lasting, seq)], timeout=60)  # or they ran in vain, too
-    (node,) = lasting.nodes.values()
+    (node,) = lasting.nodes
     for worker in node.workers():
         worker.kill()
     parent = client.wait(client.get(seq), timeout=60)
@@ -89,7 +90,7 @@ def test_a_killed_worker_leaves_no_child_out_and_none_twice(client: Client, last
 
 def test_a_killed_node_leaves_no_child_out_and_none_twice(cluster: Cluster, tmp_path: Path) -> None:
     cluster.options = ["--lease", "3s"]
-    nodes = {node.name: node for node in cluster.start("a", "b")}
+    nodes = {node.name: node for node in cluster.begin_all("a", "b")}
     with Client(cluster.database) as client:
         seq = begin_parent(cluster, client, tmp_path / "two")
         holder = client.get(seq).node or ""

@@ -39,7 +39,7 @@ def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.Running]]:
 def test_a_job_ended_by_a_short_outage_is_given_back(outage: tuple[Cluster, embedded.Running], tmp_path: Path) -> None:
     """The outage is over before anybody else may act, but the worker has ended itself."""
     cluster, running = outage
-    cluster.start("a", options=("--lease", "8s"))
+    cluster.begin_all("a", options=("--lease", "8s"))
     with Client(cluster.database) as client:
         job = client.submit("story.gate", {"path": str(tmp_path / "gate")})
         eventually(lambda: cluster.runs("began"), what="it runs")
@@ -52,7 +52,7 @@ def test_a_job_ended_by_a_short_outage_is_given_back(outage: tuple[Cluster, embe
 
 def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cluster, embedded.Running]) -> None:
     cluster, running = outage
-    nodes = cluster.start("a", "b", options=("--lease", "2s"))
+    nodes = cluster.begin_all("a", "b", options=("--lease", "2s"))
     ids = {node["name"]: node["_id"] for node in cluster.records()}
     with Client(cluster.database) as client:
         jobs = client.submit_many("story.nap", [{"seconds": 0.2}] * 40)
@@ -76,7 +76,7 @@ def test_a_third_signal_ends_a_node_at_once_whatever_hangs(
     outage: tuple[Cluster, embedded.Running], tmp_path: Path
 ) -> None:
     cluster, running = outage
-    (a,) = cluster.start("a")
+    (a,) = cluster.begin_all("a")
     with Client(cluster.database) as client:
         client.submit("story.gate", {"path": str(tmp_path / "never")})
         eventually(lambda: cluster.runs("began"), what="it runs")

@@ -64,7 +64,7 @@ class Scene:
         return dict(answer.json())
 
     def start_node(self, name: str) -> None:
-        self.cluster.launch(name, "--lease", "5s", "--processes", "1", modules="photobox.tasks")
+        self.cluster.begin(name, "--lease", "5s", "--processes", "1", modules="photobox.tasks")
 
 
 def picture(width: int = 900) -> bytes:
@@ -162,7 +162,7 @@ def test_a_rolling_restart_under_flow_loses_nothing_and_mails_once(scene: Scene)
     people = [f"p{number}@example.org" for number in range(24)]
     photos = [scene.upload(one) for one in people[:8]]
     for name in ("a", "b"):
-        newest = [node for node in scene.cluster.nodes.values() if node.name == name][-1]
+        newest = [node for node in scene.cluster.nodes if node.name == name][-1]
         newest.signal(signal.SIGTERM)
         photos += [scene.upload(one) for one in people[len(photos) : len(photos) + 8]]
         assert newest.process.wait(60) == 0, newest.text()

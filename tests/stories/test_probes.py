@@ -37,7 +37,7 @@ def unwell(checked: subprocess.CompletedProcess[str]) -> str:
 def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.write_text("left by one that was killed")
-    node = cluster.launch("ada", "--lease", "3s", "--live-file", str(live))
+    node = cluster.begin("ada", "--lease", "3s", "--live-file", str(live))
     cluster.wait_for_members(1)
     record = cluster.record("ada") or {}
     eventually(lambda: live.exists() and live.read_text() == f"{record['_id']}\n", what="the node's own live file")

@@ -85,7 +85,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         for name in (schema.BELL, schema.SAMPLES, schema.LOGS, schema.JOBS):  # its node makes them again
             database.drop_collection(name)
         scene.cluster.uri = scene.uri("node")
-        scene.cluster.launch("ada", "--lease", "4s")
+        scene.cluster.begin("ada", "--lease", "4s")
         scene.cluster.wait_for_state("ada", *LIVE)
         yield scene
         scene.cluster.close()

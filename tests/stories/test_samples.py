@@ -28,7 +28,7 @@ def kept(cluster: Cluster) -> list[Sample]:
 
 def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
     began = cluster.store.run(look.now())
-    cluster.start("a", "b", options=("--processes", "2"))
+    cluster.begin_all("a", "b", options=("--processes", "2"))
     with Client(cluster.database) as client:
         client.submit_many("story.double", [{"x": x} for x in range(20)])
     cluster.wait_for_all(20)
@@ -56,7 +56,7 @@ def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
 def test_a_collection_that_is_no_time_series_is_not_written_to(cluster: Cluster) -> None:
     cluster.database.drop_collection(schema.SAMPLES)
     cluster.database[schema.SAMPLES].insert_one({"_id": "theirs"})
-    (node,) = cluster.start("a", options=("--verbose",))
+    (node,) = cluster.begin_all("a", options=("--verbose",))
     eventually(lambda: "no samples are kept" in node.text(), 60, "it has looked")
     with Client(cluster.database) as client:
         job = client.submit("story.double", {"x": 1})

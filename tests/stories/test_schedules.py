@@ -35,7 +35,7 @@ def test_one_that_no_node_can_compute_is_shown_and_the_others_fire(cluster: Clus
         ],
         bypass_document_validation=True,
     )
-    (node,) = cluster.start("a")
+    (node,) = cluster.begin_all("a")
     for name in ("tick", "silenced", "by-hand"):
         eventually(lambda name=name: cluster.jobs(schedule=name, state="done"), 60, f"{name} fires")  # type: ignore[misc]
 

@@ -33,7 +33,7 @@ def test_tasks_have_the_connection_of_their_node_only_if_it_shares_it(
         def run_all() -> list[Job]:
             return client.wait([client.submit(task, args) for task, args in TASKS], timeout=60)
 
-        (node,) = cluster.start("alone")
+        (node,) = cluster.begin_all("alone")
         uri, _, *clients = run_all()
         assert (uri.state, uri.result) == ("done", None)
         for one in clients:
@@ -46,7 +46,7 @@ def test_tasks_have_the_connection_of_their_node_only_if_it_shares_it(
         node.signal(signal.SIGTERM)
         assert node.process.wait(timeout=60) == 0
 
-        cluster.start("sharing", options=("--share-uri",))
+        cluster.begin_all("sharing", options=("--share-uri",))
         uri, database, *clients = run_all()
         assert (uri.result, database.result) == (cluster.uri, cluster.database.name)
         assert all(client.wait(client.get(one.result), timeout=60).result == "from a task" for one in clients)

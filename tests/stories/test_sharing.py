@@ -31,7 +31,7 @@ def nodes(request: pytest.FixtureRequest, cluster: Cluster) -> Cluster:
 
 
 def test_every_job_runs_once_on_its_owner_and_what_cannot_be_a_job_says_why(nodes: Cluster) -> None:
-    nodes.start("a", "b", "c")
+    nodes.begin_all("a", "b", "c")
     with Client(nodes.database) as client:
         client.submit_many("story.double", [{"x": x} for x in range(150)])
         raw = [{"task": "story.triple", "args": {"x": x}} for x in range(60)]
@@ -59,7 +59,7 @@ def test_every_job_runs_once_on_its_owner_and_what_cannot_be_a_job_says_why(node
 
 
 def test_a_stopped_node_exits_cleanly_and_its_share_is_inherited_at_once(nodes: Cluster) -> None:
-    a, _ = nodes.start("a", "b")
+    a, _ = nodes.begin_all("a", "b")
     with Client(nodes.database) as client:
         running = client.submit_many("story.nap", [{"seconds": 0.5}] * 6)
         eventually(lambda: len(nodes.runs("began")) >= 2, what="jobs running")
@@ -81,7 +81,7 @@ def test_a_stopped_node_exits_cleanly_and_its_share_is_inherited_at_once(nodes: 
 
 
 def test_the_jobs_of_a_killed_node_are_done_by_the_others(nodes: Cluster) -> None:
-    a, _b, _c = nodes.start("a", "b", "c")
+    a, _b, _c = nodes.begin_all("a", "b", "c")
     with Client(nodes.database) as client:
         held_by_a = (nodes.record("a") or {})["_id"]
         jobs = client.submit_many("story.nap", [{"seconds": 0.3}] * 24)
@@ -100,7 +100,7 @@ def test_the_jobs_of_a_killed_node_are_done_by_the_others(nodes: Cluster) -> Non
 
 
 def test_jobs_with_a_time_start_when_it_has_come(nodes: Cluster) -> None:
-    nodes.start("a")
+    nodes.begin_all("a")
     with Client(nodes.database) as client:
         at = datetime.now(UTC) + timedelta(seconds=1.5)
         jobs = [

@@ -33,4 +33,4 @@ def test_the_tests_of_the_page_pass(mongo_uri: str, tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert "10 passed" in ended.stdout, ended.stdout
+    assert "11 passed" in ended.stdout, ended.stdout

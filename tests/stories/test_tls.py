@@ -67,7 +67,7 @@ def test_a_node_runs_over_tls_as_the_user_that_its_certificate_is(scene: Scene) 
     scene.root["$external"].command("createUser", "CN=node-1,OU=nodes,O=Example", roles=roles)
     certificate = scene.uri(tlsCertificateKeyFile=str(scene.node), authMechanism="MONGODB-X509")
     scene.cluster.uri = certificate
-    scene.cluster.launch("ada")
+    scene.cluster.begin("ada")
     scene.cluster.wait_for_state("ada", *LIVE)
     with Client(password) as client:
         assert client.wait(client.submit("story.double", {"x": 21}), timeout=60).result == 42

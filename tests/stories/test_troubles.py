@@ -20,10 +20,10 @@ pytestmark = pytest.mark.story
 @pytest.fixture
 def client(cluster: Cluster) -> Any:
     cluster.options = ["--lease", "3s", "--processes", "2"]
-    cluster.start("a")
+    cluster.begin_all("a")
     with Client(cluster.database) as client:
         yield client
-    for node in cluster.nodes.values():
+    for node in cluster.nodes:
         assert node.process.poll() is None, node.text()
         assert "Traceback" not in node.text()
 
@@ -128,7 +128,7 @@ def test_cancelling_ends_queued_and_running_jobs(client: Client, cluster: Cluste
 
 
 def test_a_task_that_looks_can_end_tidily_when_it_is_cancelled(client: Client, cluster: Cluster) -> None:
-    (node,) = cluster.nodes.values()
+    (node,) = cluster.nodes
     workers = {one.pid for one in node.workers()}
     job = client.submit("story.attentive")
     eventually(lambda: cluster.runs("began"), what="it runs")
@@ -170,7 +170,7 @@ def test_a_job_of_an_unknown_task_waits_for_a_node_that_has_it(
         "from tontine import Module\nlater = Module('later')\n"
         "@later.task\ndef hello(name: str) -> str:\n    return f'hello {name}'\n"
     )
-    cluster.launch("b", modules=str(module))
+    cluster.begin("b", modules=str(module))
     assert client.wait(job, timeout=30).result == "hello Ada"
 
 
@@ -218,7 +218,7 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
 
 
 def test_a_killed_worker_is_replaced_and_the_record_shows_it(client: Client, cluster: Cluster) -> None:
-    (a,) = cluster.nodes.values()
+    (a,) = cluster.nodes
     workers = a.workers()
     assert len(workers) == 2
     workers[0].kill()

@@ -60,7 +60,7 @@ async def refusal(session: aiohttp.ClientSession, url: str, **headers: str) -> i
 
 @pytest.mark.long
 async def test_a_browser_loads_the_page_sees_a_node_and_quits(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("zebra")
+    cluster.begin_all("zebra")
     server = WebServer(cluster.uri, cluster.database.name, tmp_path)
     try:
         async with browse(tmp_path) as page:
@@ -206,7 +206,7 @@ async def told(tab: aiohttp.ClientWebSocketResponse, *words: str) -> str:
 async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refused(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.start("zebra")
+    cluster.begin_all("zebra")
     server = WebServer(cluster.uri, cluster.database.name, tmp_path)
     try:
         async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:
@@ -232,7 +232,7 @@ async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refus
 
 
 async def test_a_writable_page_pauses_a_node(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("zebra")
+    cluster.begin_all("zebra")
     server = WebServer(cluster.uri, cluster.database.name, tmp_path, "--writable")
     try:
         async with admitted(server) as session, session.ws_connect(f"{server.url}/tab") as tab:

@@ -46,7 +46,7 @@ def await_finding(cluster: Cluster, seq: int | None, code: str, within: float = 
 
 
 def test_a_task_that_nobody_has_and_a_job_of_another_time(client: Client, cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     unknown = client.submit("story.duoble", {"x": 1})
     later = client.submit("story.double", {"x": 1}, delay=180)
     assert "is story.double meant?" in ask(cluster, unknown.seq)["unknown-task"]
@@ -60,7 +60,7 @@ def test_a_task_that_nobody_has_and_a_job_of_another_time(client: Client, cluste
 
 @pytest.mark.long
 def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Path) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     cluster.store.run(control.ask("a", Desired.PAUSED))
     cluster.wait_for_state("a", "paused")
     jobs = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 8)
@@ -77,7 +77,7 @@ def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Pa
 @pytest.mark.long
 def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: Cluster, tmp_path: Path) -> None:
     cluster.options = ["--lease", "10s"]
-    a, _ = cluster.start("a", "b")
+    a, _ = cluster.begin_all("a", "b")
     gates = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 2)
     for gate in gates:
         await_finding(cluster, gate.seq, "running")
@@ -96,7 +96,7 @@ def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: 
 
 
 def test_a_retried_a_failed_and_a_poison_job(client: Client, cluster: Cluster) -> None:
-    cluster.start("a")
+    cluster.begin_all("a")
     lucky = client.wait(client.submit("story.third_time_lucky"), timeout=30)
     assert "failed twice, the last time with Retry: not yet" in ask(cluster, lucky.seq)["earlier-errors"]
     never = client.wait(client.submit("story.never"), timeout=30)
@@ -121,7 +121,7 @@ def test_raw_jobs_before_and_after_they_are_numbered(client: Client, cluster: Cl
     first = jobs.insert_one({"task": "story.gate", "args": {"path": "/nowhere/at/all"}, "key": "k"}).inserted_id
     assert "no node is there" in ask(cluster, "--id", first)["unnumbered"]
     assert "no node is there" in ask(cluster, first)["unnumbered"]
-    cluster.start("a")
+    cluster.begin_all("a")
     eventually(lambda: jobs.find_one({"_id": first, "seq": {"$gt": 0}}), what="numbered")
     second = jobs.insert_one({"task": "story.double", "key": "k"}).inserted_id
     jobs.insert_one({"_id": "mine", "args": {}})

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from tests.support.eventually import eventually
+from tontine import testing
 from tontine.records.roster import Roster
 from tontine.store import look
 from tontine.store.call import Store
+from tontine.testing import NodeProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = ("waiting", "working")
@@ -25,93 +21,34 @@ LIVE = ("waiting", "working")
 EVERYWHERE = os.environ.get("STORY_OPTIONS", "").split()
 
 
-@dataclass(slots=True)
-class NodeProcess:
-    """One `tontine node`. Its workers lead sessions of their own, so no group holds them all."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    def signal(self, number: int) -> None:
-        """Signal the master only."""
-        self.process.send_signal(number)
-
-    def signal_all(self, number: int) -> None:
-        """Signal the master and all that descends from it."""
-        for process in self._family(is_to_freeze=number in (signal.SIGSTOP, signal.SIGKILL)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-
-    def _family(self, *, is_to_freeze: bool) -> list[psutil.Process]:
-        """The master first. Frozen one after another, from the master on, none can start a process that escapes."""
-        if self.process.poll() is not None:
-            return []
-        family = [psutil.Process(self.process.pid)]
-        while True:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if is_to_freeze:
-                    family[-1].suspend()
-            with contextlib.suppress(psutil.NoSuchProcess):
-                new = [one for one in family[0].children(recursive=True) if one not in family]
-                if new:
-                    family.append(new[0])
-                    continue
-            return family
-
-    def workers(self) -> list[psutil.Process]:
-        return [one for one in psutil.Process(self.process.pid).children() if _is_worker(one)]
-
-    def text(self) -> str:
-        return self.log.read_text(errors="replace")
-
-
-def _is_worker(process: psutil.Process) -> bool:
-    """Not what a task has left to the master, which may be a fork of a worker."""
-    try:
-        return os.getsid(process.pid) == process.pid and "tontine_node.worker" in process.cmdline()
-    except (psutil.Error, ProcessLookupError):
-        return False
-
-
-class Cluster:
+class Cluster(testing.Cluster):
     """The nodes of one story."""
 
     def __init__(self, uri: str, store: Store, directory: Path) -> None:
-        self.uri = uri
+        super().__init__(uri, store.database.name, directory=directory, options=EVERYWHERE, store=store)
         self.store = store
         self.database = store.database
         self.directory = directory
         self.ledger = directory / "ledger"
         self.ledger.touch()
-        self.nodes: dict[str, NodeProcess] = {}
         self.options: list[str] = []
 
-    def launch(
+    def begin(
         self, name: str, *options: str, modules: str = "tests.support.tasks", log_to: str | None = None
     ) -> NodeProcess:
-        """Start a node without waiting for it."""
-        command = [sys.executable, "-m", "tontine", "node", modules, "--name", name]
-        command += ["--uri", self.uri, "--database", self.database.name, *EVERYWHERE, *self.options, *options]
-        log = self.directory / f"{name}-{len(self.nodes)}.log"
-        log.touch()
-        with Path(log_to or log).open("wb") as out:
-            process = subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd=ROOT,
-                env=os.environ | {"STORY_LEDGER": str(self.ledger)},
-            )
-        node = NodeProcess(name, process, log)
-        self.nodes[f"{name}-{len(self.nodes)}"] = node
-        return node
+        """Launch a node with the tasks of the stories, without waiting for it."""
+        return self.launch(
+            modules,
+            name=name,
+            options=[*self.options, *options],
+            environment={"STORY_LEDGER": str(self.ledger)},
+            log_to=Path(log_to) if log_to else None,
+            cwd=ROOT,
+        )
 
-    def start(self, *names: str, options: tuple[str, ...] = ()) -> list[NodeProcess]:
-        """Start nodes and wait until each owns a share."""
-        nodes = [self.launch(name, *options) for name in names]
+    def begin_all(self, *names: str, options: tuple[str, ...] = ()) -> list[NodeProcess]:
+        """Launch nodes and wait until each owns a share."""
+        nodes = [self.begin(name, *options) for name in names]
         for node in nodes:
             self.wait_for_state(node.name, *LIVE)
         self.wait_for_members(self.live_members())
@@ -160,10 +97,9 @@ class Cluster:
         return Counter(int(line[0]) for line in lines if line[2] == what)
 
     def _tail(self, name: str) -> str:
-        return "".join(node.text()[-2000:] for node in self.nodes.values() if node.name == name)
+        return "".join(node.text()[-2000:] for node in self.nodes if node.name == name)
 
     def close(self) -> None:
-        for node in self.nodes.values():
+        for node in self.nodes:
             node.signal_all(signal.SIGCONT)
-            node.signal_all(signal.SIGKILL)
-            node.process.wait()
+            node.kill()

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryFile
 from typing import Any
 
 from ..async_client import AsyncClient
 from ..client import Client
 from ..config import DEFAULT_DATABASE
-from ..errors import JobNotFinished, TontineError
+from ..errors import JobNotFinished
 from ..records.job import Job
 from ..store.call import Store, find
 from ..store.connect import uri_of
 from ..store.look import count_unfinished
 from ..store.schema import JOBS
+from .cluster import Cluster
 
 SOON = 5.0
 
@@ -50,6 +46,10 @@ class Queue:
         async with AsyncClient(self.uri, database=self.database) as client:
             yield client
 
+    def cluster(self, *, options: Sequence[str] = ()) -> Cluster:
+        """Nodes of this queue, none yet: start, stop, kill and freeze them. `options` are for each of them."""
+        return Cluster(self.uri, self.database, options=options)
+
     def submitted(self, task: str | None = None) -> list[Job]:
         """All jobs that were submitted, or those of one task, as they are now and in the order of their numbers."""
         with self.client() as client:
@@ -61,40 +61,14 @@ class Queue:
 
         Jobs that are due later than `soon` seconds from now are left in the queue.
         """
-        with Client(self.uri, database=self.database) as client, self._node(modules) as node:
+        with self.client() as client, self.cluster(options=("--lease", "5s")) as cluster:
+            cluster.launch(*modules)
             until = time.monotonic() + timeout
             while left := _store(client).run(count_unfinished(soon)):
-                node.check()
+                cluster.check()
                 if time.monotonic() > until:
                     raise JobNotFinished(f"{left} jobs had not ended after {timeout:g} s")
                 time.sleep(0.05)
-
-    @contextlib.contextmanager
-    def _node(self, modules: tuple[str, ...]) -> Iterator[_Node]:
-        command = [sys.executable, "-m", "tontine", "node", *modules, "--lease", "5s"]
-        # Not among the arguments, which every user of the machine can read.
-        environment = os.environ | {"TONTINE_URI": self.uri, "TONTINE_DATABASE": self.database}
-        with TemporaryFile() as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
-            node = _Node(process, log)
-            try:
-                yield node
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    process: subprocess.Popen[bytes]
-    log: Any
-
-    def check(self) -> None:
-        """A node that ended by itself says why."""
-        if self.process.poll() is not None:
-            self.log.seek(0)
-            lines = self.log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise TontineError(f"the node ended: {lines[-1]}")
 
 
 def _store(client: Client) -> Store:

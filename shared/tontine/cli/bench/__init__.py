@@ -18,13 +18,13 @@ from ...errors import ConfigError, StoreError
 from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
+from ...testing.cluster import Cluster
 from ...uri import shown
-from ..demo.crew import refuse_company
+from ..demo.crew import SETTINGS_ASIDE, refuse_company
 from ..options import check_settings, json_option, reached
 from ..output import note
 from . import measure, scratch
 from .findings import Findings, Place
-from .hands import Hands
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -55,7 +55,14 @@ def bench(
     note(f"MongoDB: {shown(address)}, database {config.database}")
     with _interruptible(), reached(StoreConfig(address, config.database)) as store:
         findings = Findings(jobs, processes, nodes, repeat, Place.look(store))
-        hands = Hands(config, address, store, directory, processes)
+        hands = Cluster(
+            address,
+            config.database,
+            directory=directory,
+            options=("--processes", str(processes), "--grace", "5s"),
+            environment=SETTINGS_ASIDE,
+            store=store,
+        )
         _prepare(store, config.database)
         try:
             store.run(schema.init())
@@ -95,7 +102,7 @@ def _is_alive(owner: Mapping[str, Any]) -> bool:
     return True
 
 
-def _measure(store: Store, hands: Hands, findings: Findings) -> None:
+def _measure(store: Store, hands: Cluster, findings: Findings) -> None:
     for number in range(1, findings.repeat + 1):
         backlog = measure.submit(store, findings.jobs)
         bare = measure.run_bare(store, backlog)
@@ -103,7 +110,7 @@ def _measure(store: Store, hands: Hands, findings: Findings) -> None:
         findings.bares.append(bare)
         note(f"run {number} of {findings.repeat}: submit {backlog.rate:,.0f} jobs/s, bare loop {bare:,.0f} jobs/s")
     for _ in range(findings.nodes):
-        hands.launch()
+        hands.launch("tontine.bench_tasks")
     hands.wait_until_ready()
     for number in range(1, findings.repeat + 1):
         hands.pause()
@@ -113,11 +120,11 @@ def _measure(store: Store, hands: Hands, findings: Findings) -> None:
     findings.latency = measure.latency(store, hands)
 
 
-def _clean_up(store: Store, hands: Hands, keep: bool) -> None:
+def _clean_up(store: Store, hands: Cluster, keep: bool) -> None:
     """Stop the nodes and drop the database, whoever is impatient."""
     for number in _ENDINGS:
         signal.signal(number, signal.SIG_IGN)
-    hands.stop_all()
+    hands.stop()
     name = store.database.name
     try:
         if keep:

@@ -13,9 +13,9 @@ from ...errors import TontineError
 from ...store import claim, insert, settle
 from ...store.call import Store
 from ...store.insert import Wish
+from ...testing.cluster import Cluster
 from ..progress import Meter
 from . import scratch
-from .hands import Hands
 
 NOOP, ECHO = TASKS = ("bench.noop", "bench.echo")
 SUBMITS = 200
@@ -88,7 +88,7 @@ def run_bare(store: Store, backlog: Backlog) -> float:
     return backlog.count / took
 
 
-def drain(store: Store, hands: Hands, backlog: Backlog) -> Drain:
+def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drain:
     """Let the paused nodes work a backlog off."""
     before = store.run(scratch.count_calls())
     began = time.perf_counter()
@@ -113,7 +113,7 @@ def _rate(flow: scratch.Flow, took: float) -> float:
     return flow.settled / took
 
 
-def _wait(store: Store, hands: Hands, backlog: Backlog) -> int:
+def _wait(store: Store, hands: Cluster, backlog: Backlog) -> int:
     """Wait until no job is queued or held; how many calls that took."""
     looks, reached, moved_at = 0, backlog.first, time.monotonic()
     with Meter("draining", backlog.count) as meter:
@@ -134,13 +134,13 @@ def _wait(store: Store, hands: Hands, backlog: Backlog) -> int:
             time.sleep(_LOOK_EVERY)
 
 
-def latency(store: Store, hands: Hands) -> Latency:
+def latency(store: Store, hands: Cluster) -> Latency:
     """Percentiles of `probe`."""
     percentiles = quantiles(probe(store, hands, SUBMITS), n=100, method="inclusive")
     return Latency(percentiles[49], percentiles[94], percentiles[98])
 
 
-def probe(store: Store, hands: Hands, submits: int) -> list[float]:
+def probe(store: Store, hands: Cluster, submits: int) -> list[float]:
     """Submit single jobs, each after the one before has ended; milliseconds from each submit to its start."""
     client = Client(store.database)
     passed: list[float] = []

@@ -16,10 +16,11 @@ from ...errors import ConfigError
 from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
+from ...testing.cluster import Cluster
 from ...uri import shown
 from ..options import reached
 from . import summary
-from .crew import Crew, refuse_company
+from .crew import launch_next, make_crew, refuse_company
 from .screen import choose
 from .story import Story
 from .stream import Stream
@@ -51,11 +52,11 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
     with _interruptible(), reached(StoreConfig(address, config.database)) as store:
         store.run(schema.ensure())
         refuse_company(store, config.database)
-        crew = Crew(config, address, store, _directory())
+        crew = make_crew(config, address, store, _directory())
         try:
             raise click.exceptions.Exit(_perform(store, crew, StoreConfig(address, config.database), seconds, nodes))
         finally:
-            crew.stop_all()  # before a word is said: stdout may be closed
+            crew.stop()  # before a word is said: stdout may be closed
             rest = "" if config.uri else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
             click.echo(f"all nodes have stopped{rest}")
 
@@ -103,11 +104,11 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _perform(store: Store, crew: Crew, config: StoreConfig, seconds: float | None, nodes: int) -> int:
+def _perform(store: Store, crew: Cluster, config: StoreConfig, seconds: float | None, nodes: int) -> int:
     """The demo from the first node to the summary; the exit code."""
     for _ in range(nodes):
-        crew.launch()
-    click.echo(f"starting {', '.join(mate.name for mate in crew.mates)} ...")
+        launch_next(crew)
+    click.echo(f"starting {', '.join(node.name for node in crew.nodes)} ...")
     crew.wait_until_ready()
     stream = Stream(store)
     screen = choose(store, stream, config, config.uri or "")

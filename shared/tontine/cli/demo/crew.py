@@ -3,129 +3,34 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from ...config import StoreConfig
-from ...errors import ConfigError, TontineError
+from ...errors import ConfigError
 from ...legible import legible
-from ...records.states import NodeState
 from ...store import look
 from ...store.call import Store
+from ...testing.cluster import Cluster, NodeProcess
 
 NAMES = ("ada", "bea", "cyd", "dee", "eli", "fay", "gus", "hal", "ivy", "jon", "kim", "lou")
 LEASE = 5.0
 SLOTS = 4
-START_WITHIN = 30.0
-STOP_WITHIN = 15.0
-_READY = (NodeState.WAITING, NodeState.WORKING)
+# The user's own settings are for the user's own nodes.
+SETTINGS_ASIDE = {"TONTINE_CONFIG": os.devnull}
 
 
-@dataclass(slots=True)
-class Mate:
-    """One node process."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    id: str = ""
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.poll() is None
-
-    def last_words(self) -> str:
-        """The last line of its log."""
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return legible(lines[-1], 300) if lines else "it said nothing"
+def make_crew(config: StoreConfig, uri: str, store: Store, directory: Path) -> Cluster:
+    """No node yet, and a place for their logs."""
+    options = ("--slots", str(SLOTS), "--lease", f"{LEASE:g}s", "--grace", "5s")
+    return Cluster(uri, config.database, directory=directory, options=options, environment=SETTINGS_ASIDE, store=store)
 
 
-class Crew:
-    """All node processes of one demo."""
-
-    def __init__(self, config: StoreConfig, uri: str, store: Store, directory: Path) -> None:
-        self.mates: list[Mate] = []
-        # The user's own settings are for the user's own nodes.
-        own = {"TONTINE_CONFIG": os.devnull, "TONTINE_URI": uri, "TONTINE_DATABASE": config.database}
-        self._environment = os.environ | own
-        self._store = store
-        self._directory = directory
-        self._named = 0
-
-    @property
-    def running(self) -> list[Mate]:
-        return [mate for mate in self.mates if mate.is_running]
-
-    def launch(self) -> Mate:
-        """Start the next node, without waiting for it."""
-        lap, place = divmod(self._named, len(NAMES))
-        self._named += 1
-        name = NAMES[place] + (str(lap + 1) if lap else "")
-        return self._start(name, "tontine.demo_tasks", "--slots", str(SLOTS), "--lease", f"{LEASE:g}s")
-
-    def _start(self, name: str, module: str, *options: str) -> Mate:
-        log = self._directory / f"{name}.log"
-        command = [sys.executable, "-m", "tontine", "node", module, "--name", name, "--grace", "5s", *options]
-        with log.open("wb") as out:
-            # A session of its own: Ctrl-C is for the command, which then stops its nodes in order.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=self._environment,
-                start_new_session=True,
-            )
-        mate = Mate(name, process, log)
-        self.mates.append(mate)
-        return mate
-
-    def wait_until_ready(self) -> None:
-        """Wait until every running node works; a node that ended instead is an error that says why."""
-        until = time.monotonic() + START_WITHIN
-        while not all(self.is_ready(mate) for mate in self.mates):
-            for mate in self.mates:
-                if not mate.is_running:
-                    raise TontineError(f"node {mate.name} did not start: {mate.last_words()} (log: {mate.log})")
-                if time.monotonic() > until:
-                    raise TontineError(f"node {mate.name} is not ready after {START_WITHIN:g} s (log: {mate.log})")
-            time.sleep(0.1)
-
-    def is_ready(self, mate: Mate) -> bool:
-        """Whether its record says that it works; takes down its id."""
-        if not mate.id:
-            for node in self._store.run(look.read_nodes(dead=False)):
-                if node.get("pid") == mate.process.pid and node.get("name") == mate.name and node["state"] in _READY:
-                    mate.id = str(node["_id"])
-        return bool(mate.id)
-
-    def kill(self, mate: Mate) -> None:
-        """End master and workers as a power cut would."""
-        with suppress(psutil.NoSuchProcess):
-            master = psutil.Process(mate.process.pid)
-            for process in [master, *master.children(recursive=True)]:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-        mate.process.wait()
-
-    def stop_all(self) -> None:
-        """Stop all nodes cleanly, and whatever does not stop in time by force."""
-        try:
-            for mate in self.running:
-                mate.process.terminate()
-            until = time.monotonic() + STOP_WITHIN
-            for mate in self.running:
-                with suppress(subprocess.TimeoutExpired):
-                    mate.process.wait(max(0.0, until - time.monotonic()))
-        finally:
-            for mate in self.running:
-                self.kill(mate)
+def launch_next(crew: Cluster) -> NodeProcess:
+    """Start the next node, without waiting for it."""
+    lap, place = divmod(len(crew.nodes), len(NAMES))
+    name = NAMES[place] + (str(lap + 1) if lap else "")
+    return crew.launch("tontine.demo_tasks", name=name)
 
 
 def refuse_company(store: Store, database: str) -> None:

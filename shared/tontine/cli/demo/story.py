@@ -10,7 +10,8 @@ from ...errors import StoreError
 from ...legible import count, duration
 from ...store import events, look
 from ...store.call import Store
-from .crew import LEASE, Crew, Mate
+from ...testing.cluster import Cluster, NodeProcess
+from .crew import LEASE, launch_next
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
 PATIENCE = 3.0
@@ -21,7 +22,7 @@ INHERITED_BY = LEASE * 1.5
 class Death:
     """One node's death and what became of its share."""
 
-    mate: Mate
+    node: NodeProcess
     at: float
     inherited_after: float | None = None
     is_replaced: bool = False
@@ -30,7 +31,7 @@ class Death:
 class Story:
     """Moves on whenever it is told the time; bounded runs have one death, endless ones one every half minute."""
 
-    def __init__(self, store: Store, crew: Crew, length: float | None, say: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, crew: Cluster, length: float | None, say: Callable[[str], None]) -> None:
         self.deaths: list[Death] = []
         self._store = store
         self._crew = crew
@@ -62,17 +63,17 @@ class Story:
     def _kill(self, now: float) -> None:
         """Kill the busiest node, so that there is something to inherit; while none is busy, wait a little."""
         held = self._store.run(look.count_held())
-        ready = [mate for mate in self._crew.running if self._crew.is_ready(mate)]
-        mate = max(ready, key=lambda one: held.get(one.id, 0), default=None)
+        ready = [node for node in self._crew.running if self._crew.is_ready(node)]
+        node = max(ready, key=lambda one: held.get(one.id, 0), default=None)
         if len(ready) > 1 and not any(held.get(one.id) for one in ready) and now < self._kill_at + PATIENCE:
             return
         self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
-        if mate is None or len(ready) < 2:
+        if node is None or len(ready) < 2:
             return
-        self._crew.kill(mate)
-        self.deaths.append(Death(mate, time.monotonic() - self._began))
+        node.kill()
+        self.deaths.append(Death(node, time.monotonic() - self._began))
         self.tell(
-            f"killed node {mate.name} (pid {mate.process.pid}), which held {count(held.get(mate.id, 0), 'job')}: "
+            f"killed node {node.name} (pid {node.process.pid}), which held {count(held.get(node.id, 0), 'job')}: "
             f"its share will be inherited within {duration(INHERITED_BY)}"
         )
 
@@ -80,26 +81,26 @@ class Story:
         if death.inherited_after is not None:
             return
         roster, _ = self._store.run(look.read_cluster())
-        if death.mate.id not in roster:
+        if death.node.id not in roster:
             death.inherited_after = now - death.at
-            heirs = " and ".join(mate.name for mate in self._crew.running if mate.id in roster) or "the others"
+            heirs = " and ".join(node.name for node in self._crew.running if node.id in roster) or "the others"
             self.tell(
-                f"{heirs} inherited {death.mate.name}'s share after {duration(death.inherited_after)} "
+                f"{heirs} inherited {death.node.name}'s share after {duration(death.inherited_after)} "
                 f"(epoch {roster.epoch}, {count(len(roster.members), 'member')})"
             )
 
     def _replace(self, death: Death, now: float) -> None:
         if death.inherited_after is not None and not death.is_replaced and now >= death.at + self._replace_after:
             death.is_replaced = True
-            mate = self._crew.launch()
-            self.tell(f"started node {mate.name} (pid {mate.process.pid}) in its place")
+            node = launch_next(self._crew)
+            self.tell(f"started node {node.name} (pid {node.process.pid}) in its place")
 
     def _look_for_accidents(self) -> None:
-        killed = {death.mate.name for death in self.deaths}
-        for mate in self._crew.mates:
-            if not mate.is_running and mate.name not in killed | self._missed:
-                self._missed.add(mate.name)
-                self.tell(f"node {mate.name} ended by itself: {mate.last_words()}")
+        killed = {death.node.name for death in self.deaths}
+        for node in self._crew.nodes:
+            if not node.is_running and node.name not in killed | self._missed:
+                self._missed.add(node.name)
+                self.tell(f"node {node.name} ended by itself: {node.last_words()}")
 
     def tell(self, text: str) -> None:
         """Say it here, and leave it among the events for whoever watches with the observer."""

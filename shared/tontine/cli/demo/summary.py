@@ -39,7 +39,7 @@ def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]
     ended = f"{counts.get('done', 0):,} done, {retried:,} of them after failed attempts"
     failures = f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise"
     lines = [f"{count(stream.submitted, 'job')}: {ended}; {failures}; {unfinished:,} unfinished"]
-    lines += [f"node {death.mate.name} was killed{_inheritance(death)}" for death in story.deaths]
+    lines += [f"node {death.node.name} was killed{_inheritance(death)}" for death in story.deaths]
     if story.deaths:
         lines.append(f"{count(rerun, 'job')} that a killed node held {'was' if rerun == 1 else 'were'} run by others")
     lines += [legible(f"job {job.get('seq')} failed: {job.get('error')}", 300) for job in wrong[:5]]
