@@ -45,12 +45,14 @@ if TYPE_CHECKING:
     from .changed import Changed
     from .client import Client
     from .filter import Filters
+    from .options import BatchOptions, JobOptions
     from .records.batch import Batch
     from .store.logs import Line
 
 __all__ = [
     "AsyncClient",
     "Batch",
+    "BatchOptions",
     "BulkRefused",
     "Changed",
     "ChildDiffers",
@@ -67,6 +69,7 @@ __all__ = [
     "JobError",
     "JobFailed",
     "JobNotFinished",
+    "JobOptions",
     "JobState",
     "LeaseLost",
     "Line",
@@ -102,6 +105,8 @@ _LAZY = {
     "Line": "store.logs",
     "Changed": "changed",
     "Filters": "filter",
+    "BatchOptions": "options",
+    "JobOptions": "options",
 }
 
 

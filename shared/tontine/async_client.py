@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -20,6 +19,7 @@ from .config import Duration, StoreConfig
 from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found_async
+from .options import BatchOptions, JobOptions
 from .records.batch import Batch
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule, Standing
@@ -73,35 +73,17 @@ class AsyncClient:
         task: str,
         args: Args = None,
         *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the job's time limit, not this call's
-        max_age: Duration | None = None,
-        unique_for: Duration | None = None,
-        meta: Args = None,
         session: AsyncClientSession | Any | None = None,
+        **options: Unpack[JobOptions],
     ) -> Job:
-        """Add one job. With a `key` that an unfinished job has, that job comes back, marked `existed`.
+        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`, `timeout`, `max_age`,
+        `unique_for` and `meta`, as `JobOptions` has them.
 
-        With `unique_for` also one that is done, for so long after its end. A job that is not started within `max_age`
-        after it was due is cancelled. With the `session` of an open transaction it is there when that commits;
-        `ring()` then makes nodes look at once.
+        With a `key` that an unfinished job has, that job comes back, marked `existed`; with `unique_for` also one that
+        is done, for so long after its end. A job that is not started within `max_age` after it was due is cancelled.
+        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
         """
-        wish = Wish.of(
-            task,
-            delay=delay,
-            run_at=run_at,
-            priority=priority,
-            key=key,
-            max_attempts=max_attempts,
-            timeout=timeout,
-            max_age=max_age,
-            unique_for=unique_for,
-            meta=meta,
-        )
+        wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
         steps = insert.submit(wish, args, self._reserve, session=within)
         return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
@@ -111,27 +93,12 @@ class AsyncClient:
         task: str,
         many: Iterable[Args],
         *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109
-        max_age: Duration | None = None,
         progress: Callable[[int], None] | None = None,
-        meta: Args = None,
         session: AsyncClientSession | Any | None = None,
+        **options: Unpack[BatchOptions],
     ) -> Batch:
         """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
-        wish = Wish.of(
-            task,
-            delay=delay,
-            run_at=run_at,
-            priority=priority,
-            max_attempts=max_attempts,
-            timeout=timeout,
-            max_age=max_age,
-            meta=meta,
-        )
+        wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
         steps = insert.submit_many(wish, many, progress=progress, session=within)
         return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]

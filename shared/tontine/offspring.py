@@ -11,16 +11,16 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import bson
 from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
 from . import hooks
-from .config import Duration, seconds
 from .errors import ConfigError, TontineError, Unstorable
 from .family import child_id, name_problem
+from .options import BatchOptions, JobOptions, given
 from .records.job import LARGEST, Job, utc
 
 JOBS_AT_ONCE = 500
@@ -91,129 +91,39 @@ class Parent:
         self._send = send
         self._counted = 0
 
-    def submit(
-        self,
-        task: str,
-        args: Args = None,
-        *,
-        name: str | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        max_age: Duration | None = None,
-        unique_for: Duration | None = None,
-        meta: Args = None,
-    ) -> Job:
+    def submit(self, task: str, args: Args = None, *, name: str | None = None, **options: Unpack[JobOptions]) -> Job:
         """Add one job through this node; it is in the queue when this returns, and once, however often the task runs.
 
         A later run of the same job that makes the same calls in the same order gets the same jobs, marked `existed`.
         Where the order may differ, give each a `name`, unique among this job's own.
         """
         self._refuse_in_event_loop("submit")
-        with hooks.submitting(task, meta) as whole:
-            wish = _wish(
-                task,
-                delay=delay,
-                run_at=run_at,
-                priority=priority,
-                key=key,
-                max_attempts=max_attempts,
-                timeout=timeout,
-                max_age=max_age,
-                unique_for=unique_for,
-                meta=whole,
-            )
+        with hooks.submitting(task, options.get("meta")) as meta:
+            wish = _wish(task, {**options, "meta": meta})
             (job,) = self._send(self._request(wish, args, name)).result()
         return job
 
     def submit_async(
-        self,
-        task: str,
-        args: Args = None,
-        *,
-        name: str | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        max_age: Duration | None = None,
-        unique_for: Duration | None = None,
-        meta: Args = None,
+        self, task: str, args: Args = None, *, name: str | None = None, **options: Unpack[JobOptions]
     ) -> Coroutine[Any, Any, Job]:
         """The same as `submit`, for `await` in an async task. Jobs are counted when this is called."""
-        with hooks.submitting(task, meta) as whole:
-            wish = _wish(
-                task,
-                delay=delay,
-                run_at=run_at,
-                priority=priority,
-                key=key,
-                max_attempts=max_attempts,
-                timeout=timeout,
-                max_age=max_age,
-                unique_for=unique_for,
-                meta=whole,
-            )
+        with hooks.submitting(task, options.get("meta")) as meta:
+            wish = _wish(task, {**options, "meta": meta})
         return self._one(self._request(wish, args, name))
 
-    def submit_many(
-        self,
-        task: str,
-        many: Iterable[Args],
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        max_age: Duration | None = None,
-        meta: Args = None,
-    ) -> list[Job]:
+    def submit_many(self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]) -> list[Job]:
         """Add one job per arguments, counted one after another; they go in some hundred at a time."""
         self._refuse_in_event_loop("submit_many")
-        with hooks.submitting(task, meta) as whole:
-            wish = _wish(
-                task,
-                delay=delay,
-                run_at=run_at,
-                priority=priority,
-                max_attempts=max_attempts,
-                timeout=timeout,
-                max_age=max_age,
-                meta=whole,
-            )
+        with hooks.submitting(task, options.get("meta")) as meta:
+            wish = _wish(task, {**options, "meta": meta})
             return [job for request in self._requests(wish, many) for job in self._send(request).result()]
 
     def submit_many_async(
-        self,
-        task: str,
-        many: Iterable[Args],
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        max_age: Duration | None = None,
-        meta: Args = None,
+        self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]
     ) -> Coroutine[Any, Any, list[Job]]:
         """The same as `submit_many`, for `await` in an async task. Jobs are counted when this is called."""
-        with hooks.submitting(task, meta) as whole:
-            wish = _wish(
-                task,
-                delay=delay,
-                run_at=run_at,
-                priority=priority,
-                max_attempts=max_attempts,
-                timeout=timeout,
-                max_age=max_age,
-                meta=whole,
-            )
+        with hooks.submitting(task, options.get("meta")) as meta:
+            wish = _wish(task, {**options, "meta": meta})
         return self._all(self._requests(wish, many))
 
     async def _one(self, request: Request) -> Job:
@@ -269,13 +179,12 @@ class Parent:
         raise ConfigError(f"{name} waits, and would stop the event loop: `await current_job().{name}_async(...)`")
 
 
-def _wish(task: str, *, run_at: datetime | None, **options: Any) -> dict[str, Any]:
+def _wish(task: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """As `Wish` has it, which comes with the driver: workers do not load that."""
-    for name in ("delay", "timeout", "max_age", "unique_for"):
-        if options.get(name) is not None:
-            options[name] = seconds(options[name])
-    given = {"task": task, "run_at": utc(run_at) if isinstance(run_at, datetime) else run_at, **options}
-    return {name: value for name, value in given.items() if value is not None}
+    wish = {"task": task, **given(options)}
+    if isinstance(wish.get("run_at"), datetime):
+        wish["run_at"] = utc(wish["run_at"])
+    return wish
 
 
 def _check(wish: dict[str, Any]) -> None:

@@ -183,4 +183,4 @@ def charge() -> None: ...
 def test_a_function_in_the_place_of_its_name_is_told_that_name() -> None:
     for function, name in ((charge, "own.pay"), (print, "shop.resize"), (lambda: None, "shop.resize")):
         with pytest.raises(ConfigError, match=rf'submit\("{name}", \.\.\.\), not the function itself'):
-            Wish.of(function).check()  # type: ignore[arg-type]
+            Wish(function).check()  # type: ignore[arg-type]

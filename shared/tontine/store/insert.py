@@ -13,7 +13,6 @@ import bson
 from bson import ObjectId
 
 from .. import hooks
-from ..config import Duration, seconds
 from ..errors import (
     BulkRefused,
     ConfigError,
@@ -25,6 +24,7 @@ from ..errors import (
     Unstorable,
 )
 from ..module import task_of
+from ..options import given
 from ..records.batch import Batch
 from ..records.job import LARGEST, Job, nobodys_task, problem, too_large, utc
 from ..records.states import OPEN, JobState
@@ -64,24 +64,9 @@ class Wish:
     unique_for: float | None = None
 
     @classmethod
-    def of(
-        cls,
-        task: str,
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        key: str | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        max_age: Duration | None = None,
-        unique_for: Duration | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Wish:
-        """What somebody asked for, with durations as people write them."""
-        times = {"delay": delay, "timeout": timeout, "max_age": max_age, "unique_for": unique_for}
-        given = {name: seconds(time) for name, time in times.items() if time is not None}
-        return cls(task, run_at=run_at, priority=priority, key=key, max_attempts=max_attempts, meta=meta, **given)
+    def of(cls, task: str, options: Mapping[str, Any]) -> Wish:
+        """What somebody asked for, with the keywords of `submit`."""
+        return cls(task, **given(options))
 
     @property
     def is_fresh(self) -> bool:

@@ -294,7 +294,7 @@ def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
     if options.get("session") is not None:
         raise ConfigError("an EagerQueue takes part in no transaction: use the fixture tontine_queue for this test")
     given = {name: value for name, value in options.items() if name != "session"}
-    return Wish.of(task, **given)
+    return Wish.of(task, given)
 
 
 def _schedule_of(
