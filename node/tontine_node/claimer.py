@@ -12,10 +12,9 @@ from bson.datetime_ms import DatetimeMS
 
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
-from tontine.records.job import JobError, unfit
+from tontine.records.job import SUSPECT, JobError, unfit
 from tontine.store import bell, claim, repair
 from tontine.store.call import AsyncStore
-from tontine.store.claim import SUSPECT
 from tontine.store.raw import Raw, identity
 from tontine.store.settle import Outcome
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from tontine.clock import wall_time
 from tontine.legible import duration, legible
+from tontine.records.job import LIMIT
 from tontine.store.call import PLAIN
-from tontine.store.claim import LIMIT
 from tontine.store.raw import read
 from tontine.store.settle import Outcome
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from tontine.clock import Clock
 from tontine.errors import ConfigError
-from tontine.records.job import JobError
+from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
-from tontine.store.claim import SUSPECT
 from tontine.store.settle import Outcome
 
 from . import declared, pipe

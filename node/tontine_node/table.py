@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tontine.store.claim import SUSPECT
+from tontine.records.job import SUSPECT
 
 
 class Status(Enum):

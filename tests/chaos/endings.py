@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tontine.diagnose.audit.invariant import Finding
+from tontine.records.job import LIMIT
 from tontine.records.states import FINAL, JobState
-from tontine.store.claim import LIMIT
 
 _ENDS_WELL = (
     *("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash"),

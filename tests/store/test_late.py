@@ -15,6 +15,7 @@ from tontine.errors import ConfigError
 from tontine.records.job import Job
 from tontine.store import claim, control, insert, late, look, number, settle
 from tontine.store.call import Store
+from tontine.store.end import TOO_LATE
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome
@@ -214,4 +215,4 @@ def test_one_without_a_number_is_numbered_before_it_is_late(store: Store) -> Non
     store.run(number.give_numbers(store.run(number.find_raw())))
     assert store.run(late.cancel_late()) == 1
     found = store.database.jobs.find_one() or {}
-    assert (found["state"], found["error"]["type"]) == ("cancelled", settle.TOO_LATE)
+    assert (found["state"], found["error"]["type"]) == ("cancelled", TOO_LATE)

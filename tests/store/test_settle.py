@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tontine.records.job import ERRORS_KEPT, JobError
+from tontine.records.job import ERRORS_KEPT, LIMIT, JobError
 from tontine.store import claim, control, insert, look, members, repair, settle
 from tontine.store.call import Store
-from tontine.store.claim import LIMIT
 from tontine.store.insert import Wish
 from tontine.store.settle import Outcome
 

@@ -17,9 +17,9 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.nasty_tasks import ENDING, LEAVING
 from tontine import Client
+from tontine.records.job import SUSPECT
 from tontine.store import logs, members, schema
 from tontine.store.call import Store
-from tontine.store.claim import SUSPECT
 from tontine.testing import NodeProcess
 
 pytestmark = pytest.mark.story

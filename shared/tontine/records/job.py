@@ -22,6 +22,8 @@ LONGEST_TIMEOUT = 366 * 86400
 LAST_SEQ = 2**53
 """No number from here on: doubles count exactly up to it, and nobody gets that far by counting."""
 LAST_ATTEMPT = 2**31 - 1
+SUSPECT, LIMIT = 2, 4
+"""Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
 UNNUMBERED = -1
 """The `seq` of a job that another driver inserted, until a node has numbered it: a moment that few ever see."""
 

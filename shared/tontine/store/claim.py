@@ -12,7 +12,7 @@ from bson import Timestamp
 from pymongo import ReturnDocument
 
 from ..errors import StoreUnavailable
-from ..records.job import LAST_SEQ, is_whole
+from ..records.job import LAST_SEQ, SUSPECT, is_whole
 from ..records.roster import Roster
 from ..records.share import Share
 from ..records.states import JobState
@@ -22,9 +22,6 @@ from .inbox import is_open
 from .raw import Raw, Some
 from .retention import Retention
 from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
-
-SUSPECT, LIMIT = 2, 4
-"""Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
 
 _NO_NUMBER = "`seq` must be a whole number from 0 on"
 _NO_DATE = "`run_at` must be a date"

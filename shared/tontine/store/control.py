@@ -10,9 +10,9 @@ from ..records.job import Job, problem
 from ..records.states import FINAL, Desired, JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_one
-from .retention import Retention, read_retention
+from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
+from .retention import read_retention
 from .schema import JOBS, NODES
-from .settle import ERRORS_SO_FAR
 from .which import number_of
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
@@ -32,18 +32,6 @@ PUT_BACK: list[dict[str, Any]] = [
     {"$unset": ["start_by", "held_until"]},  # its key is held from its next end on
 ]
 """What makes a queued job of a finished one (J9). The attempt is never reset."""
-
-
-def cancelling(retention: Retention) -> list[dict[str, Any]]:
-    """What cancels a queued job, and asks the holder of a working one to end it (J8)."""
-    is_queued = {"$eq": ["$state", JobState.QUEUED.value]}
-    update = {
-        "state": {"$cond": [is_queued, JobState.CANCELLED.value, "$state"]},
-        "finished_at": {"$cond": [is_queued, "$$NOW", "$$REMOVE"]},
-        "expire_at": {"$cond": [is_queued, retention.expiry(done=False), "$$REMOVE"]},
-        "cancel": True,
-    }
-    return [{"$set": update}]
 
 
 def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
@@ -80,11 +68,11 @@ def read_job(seq: int) -> Steps[Job]:
 
 def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
     """Cancel a queued job at once, or ask the holder of a running one to end it (J8); only one that is `seen`."""
-    update = cancelling((yield from read_retention()))
-    open_states = [JobState.QUEUED.value, JobState.WORKING.value] if seen is None else [seen]
-    if seen is not None and seen not in (JobState.QUEUED, JobState.WORKING):
+    update = cancelled((yield from read_retention()))
+    if seen is not None and seen not in CANCELLABLE:
         return (yield from read_job(seq))
-    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": open_states}}, update), repeats=True)
+    states = CANCELLABLE if seen is None else [seen]
+    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": states}}, update), repeats=True)
     yield from ring(JOBS)
     return (yield from read_job(seq))
 

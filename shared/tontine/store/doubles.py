@@ -13,9 +13,9 @@ from pymongo import UpdateOne
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.job import JobError, is_whole
-from ..records.states import FINAL, OPEN, JobState
 from .call import Call, Steps, command, find_some
 from .counter import take
+from .end import CANCELLABLE, FINAL_STATES, never_begun
 from .names import JOBS
 from .raw import Raw, Some, identity
 from .retention import Retention, read_retention
@@ -23,10 +23,8 @@ from .retention import Retention, read_retention
 AT_ONCE = 200
 SEARCHED_WITHIN = 600.0
 
-_OPEN = sorted(state.value for state in OPEN)
-_FINAL = sorted(state.value for state in FINAL)
 _WHERE: dict[str, dict[str, Any]] = {
-    "key": {"key": {"$gt": ""}, "state": {"$in": _OPEN}},
+    "key": {"key": {"$gt": ""}, "state": {"$in": CANCELLABLE}},
     "held_key": {"held_key": {"$gt": ""}},
     "seq": {"seq": {"$gte": 0}},
 }
@@ -92,7 +90,7 @@ def _age(job: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _without_key(job: Raw, key: str, first: Any, retention: Retention) -> UpdateOne:
-    where = {**identity(job), "key": key, "state": {"$in": _OPEN}}
+    where = {**identity(job), "key": key, "state": {"$in": CANCELLABLE}}
     if job.get("seq") is None:
         # A numberer judges it when the index is there, and says why it cannot be: an unfinished job has its key.
         return UpdateOne({**where, "seq": None}, {"$unset": {"state": ""}})
@@ -103,9 +101,9 @@ def _without_key(job: Raw, key: str, first: Any, retention: Retention) -> Update
 def _renumbered(job: Raw, seq: Any, new: Int64, retention: Retention) -> UpdateOne:
     """With a number of its own; unless it has ended it fails, too: a claim by number may have been meant for either."""
     where, update = {**identity(job), "seq": seq}, [{"$set": {"seq": new}}]
-    if job.get("state") not in _FINAL:
+    if job.get("state") not in FINAL_STATES:
         update += _failing(f"an older job has its number {seq} as well; this one is {new} now", retention)
-        where["state"] = {"$nin": _FINAL}  # what has ended since stays as it ended
+        where["state"] = {"$nin": FINAL_STATES}  # what has ended since stays as it ended
     return UpdateOne(where, update)
 
 
@@ -113,6 +111,4 @@ def _failing(reason: str, retention: Retention) -> list[dict[str, Any]]:
     message = (
         f"{reason}. No unique index kept them apart when it was inserted; `tontine init` makes it, and so do nodes"
     )
-    error = JobError("Double", message).to_document()
-    ended = {"state": JobState.FAILED.value, "error": {"$literal": error}, "finished_at": "$$NOW"}
-    return [{"$set": {**ended, "expire_at": retention.expiry(done=False)}}, {"$unset": "cancel"}]
+    return [{"$set": never_begun(JobError("Double", message), retention)}, {"$unset": "cancel"}]

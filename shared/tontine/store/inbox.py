@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bson import Int64, ObjectId
@@ -17,11 +17,11 @@ from bson.son import SON
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
 from ..records.job import JobError, is_text, problem
-from ..records.states import JobState
 from .bell import ring, ring_jobs
 from .call import RAW, Call, Steps, command, find_one
 from .counter import Block, raise_counter
 from .counter import take as take_numbers
+from .end import born_failed
 from .insert import Wish
 from .retention import FOR_EVER, Retention, read_retention
 from .schema import CLUSTER, JOBS, SETTINGS
@@ -198,15 +198,13 @@ def _failed(
 ) -> dict[str, Any]:
     task, args = document.get("task"), document.get("args")
     fits = with_args and isinstance(args, Mapping) and _size(document) <= LARGEST
-    job = {
+    error = JobError("InvalidJob", f"this document of the inbox cannot be a job: {reason}")
+    return {
         "_id": job_id(document["_id"]),
         "seq": seq,
         **Wish(task[:LONGEST_TASK] if is_text(task) else "").document(args if fits else None, at),
-        "state": JobState.FAILED.value,
-        "error": JobError("InvalidJob", f"this document of the inbox cannot be a job: {reason}").to_document(),
-        "finished_at": at,
+        **born_failed(error, at, retention),
     }
-    return job if retention.failed is None else job | {"expire_at": at + timedelta(seconds=retention.failed)}
 
 
 def job_id(id: ObjectId) -> str:

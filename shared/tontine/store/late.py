@@ -10,11 +10,11 @@ from typing import Any
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..records.states import JobState
 from .call import Call, Steps, find_some
+from .end import IS_LATE, closed, too_late
 from .raw import Raw, identity
 from .repair import set_aside
 from .retention import FOR_EVER, Retention
 from .schema import JOBS
-from .settle import IS_LATE, ending_late, expiry_now
 
 EACH_AT_ONCE = 1000
 
@@ -34,7 +34,7 @@ def cancel_late(retention: Retention = FOR_EVER) -> Steps[int]:
     found: list[Raw] = yield find_some(JOBS, _LATE, projection={"_id": 1}, hint="start_by", limit=EACH_AT_ONCE)
     if not found:
         return 0
-    update = [{"$set": ending_late()}, {"$set": {"expire_at": expiry_now(retention)}}]
+    update = closed([{"$set": too_late()}], retention)
     try:
         answer = yield Call(JOBS, "update_many", (_LATE, update), {"hint": "start_by"}, repeats=True)
         return int(answer.modified_count)

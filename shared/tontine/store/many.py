@@ -20,7 +20,8 @@ from ..records.job import problem
 from ..records.states import FINAL, OPEN, JobState
 from .bell import ring
 from .call import Call, Steps, find
-from .control import PUT_BACK, cancelling, retry
+from .control import PUT_BACK, retry
+from .end import cancelled
 from .find import hinted, search
 from .look import now
 from .names import JOBS, LOGS
@@ -46,7 +47,7 @@ _FITNESS: dict[str, Any] = {
 def cancel_many(filter: Filter, progress: Hears = None) -> Steps[Changed]:
     """Cancel queued jobs, and ask the holders of working ones to end them."""
     meant = filter.meaning(OPEN, OPEN, "cancelled")
-    update = cancelling((yield from read_retention()))
+    update = cancelled((yield from read_retention()))
 
     def change(batch: Documents, filter: Filter, so_far: Changed) -> Steps[Changed]:
         seqs = [one["seq"] for one in batch]

@@ -16,6 +16,7 @@ from ..records.states import JobState
 from .bell import ring_jobs
 from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take
+from .end import never_begun
 from .raw import Raw, Some, identity
 from .retention import FOR_EVER, Retention, read_retention
 from .schema import JOBS
@@ -200,6 +201,4 @@ def _bare(seq: Int64, document: Raw, reason: str | None, retention: Retention) -
 
 
 def _failure(reason: str, retention: Retention) -> dict[str, Any]:
-    error = JobError("InvalidJob", f"this document cannot be a job: {reason}").to_document()
-    ended = {"state": JobState.FAILED.value, "error": {"$literal": error}, "finished_at": "$$NOW"}
-    return {**ended, "expire_at": retention.expiry(done=False)}
+    return never_begun(JobError("InvalidJob", f"this document cannot be a job: {reason}"), retention)

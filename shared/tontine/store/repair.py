@@ -9,17 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
-from ..records.job import LAST_ATTEMPT, LAST_SEQ, JobError, is_text
+from ..records.job import JobError, is_text
 from ..records.states import JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_some
+from .end import Stage, bare, closed, lost, unfit
 from .members import presume_dead
 from .raw import Raw, identity
 from .retention import FOR_EVER, Retention
 from .schema import JOBS, NODES
-from .settle import ERRORS_SO_FAR, as_bare, expiry_now, fenced, losing, release
+from .settle import fenced, release
 
-_WORKING, _FAILED = JobState.WORKING.value, JobState.FAILED.value
+_WORKING = JobState.WORKING.value
 
 
 def find_holders() -> Steps[list[Any]]:
@@ -48,8 +49,8 @@ def repair(
         if states[holder] == NodeState.DEAD:
             own = careful.get(holder)
             unwilling = {"$in": ["$task", {"$literal": [*fail_tasks, *(own if isinstance(own, list) else ())]}]}
-            lost = losing(unwilling, {"$literal": f"node {holder} died"})
-            repaired[holder] = yield from _lose({"node": holder}, lost, retention)
+            update = lost(unwilling, {"$literal": f"node {holder} died"})
+            repaired[holder] = yield from _lose({"node": holder}, update, retention)
     if any(repaired.values()):
         yield from ring(JOBS)
     return repaired
@@ -76,13 +77,13 @@ _NOBODY = {"node": {"$not": {"$type": "string"}}}
 
 def repair_unowned(retention: Retention = FOR_EVER) -> Steps[int]:
     """Give back jobs whose `node` cannot be anybody's id: no node will ever settle them. How many."""
-    lost = losing(False, {"$literal": "its `node` was no node's id"})
-    repaired = yield from _lose(_NOBODY, lost, retention)
+    update = lost(False, {"$literal": "its `node` was no node's id"})
+    repaired = yield from _lose(_NOBODY, update, retention)
     # Text that is not UTF-8 is an id that nobody can even ask for.
     held: list[Raw] = yield find_some(JOBS, {"state": _WORKING}, projection={"node": 1}, hint="held")
     for job in held:
         if is_mangled(job.get("node")):
-            repaired += yield from _lose(identity(job), lost, retention)
+            repaired += yield from _lose(identity(job), update, retention)
     if repaired:
         yield from ring(JOBS)
     return repaired
@@ -93,10 +94,10 @@ def is_mangled(text: Any) -> bool:
     return is_text(text) and "\ufffd" in text
 
 
-def _lose(whose: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retention: Retention) -> Steps[int]:
+def _lose(whose: Mapping[str, Any], update: Sequence[Stage], retention: Retention) -> Steps[int]:
     """Give up on jobs that somebody held; those one by one that cannot go with the others."""
     held = {"state": _WORKING, **whose}
-    update = [*update, {"$set": {"expire_at": expiry_now(retention)}}]
+    update = closed(update, retention)
     try:
         answer = yield Call(JOBS, "update_many", (held, update), {"hint": "held"})
         return int(answer.modified_count)
@@ -106,7 +107,7 @@ def _lose(whose: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retenti
         return (yield from _lose_each(held, update, retention))
 
 
-def _lose_each(held: Mapping[str, Any], update: Sequence[Mapping[str, Any]], retention: Retention) -> Steps[int]:
+def _lose_each(held: Mapping[str, Any], update: Sequence[Stage], retention: Retention) -> Steps[int]:
     """One of these has no room for what is to be written, or holds what cannot be computed with: it fails."""
     found: list[Raw] = yield find_some(JOBS, held, projection={"_id": 1}, hint="held", limit=_EACH_AT_ONCE)
     repaired = 0
@@ -126,31 +127,12 @@ _EACH_AT_ONCE = 1000
 def set_aside(matching: Mapping[str, Any], reason: str, retention: Retention = FOR_EVER) -> Steps[int]:
     """Fail jobs that no node can run or settle, so that nobody finds them first again; how many."""
     error = JobError("InvalidJob", f"this document cannot be a job: {reason}")
-    for update in (_as_unfit(error), as_bare(error)):
+    for update in (unfit(error), bare(error)):
         try:
-            ended = [*update, {"$set": {"expire_at": expiry_now(retention)}}]
-            answer = yield Call(JOBS, "update_many", (matching, ended), repeats=True)
+            answer = yield Call(JOBS, "update_many", (matching, closed(update, retention)), repeats=True)
             return int(answer.modified_count)
         except (StoreUnavailable, NotPermitted):
             raise
         except StoreError:
             continue  # it has no room even for that, unless most of it goes
     return 0
-
-
-def _as_unfit(error: JobError) -> list[dict[str, Any]]:
-    """Failed, with counts that are counts; what was odd is in the error."""
-    sound = {
-        name: {"$cond": [_is_count(f"${name}", last), f"${name}", 0]}
-        for name, last in (("attempt", LAST_ATTEMPT), ("fails", LAST_SEQ), ("lost", LAST_SEQ))
-    }
-    ended = {"state": _FAILED, "errors": ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
-    text_or_none = {"$cond": [{"$eq": [{"$type": "$node"}, "string"]}, "$node", None]}
-    return [
-        {"$set": {**sound, **ended, "node": text_or_none, "finished_at": "$$NOW"}},
-        {"$unset": ["priority", "timeout", "max_attempts", "cancel"]},
-    ]
-
-
-def _is_count(value: str, last: int) -> dict[str, Any]:
-    return {"$and": [{"$isNumber": value}, {"$gte": [value, 0]}, {"$lte": [value, last]}]}

@@ -1,4 +1,4 @@
-"""(5) Settle: the one write that ends an attempt. Also what gives a job back: release, and what repair writes.
+"""(5) Settle: the one write that ends an attempt, and the release of a job that was not run.
 
 Every filter names the job, `working`, the node and the attempt, so a late writer changes nothing (S1, S2).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from math import gcd
 from typing import Any, Literal
@@ -15,18 +14,27 @@ from typing import Any, Literal
 from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 
-from ..records.job import ERRORS_KEPT, LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
-from ..records.states import FINAL, JobState
+from ..records.job import LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
+from ..records.states import JobState
 from .bell import ring_jobs
 from .call import Call, Steps, find
-from .claim import LIMIT
+from .end import (
+    ERRORS_SO_FAR,
+    Stage,
+    bare,
+    closed,
+    ending,
+    given_back,
+    lost,
+    noting,
+    one_more,
+    too_late_or_given_back,
+)
 from .raw import Raw
 from .retention import FOR_EVER, Retention
 from .schema import JOBS
 
-_WORKING, _QUEUED = JobState.WORKING.value, JobState.QUEUED.value
-_FAILED, _CANCELLED = JobState.FAILED.value, JobState.CANCELLED.value
-_FINAL = sorted(state.value for state in FINAL)
+_WORKING = JobState.WORKING.value
 
 Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost", "late"]
 """`refused` is a failure that the task had no part in, and `released` gives a job back: neither counts as an attempt
@@ -72,12 +80,7 @@ def settle_done(
     """Settle many jobs of one attempt number as done in one update that looks each result up by its place (J3)."""
     seqs = sorted(results)
     mine = _looked_up(seqs, results)
-    done: dict[str, Any] = {
-        "state": JobState.DONE.value,
-        "result": "$$mine.r",
-        "finished_at": "$$NOW",
-        "started_at": {"$subtract": ["$$NOW", "$$mine.ms"]},
-    }
+    done = ending(JobState.DONE, result="$$mine.r", started_at={"$subtract": ["$$NOW", "$$mine.ms"]})
     if retention.done is not None:
         done["expire_at"] = retention.expiry(done=True)
     update = [{"$replaceWith": {"$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}}}]
@@ -145,7 +148,7 @@ def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] =
 
 def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
     """Give jobs back unsettled, at no cost to them (J5); how many were still this node's."""
-    update = [_requeue(), {"$set": {"expire_at": expiry_now(retention)}}]
+    update = closed([given_back()], retention)
     released = 0
     by_attempt: dict[int, list[int]] = {}
     for seq, attempt in attempts.items():
@@ -201,91 +204,25 @@ def fenced(node: str, attempt: int, seq: Any) -> dict[str, Any]:
     return {"seq": seq, "state": _WORKING, "node": node, "attempt": attempt}
 
 
-_ASKED_TO_CANCEL = {"$eq": ["$cancel", True]}
-ERRORS_SO_FAR = {
-    "$slice": [
-        {
-            "$concatArrays": [
-                {"$cond": [{"$isArray": "$errors"}, "$errors", []]},
-                {"$cond": [{"$eq": [{"$type": "$error"}, "object"]}, ["$error"], []]},
-            ]
-        },
-        -ERRORS_KEPT,
-    ]
-}
-
-
-def _requeue(delay: float = 0.0, **more: Any) -> dict[str, Any]:
-    later = {"$add": ["$$NOW", round(delay * 1000)]} if delay else "$$NOW"
-    values = {
-        "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, _QUEUED]},
-        "finished_at": {"$cond": [_ASKED_TO_CANCEL, "$$NOW", "$$REMOVE"]},
-        "run_at": later,
-        "node": None,
-        "started_at": "$$REMOVE",
-        "progress": "$$REMOVE",
-    }
-    return {"$set": values | more}
-
-
-TOO_LATE = "TooLate"
-"""The type of the error of a job that was cancelled because it had not been started by `start_by`."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-IS_LATE = {"$and": [{"$eq": [{"$type": "$start_by"}, "date"]}, {"$lt": ["$start_by", "$$NOW"]}]}
-
-
-def ending_late() -> dict[str, Any]:
-    """What becomes of a job that was not started in time."""
-    # Not every date of BSON can be written out.
-    by = {"$cond": [{"$gte": ["$start_by", _EPOCH]}, {"$dateToString": {"date": "$start_by"}}, "a time long past"]}
-    message = {"$concat": ["it was not started by ", by, ", and shall not be later"]}
-    error = {"type": TOO_LATE, "message": message, "traceback": ""}
-    return {"state": _CANCELLED, "errors": ERRORS_SO_FAR, "error": error, "finished_at": "$$NOW"}
-
-
-def _cancelled_or_back() -> dict[str, Any]:
-    """Cancelled if the server's clock says that it is late, too; otherwise it goes back, and is claimed again."""
-    late, back = ending_late(), _requeue()["$set"]
-    return {
-        "$set": {
-            name: {"$cond": [IS_LATE, late.get(name, f"${name}"), back.get(name, f"${name}")]}
-            for name in sorted({*late, *back})
-        }
-    }
-
-
-def _failing(error: JobError | None) -> dict[str, Any]:
-    if error is None:
-        return {}
-    return {"errors": ERRORS_SO_FAR, "error": {"$literal": error.to_document()}}
-
-
-def _ending(one: Outcome, retention: Retention) -> list[dict[str, Any]]:
+def _ending(one: Outcome, retention: Retention) -> list[Stage]:
     """The update for one outcome."""
-    return [*_change(one), {"$set": {"expire_at": expiry_now(retention)}}]
+    return closed(_change(one), retention)
 
 
-def expiry_now(retention: Retention) -> dict[str, Any]:
-    """`expire_at` by the state that the stages before have led to."""
-    done = {"$cond": [{"$eq": ["$state", JobState.DONE.value]}, retention.expiry(done=True), "$$REMOVE"]}
-    return {"$cond": [{"$in": ["$state", [_FAILED, _CANCELLED]]}, retention.expiry(done=False), done]}
-
-
-def _change(one: Outcome) -> list[dict[str, Any]]:
+def _change(one: Outcome) -> list[Stage]:
     if one.kind == "lost":
         reason = one.error.message if one.error else "the worker ended"
-        return [*_last_progress(one), *losing(one.final, {"$literal": reason})]
+        return [*_last_progress(one), *lost(one.final, {"$literal": reason})]
     if one.kind == "released":
-        return [_requeue(start_by="$$REMOVE") if one.begun else _requeue()]
+        return [given_back(start_by="$$REMOVE") if one.begun else given_back()]
     if one.kind == "late":
-        return [_cancelled_or_back()]
+        return [too_late_or_given_back()]
     if one.bare:
-        return as_bare(one.error or JobError("UnstorableResult", "its outcome cannot be stored"))
+        return bare(one.error or JobError("UnstorableResult", "its outcome cannot be stored"))
     return [*_last_progress(one), *_conclusion(one)]
 
 
-def _last_progress(one: Outcome) -> list[dict[str, Any]]:
+def _last_progress(one: Outcome) -> list[Stage]:
     """A job that ends shows the last that its task said, also what was not written while it ran."""
     if one.progress is None:
         return []
@@ -293,66 +230,20 @@ def _last_progress(one: Outcome) -> list[dict[str, Any]]:
     return [{"$set": {"progress": {"$literal": {"value": value, "note": note}}}}]
 
 
-def _conclusion(one: Outcome) -> list[dict[str, Any]]:
-    fields = _failing(one.error)
-    if one.ran is not None and one.kind != "retry":
-        fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
+def _conclusion(one: Outcome) -> list[Stage]:
+    fields = noting(one.error)
     if one.kind == "retry":
         # `node` stays: it lets a repeated settlement see that the first one was accepted.
-        return [_requeue(one.delay, **fields, fails=_one_more("$fails"), node="$node", start_by="$$REMOVE")]
-    fields["finished_at"] = "$$NOW"
+        return [given_back(one.delay, **fields, fails=one_more("$fails"), node="$node", start_by="$$REMOVE")]
+    if one.ran is not None:
+        fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "done":
         # The result stays encoded: what a driver cannot decode, a task may still return.
         result = {"$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}}
-        done = {"state": JobState.DONE.value, "result": result, "errors": ERRORS_SO_FAR}
-        return [{"$set": fields | done}, {"$unset": "error"}]
+        fields |= {"result": result, "errors": ERRORS_SO_FAR}
+        return [{"$set": ending(JobState.DONE, **fields)}, {"$unset": "error"}]
     if one.kind == "cancelled":
-        return [{"$set": fields | {"state": _CANCELLED}}]
+        return [{"$set": ending(JobState.CANCELLED, **fields)}]
     if one.kind == "failed":
-        fields["fails"] = _one_more("$fails")
-    return [{"$set": fields | {"state": _FAILED}}]
-
-
-_KEPT_BARE = ("task", "node", "attempt", "fails", "lost", "created_at", "schedule")
-
-
-def as_bare(error: JobError) -> list[dict[str, Any]]:
-    """Failed, and nothing left of it but what it was, as far as that is small."""
-    kept = {
-        name: {"$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, 1000]}, f"${name}", "$$REMOVE"]}
-        for name in _KEPT_BARE
-    }
-    message = f"{error.message[:1000]} (its other fields had to go to make room for this)"
-    short = {"type": error.type[:100], "message": message, "traceback": ""}
-    ended = {"state": _FAILED, "error": {"$literal": short}, "finished_at": "$$NOW"}
-    return [{"$replaceWith": {"_id": "$_id", "seq": "$seq", **kept, **ended}}]
-
-
-def _one_more(count: str) -> dict[str, Any]:
-    """Whatever somebody has written there, it must not keep an attempt from ending."""
-    return {"$add": [{"$cond": [{"$isNumber": count}, count, 0]}, 1]}
-
-
-def losing(hopeless: Any, reason: Any) -> list[dict[str, Any]]:
-    """An attempt that ended with its worker or node: counted, then given back, failed or cancelled."""
-    hopeless = {"$or": [hopeless, {"$gte": ["$lost", LIMIT]}]}
-    ends = {"$or": [hopeless, _ASKED_TO_CANCEL]}
-    times = {"$cond": [{"$eq": ["$lost", 1]}, "once", {"$concat": [{"$toString": "$lost"}, " times"]}]}
-    message = {"$concat": ["its worker or node ended ", times, " while it ran: ", reason]}
-    error = {"type": "Lost", "message": message, "traceback": ""}
-    return [
-        {"$set": {"lost": _one_more("$lost")}},
-        {
-            "$set": {
-                "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},
-                "errors": ERRORS_SO_FAR,
-                "error": error,
-                "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
-                "run_at": "$$NOW",
-                "start_by": "$$REMOVE",
-                "node": {"$cond": [ends, "$node", None]},
-                "started_at": {"$cond": [ends, "$started_at", "$$REMOVE"]},
-                "progress": {"$cond": [ends, "$progress", "$$REMOVE"]},
-            }
-        },
-    ]
+        fields["fails"] = one_more("$fails")
+    return [{"$set": ending(JobState.FAILED, **fields)}]

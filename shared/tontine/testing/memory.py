@@ -35,9 +35,9 @@ from ..records.states import JobState
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block
+from ..store.end import TOO_LATE
 from ..store.insert import Wish
 from ..store.offspring import _differs
-from ..store.settle import TOO_LATE
 from ..store.standings import last_run
 from .ending import Document, errors_so_far, is_final, judge_of, write_end
 from .finding import find, find_one, named

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tontine.records.job import LIMIT
 from tontine.records.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState
 from tontine.store.call import Call, find
-from tontine.store.claim import LIMIT
 from tontine.store.schema import CLUSTER, COUNTER, JOBS, NODES, ROSTER
 
 from .network import Direct, Message

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tontine.errors import TontineError
+from tontine.records.job import SUSPECT
 from tontine.records.states import FINAL, Desired, JobState, NodeState
 from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
 from tontine.store.call import Call, Steps
-from tontine.store.claim import SUSPECT
 from tontine.store.insert import Wish
 from tontine.store.schema import BELL, COUNTER, JOBS
 

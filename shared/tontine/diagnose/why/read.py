@@ -10,11 +10,11 @@ from typing import Any
 from bson import ObjectId
 
 from ...lookalike import lookalikes, tell
-from ...records.job import Job, problem
+from ...records.job import LIMIT, SUSPECT, Job, problem
 from ...records.node import Sighting
 from ...records.states import OPEN, JobState
 from ...store.call import Steps, find, find_one
-from ...store.claim import LIMIT, SUSPECT, Overview, overview
+from ...store.claim import Overview, overview
 from ...store.look import now, read_nodes
 from ...store.offspring import read_children
 from ...store.schema import JOBS, NODES
