@@ -18,9 +18,9 @@ from tontine.errors import ClaimLost, StoreUnavailable, TontineError
 from tontine.records.job import Job
 from tontine.store import offspring
 from tontine.store.call import DECODED, RAW, AsyncStore
+from tontine.store.counter import Reserve
 from tontine.store.insert import Wish
 from tontine.store.look import hurried
-from tontine.store.reserve import Reserve
 from tontine.verdict import printable
 
 from . import pipe

@@ -26,11 +26,11 @@ from .records.schedule import Missed, Overlap, Schedule, Standing
 from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
 from .store.call import Steps
 from .store.connect import open_async_store
+from .store.counter import Reserve
 from .store.insert import Wish
 from .store.logs import Line
 from .store.names import JOBS
 from .store.prepare import AsyncPreparedStore, Prepared
-from .store.reserve import Reserve
 
 
 class AsyncClient:

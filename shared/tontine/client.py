@@ -24,11 +24,11 @@ from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule, Standing
 from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
 from .store.connect import open_store
+from .store.counter import Reserve
 from .store.insert import Wish
 from .store.logs import Line
 from .store.names import JOBS
 from .store.prepare import Prepared, PreparedStore
-from .store.reserve import Reserve
 
 
 class Client:

@@ -11,8 +11,8 @@ from bson import Decimal128, Int64
 from tontine.records.job import unfit
 from tontine.store import counter, insert, logs, number
 from tontine.store.call import Store
+from tontine.store.counter import Reserve
 from tontine.store.insert import Wish
-from tontine.store.reserve import Reserve
 
 WISH = Wish("t.t")
 

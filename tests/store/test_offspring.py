@@ -22,8 +22,8 @@ from tontine.offspring import Request
 from tontine.records.job import Job
 from tontine.store import insert, look, offspring
 from tontine.store.call import AsyncStore, Call, Store
+from tontine.store.counter import TAKEN_AT_MOST, Reserve
 from tontine.store.insert import Wish
-from tontine.store.reserve import AT_MOST, Reserve
 from tontine_node.child import Child
 from tontine_node.offspring import AT_ONCE, Offspring
 from tontine_node.postbox import Postbox
@@ -275,7 +275,7 @@ async def test_requests_side_by_side_do_not_waste_numbers(line: Line, async_stor
     asked = [replace(request(), names=[str(n)]) for n in range(1, 101)]
     await asyncio.gather(*(asyncio.wrap_future(line.postbox.ask(one)) for one in asked))
     assert len(stored(store)) == 100
-    assert store.database.cluster.find_one({"_id": "counter"})["seq"] <= 100 + AT_ONCE * AT_MOST
+    assert store.database.cluster.find_one({"_id": "counter"})["seq"] <= 100 + AT_ONCE * TAKEN_AT_MOST
 
 
 class Away(AsyncStore):

@@ -5,19 +5,25 @@ Where it was lost or set back, it goes on behind the highest number that any rec
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from bson import Int64
 from pymongo import ReturnDocument
 
+from ..clock import Clock, SystemClock
 from ..errors import DuplicateKey, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ, is_whole
 from .call import Call, Steps, find_one
 from .names import CLUSTER, COUNTER, JOBS, LOGS
 
+GOOD_FOR = 0.5
+"""Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they look back."""
+TAKEN_AT_MOST = 32
 _TRIES = 5
 # Somebody may write any number. One that is believed must leave room to count on, and one in use is believed less far
 # than the counter itself: otherwise the last that is believed would be the last that is ever given.
@@ -105,3 +111,53 @@ def _highest(collection: str, hint: str) -> Steps[int]:
         except StoreError:
             continue  # no such index; or no right to look there, and then others have to
     return int(found["seq"]) if found else 0
+
+
+class Reserve:
+    """Numbers that a producer of single jobs has taken ahead, so that it need not wait for the counter each time.
+
+    It takes more at a time while they are used up quickly; those left over become
+    holes.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._block: Block | None = None
+        self._used = 0
+        self._taken_at = float("-inf")
+        self._process = os.getpid()
+
+    def take_one(self) -> Steps[Block]:
+        """One number, and the server's time."""
+        asked = self._clock.now()
+        with self._lock:
+            one = self._next(asked)
+            if one is not None:
+                return one
+            count = self._how_many(asked)
+        block = yield from take(count)
+        with self._lock:
+            self._block, self._used, self._taken_at, self._process = block, 1, asked, os.getpid()
+        return Block(block.first, 1, block.at)
+
+    def forget(self) -> None:
+        """These numbers turned out to be others' already."""
+        with self._lock:
+            self._block = None
+
+    def _next(self, now: float) -> Block | None:
+        block = self._block
+        if block is None or self._used == block.count or not self._is_good(now):
+            return None
+        self._used += 1
+        return Block(block.first + self._used - 1, 1, block.at + timedelta(seconds=now - self._taken_at))
+
+    def _is_good(self, now: float) -> bool:
+        """A process that was forked has its parent's numbers, which are the parent's."""
+        return now - self._taken_at <= GOOD_FOR and os.getpid() == self._process
+
+    def _how_many(self, now: float) -> int:
+        if self._block is None or not self._is_good(now):
+            return 1
+        return min(2 * self._block.count, TAKEN_AT_MOST)

@@ -31,9 +31,8 @@ from ..records.states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one
-from .counter import Block, raise_counter, take
+from .counter import Block, Reserve, raise_counter, take
 from .hold import find_holder
-from .reserve import Reserve
 from .schema import JOBS
 
 CHUNK = 2000

@@ -16,9 +16,8 @@ from ..records.job import Job
 from ..records.states import JobState
 from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
-from .counter import take
+from .counter import Reserve, take
 from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit
-from .reserve import Reserve
 from .schema import JOBS
 
 SHOWN_AT_MOST = 10

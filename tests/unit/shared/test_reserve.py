@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tontine.errors import StoreUnavailable
 from tontine.store.call import Call, Steps
-from tontine.store.counter import Block
-from tontine.store.reserve import AT_MOST, GOOD_FOR, Reserve
+from tontine.store.counter import GOOD_FOR, TAKEN_AT_MOST, Block, Reserve
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -124,7 +123,7 @@ def test_a_single_job_takes_a_single_number() -> None:
 def test_blocks_double_while_they_are_used_up_quickly() -> None:
     numbers = Numbers(watch := Watch())
     assert taken(Reserve(watch), numbers, 127) == list(range(1, 128))
-    assert numbers.counts == [1, 2, 4, 8, 16, AT_MOST, AT_MOST, AT_MOST]
+    assert numbers.counts == [1, 2, 4, 8, 16, TAKEN_AT_MOST, TAKEN_AT_MOST, TAKEN_AT_MOST]
 
 
 @quick
@@ -175,7 +174,7 @@ def test_a_forked_process_never_uses_its_parents_numbers(before: int, monkeypatc
     childs = taken(reserve, numbers, 40)
     assert not parents.intersection(childs)
     assert len(set(childs)) == 40
-    assert numbers.counts[-6:] == [1, 2, 4, 8, 16, AT_MOST], "it starts as any producer does"
+    assert numbers.counts[-6:] == [1, 2, 4, 8, 16, TAKEN_AT_MOST], "it starts as any producer does"
 
 
 @quick
