@@ -11,7 +11,7 @@ import pytest
 from tontine.client import Client
 from tontine.errors import ConfigError
 from tontine.job import Job
-from tontine.store import claim, control, evidence, insert, late, look, number, settle
+from tontine.store import claim, control, evidence, insert, late, look, number, on_demand, schema, settle
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
@@ -189,6 +189,8 @@ def test_an_age_that_cannot_be_is_refused(store: Store, mongo_uri: str, wrong: A
 
 
 def test_plain_jobs_are_in_none_of_these_indexes(store: Store) -> None:
+    store.run(on_demand.want_all())
+    store.run(schema.mend())
     store.run(insert.submit_many(Wish("t.t"), [{}] * 50))
     for index in ("start_by", "held_key"):
         sizes = store.database.command("collStats", "jobs")["indexSizes"]
