@@ -15,10 +15,10 @@ from pymongo.client_session import ClientSession
 
 from tontine import AsyncClient, Client
 from tontine.cli import tontine
-from tontine.errors import ConfigError, NotPermitted, StoreError
+from tontine.errors import ConfigError, NotPermitted
 from tontine.job import Job
 from tontine.schedule import Schedule
-from tontine.store import hold, insert, late, number, offspring, schedules, schema
+from tontine.store import control, hold, insert, late, number, offspring, schedules, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
@@ -152,14 +152,25 @@ def test_of_many_who_need_it_first_at_once_one_adds_the_job(store: Store, mongo_
     assert made(store) == {"start_by", "held_key"}
 
 
-def test_a_job_that_was_late_before_the_index_was_there_is_cancelled(store: Store) -> None:
+def test_a_job_that_was_late_while_the_index_was_not_there_is_cancelled(store: Store) -> None:
     first = submit(store, max_age=60)
     store.database.jobs.drop_index("start_by")
     store.database.jobs.update_one({"seq": first.seq}, {"$set": {"start_by": datetime(2020, 1, 1, tzinfo=UTC)}})
-    with pytest.raises(StoreError):  # which wakes whoever puts it back
-        store.run(late.cancel_late())
+    refused: list[BaseException] = []
+    store.refused = refused.append
+    assert store.run(late.cancel_late()) == 0
+    assert len(refused) == 1, "whoever puts it back hears of it"
     store.run(schema.mend())
     assert store.run(late.cancel_late()) == 1
+
+
+def test_keys_are_reviewed_when_the_index_is_back(store: Store) -> None:
+    job = submit(store, key="k", unique_for=60)
+    store.run(control.cancel(job.seq))
+    store.database.jobs.drop_index("held_key")
+    assert store.run(hold.review_holds()) == 0
+    store.run(schema.mend())
+    assert store.run(hold.review_holds()) == 1
 
 
 def test_jobs_that_hold_one_key_without_the_index_are_parted_by_the_first_that_needs_it(store: Store) -> None:

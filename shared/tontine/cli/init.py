@@ -58,6 +58,7 @@ def init(
       tontine init --keep-done 7d --keep-failed 30d
       tontine init --keep-done forever
       tontine init --roles
+      tontine init --all
     """
     from ..store import inbox, roles
 

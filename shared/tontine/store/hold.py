@@ -54,8 +54,10 @@ def find_holder(key: str) -> Steps[dict[str, Any] | None]:
 
 def review_holds() -> Steps[int]:
     """Note until when jobs that have ended hold their keys, keep them until then, and end what is over; how many."""
-    if not (yield from on_demand.is_wanted(HELD_KEY)):
-        return 0
+    return on_demand.using(HELD_KEY, _review_holds())
+
+
+def _review_holds() -> Steps[int]:
     ended = {
         "held_key": {"$gt": ""},
         "state": {"$in": _FINAL},

@@ -33,8 +33,10 @@ _LATE: dict[str, Any] = {
 
 def cancel_late(retention: Retention = FOR_EVER) -> Steps[int]:
     """Cancel the queued jobs that were not started in time; how many."""
-    if not (yield from on_demand.is_wanted(START_BY)):
-        return 0
+    return on_demand.using(START_BY, _cancel_late(retention))
+
+
+def _cancel_late(retention: Retention) -> Steps[int]:
     found: list[Raw] = yield find_some(JOBS, _LATE, projection={"_id": 1}, hint=START_BY, limit=EACH_AT_ONCE)
     if not found:
         return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ..errors import ConfigError, NotPermitted
+from ..errors import ConfigError, NotPermitted, StoreError
 from . import indexes, schema
 from .call import Steps
 from .names import JOBS
@@ -49,9 +49,16 @@ def require(name: str) -> Steps[None]:
         )
 
 
-def is_wanted(name: str) -> Steps[bool]:
-    """Whether there can be jobs that need it."""
-    return name in (yield from indexes.read_wanted())
+def using(name: str, steps: Steps[int]) -> Steps[int]:
+    """A look at the jobs of an index: 0 where nobody needs it, or where it is not there, which a healer hears of."""
+    if name not in (yield from indexes.read_wanted()):
+        return 0
+    try:
+        return (yield from steps)
+    except StoreError as error:
+        if not indexes.tells_of_missing(error):
+            raise
+        return 0
 
 
 def want_all() -> Steps[None]:
