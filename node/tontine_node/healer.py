@@ -24,7 +24,7 @@ from .troubles import Troubles
 log = logging.getLogger(__name__)
 
 GLANCE_EVERY, OTHERS_GLANCE_EVERY = 10.0, 30.0
-"""A glance is one call: at the collections, and the next time at the indexes of `jobs`."""
+"""A glance is a call or two: at the collections, and the next time at the indexes of `jobs`."""
 LOOK_EVERY, OTHERS_LOOK_EVERY = 60.0, 600.0
 AGAIN_AFTER = 120.0
 """What could not be mended is tried again more rarely: building an index reads the whole collection."""

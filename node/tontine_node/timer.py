@@ -1,7 +1,7 @@
 """What time alone ends: jobs that were not started by `start_by`, and keys that were held for long enough.
 
-The first member looks every few seconds, others now and then. Where no job asks for either, a look finds two empty
-indexes.
+The first member looks every few seconds, others now and then. Where no job has ever asked for either, a look is one
+small read.
 """
 
 from __future__ import annotations

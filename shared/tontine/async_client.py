@@ -60,13 +60,14 @@ class AsyncClient:
     async def _run(self, steps: Steps[Any], *, is_within: bool = False) -> Any:
         return await (await self._opened()).run(steps, is_within=is_within)
 
-    async def prepare(self) -> Prepared:
+    async def prepare(self, *, everything: bool = False) -> Prepared:
         """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
 
         The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
-        that submits there calls this when it starts.
+        that submits there calls this when it starts. With `everything` also the indexes that only jobs with `max_age`
+        or `unique_for` need; otherwise these are made with the first such job.
         """
-        return await (await self._opened()).prepare_all()
+        return await (await self._opened()).prepare_now(everything=everything)
 
     async def submit(
         self,

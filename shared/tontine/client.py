@@ -54,13 +54,14 @@ class Client:
             raise ConfigError(f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try AsyncClient")
         self._store = PreparedStore(handle)
 
-    def prepare(self) -> Prepared:
+    def prepare(self, *, everything: bool = False) -> Prepared:
         """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
 
         The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
-        that submits there calls this when it starts.
+        that submits there calls this when it starts. With `everything` also the indexes that only jobs with `max_age`
+        or `unique_for` need; otherwise these are made with the first such job.
         """
-        return self._store.prepare_all()
+        return self._store.prepare_now(everything=everything)
 
     def submit(
         self, task: str, args: Args = None, *, session: ClientSession | None = None, **options: Unpack[JobOptions]

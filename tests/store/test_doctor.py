@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tests.support.mongod import mongod, with_users
 from tontine.cli import tontine
 from tontine.records.states import NodeState
-from tontine.store import inbox, members, schema
+from tontine.store import inbox, indexes, members, on_demand, schema
 from tontine.store.call import Store
 
 FIT = {"topology", "members", "version", "rights", "change streams", "majority write", "indexes", "validators"}
@@ -54,6 +54,15 @@ def test_a_missing_and_a_different_index_fail(store: Store, mongo_uri: str) -> N
     code, found = examine(mongo_uri, store.database.name, "--quick")
     assert code == 1
     assert found["indexes"].startswith("fail: jobs.held is missing, jobs.raw is different")
+
+
+def test_an_index_on_demand_is_missed_only_where_it_was_needed(store: Store, mongo_uri: str) -> None:
+    assert examine(mongo_uri, store.database.name, "--quick")[1]["indexes"].startswith("ok")
+    store.run(on_demand.need(indexes.START_BY))
+    store.database.jobs.drop_index("start_by")
+    code, found = examine(mongo_uri, store.database.name, "--quick")
+    assert code == 1
+    assert found["indexes"].startswith("fail: jobs.start_by is missing")
 
 
 def test_a_database_without_anything_fails_but_answers(mongo_uri: str, database: str) -> None:

@@ -46,14 +46,14 @@ def healer(counting: Counting) -> Healer:
     return Healer(counting, SystemClock(), member, Troubles())
 
 
-async def test_a_glance_costs_one_call_and_what_it_finds_is_mended(
+async def test_a_glance_costs_a_call_or_two_and_what_it_finds_is_mended(
     healer: Healer, counting: Counting, store: Store
 ) -> None:
     await healer._look()
     for _ in range(4):
         before = counting.calls
         await healer._look()
-        assert counting.calls == before + 1
+        assert counting.calls <= before + 2
     store.database.jobs.drop_index("due")
     store.database.drop_collection("bell")
     await healer._look()
@@ -84,7 +84,7 @@ async def test_what_cannot_be_mended_is_left_for_a_while_but_not_what_comes_afte
         await healer._look()
     before = counting.calls
     await healer._look()
-    assert counting.calls == before + 1, "it does not try again at every glance"
+    assert counting.calls <= before + 2, "it does not try again at every glance"
     store.database.jobs.drop_index("due")
     await healer._look()
     await healer._look()

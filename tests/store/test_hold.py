@@ -15,8 +15,9 @@ from pymongo.errors import DuplicateKeyError
 
 from tontine.errors import ConfigError, DuplicateKey, NotPermitted
 from tontine.records.job import Job
-from tontine.store import claim, control, hold, insert
+from tontine.store import claim, control, hold, insert, on_demand
 from tontine.store.call import Call, Steps, Store
+from tontine.store.indexes import HELD_KEY
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention, keep
 from tontine.store.settle import Outcome, settle_each
@@ -153,6 +154,7 @@ ODD: list[Any] = [
 
 
 def test_whatever_is_written_on_one_job_the_others_are_looked_after(store: Store) -> None:
+    store.run(on_demand.need(HELD_KEY))
     fields = ("unique_for", "finished_at", "held_until", "held_key", "expire_at")
     ended: dict[str, Any] = {"task": "t.t", "state": "done", "attempt": 1, "fails": 0, "lost": 0, "unique_for": 60}
     ended["finished_at"] = datetime.now(UTC)

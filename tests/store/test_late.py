@@ -13,7 +13,7 @@ from tontine.diagnose.why import explain
 from tontine.diagnose.why import read as evidence
 from tontine.errors import ConfigError
 from tontine.records.job import Job
-from tontine.store import claim, control, insert, late, look, number, settle
+from tontine.store import claim, control, insert, late, look, number, on_demand, schema, settle
 from tontine.store.call import Store
 from tontine.store.end import TOO_LATE
 from tontine.store.insert import Wish
@@ -191,6 +191,8 @@ def test_an_age_that_cannot_be_is_refused(store: Store, mongo_uri: str, wrong: A
 
 
 def test_plain_jobs_are_in_none_of_these_indexes(store: Store) -> None:
+    store.run(on_demand.want_all())
+    store.run(schema.mend())
     store.run(insert.submit_many(Wish("t.t"), [{}] * 50))
     for index in ("start_by", "held_key"):
         sizes = store.database.command("collStats", "jobs")["indexSizes"]

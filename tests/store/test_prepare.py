@@ -20,7 +20,7 @@ from tests.support.mongod import mongod
 from tontine import AsyncClient, Client
 from tontine.errors import ConfigError, StoreError
 from tontine.records.job import Job
-from tontine.store import doubles, insert, look, number, schema
+from tontine.store import doubles, indexes, insert, look, number, schema
 from tontine.store.call import Call, Store
 from tontine.store.insert import Wish
 from tontine.store.prepare import PreparedStore
@@ -246,6 +246,7 @@ def test_of_jobs_that_hold_one_key_the_oldest_holds_it(bare: Store, who: str) ->
     jobs, now = bare.database.jobs, datetime.now(UTC)
     held = {"held_key": "h", "unique_for": 3600.0, "finished_at": now, "state": "done", "attempt": 1}
     jobs.insert_many([job(_id=seq, seq=seq, key="h", **held) for seq in (2, 1)])
+    bare.run(indexes.want(indexes.HELD_KEY))
     MAKE_SURE[who](bare)
     assert [one["_id"] for one in jobs.find({"held_key": "h"})] == [1]
     assert [one["state"] for one in jobs.find({"key": "h"})] == ["done", "done"]

@@ -46,9 +46,14 @@ def test_a_declared_schedule_fires_one_job_at_a_time_and_what_waits_too_long_beh
         times = schedule().get("skipped", 0)
         return isinstance(times, int) and times >= 2
 
+    def on_demand() -> set[str]:
+        return {"start_by", "held_key"}.intersection(cluster.database.jobs.index_information())
+
     eventually(lambda: cluster.jobs(schedule="shop.patient", state="working"), 60, "it fires")
     with Client(cluster.database) as client:
+        assert on_demand() == set(), "no job has needed one"
         late = client.submit("shop.mark", {"path": str(ran)}, max_age=0.3)
+        assert on_demand() == {"start_by"}
         ended = client.wait(late, timeout=60)
         assert (ended.state, ended.error.type if ended.error else None) == ("cancelled", "TooLate")
         eventually(skipped, 60, "times are passed over")
@@ -58,6 +63,8 @@ def test_a_declared_schedule_fires_one_job_at_a_time_and_what_waits_too_long_beh
         assert client.unschedule("shop.patient")
         gate.touch()
         assert not ran.exists(), "what was cancelled has never run"
+        cluster.database.jobs.drop_index("start_by")
+        eventually(lambda: on_demand() == {"start_by"}, 60, "the node puts it back")
         in_time = client.submit("shop.mark", {"path": str(ran)}, key="mark", max_age="1h", unique_for="1h")
         assert client.wait(in_time, timeout=60).result == "marked"
         again = client.submit("shop.mark", {"path": str(ran)}, key="mark", unique_for="1h")

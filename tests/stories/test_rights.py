@@ -413,6 +413,20 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
         assert client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq
 
 
+def test_a_producer_that_is_the_first_to_need_an_index_is_told_and_has_it_when_a_node_has_looked(scene: Scene) -> None:
+    with user_of(scene, "timed", "tontineProducer") as uri, Client(uri) as client:
+        with MongoClient[dict[str, Any]](scene.root) as root:
+            store = Store(root["timed"])
+            store.run(schema.init())
+            wishes: dict[str, Any] = {"start_by": {"max_age": 60}, "held_key": {"key": "k", "unique_for": 60}}
+            for index, wish in wishes.items():
+                with pytest.raises(ConfigError, match=rf"needs the index jobs\.{index}.*`tontine init --all` once as"):
+                    client.submit("story.double", {"x": 4}, **wish)
+                assert store.run(schema.mend()).made == [f"jobs.{index}"]
+                assert client.submit("story.double", {"x": 4}, **wish).seq
+        assert client.submit("story.double", key="k", unique_for=60).existed
+
+
 TOO_LITTLE: list[tuple[str, list[str], str]] = [
     ("producer", ["cancel", "WAITING"], "tontineOperator"),
     ("producer", ["retry", "ENDED"], "tontineOperator"),

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     "--inbox", "with_inbox", is_flag=True, help="Also make the inbox, for producers that are not trusted with `jobs`."
 )
 @click.option("--roles", "with_roles", is_flag=True, help="Also make the inbox, and a role for each kind of user.")
+@click.option(
+    "--all",
+    "with_all",
+    is_flag=True,
+    help="Also make the indexes that only jobs with max_age or unique_for need; otherwise the first such job does.",
+)
 @json_option
 @store_options
 def init(
@@ -33,6 +39,7 @@ def init(
     keep_failed: str | None,
     with_inbox: bool,
     with_roles: bool,
+    with_all: bool,
     as_json: bool,
     store: StoreConfig,
 ) -> None:
@@ -51,6 +58,7 @@ def init(
       tontine init --keep-done 7d --keep-failed 30d
       tontine init --keep-done forever
       tontine init --roles
+      tontine init --all
     """
     from ..store import inbox, roles
 
@@ -58,7 +66,7 @@ def init(
 
     with reached(store) as opened_store:
         before = _layout(opened_store)
-        lacking = _make(opened_store)
+        lacking = _make(opened_store, with_all)
         if with_inbox or with_roles:
             opened_store.run(inbox.make())
         after = _layout(opened_store)
@@ -87,11 +95,13 @@ def init(
         click.echo(_kept(kept))
 
 
-def _make(store: Store) -> dict[str, str]:
+def _make(store: Store, with_all: bool) -> dict[str, str]:
     """Make what is missing; what this user may not make, and nodes can do without, and why."""
     from ..errors import NotPermitted
-    from ..store import schema
+    from ..store import on_demand, schema
 
+    if with_all:
+        store.run(on_demand.want_all())
     mended = store.run(schema.mend())
     others = [error for error in mended.lacking.values() if not isinstance(error, NotPermitted)]
     for error in (*mended.failed.values(), *others):

@@ -13,7 +13,9 @@ from typing import Any
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..records.schedule import LONGEST
 from ..records.states import FINAL, JobState
+from . import on_demand
 from .call import Call, Steps, find_one, find_some
+from .indexes import HELD_KEY
 from .raw import Raw, identity
 from .schema import JOBS
 
@@ -52,6 +54,10 @@ def find_holder(key: str) -> Steps[dict[str, Any] | None]:
 
 def review_holds() -> Steps[int]:
     """Note until when jobs that have ended hold their keys, keep them until then, and end what is over; how many."""
+    return on_demand.using(HELD_KEY, _review_holds())
+
+
+def _review_holds() -> Steps[int]:
     ended = {
         "held_key": {"$gt": ""},
         "state": {"$in": _FINAL},
@@ -64,7 +70,7 @@ def review_holds() -> Steps[int]:
         "expire_at": {"$cond": [_IS_HELD, kept, "$expire_at"]},
     }
     try:
-        answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": "held_key"}, repeats=True)
+        answer = yield Call(JOBS, "update_many", (ended, [{"$set": update}]), {"hint": HELD_KEY}, repeats=True)
         return int(answer.modified_count)
     except (StoreUnavailable, NotPermitted):
         raise
@@ -74,7 +80,7 @@ def review_holds() -> Steps[int]:
 
 def _review_each(ended: dict[str, Any], update: list[dict[str, Any]]) -> Steps[int]:
     """One of these has no room for that, and must not keep the others from it; its time ends all the same."""
-    found: list[Raw] = yield find_some(JOBS, ended, projection={"_id": 1}, hint="held_key", limit=EACH_AT_ONCE)
+    found: list[Raw] = yield find_some(JOBS, ended, projection={"_id": 1}, hint=HELD_KEY, limit=EACH_AT_ONCE)
     reviewed = 0
     for job in found:
         with contextlib.suppress(Unstorable):

@@ -1,12 +1,13 @@
 """Indexes: which there are, and how they are made, replaced and retired, by many at once.
 
 A definition under a name never changes again: a new one gets a new name, is made first, and the old name is retired.
-A retired index must be one that the release before does not ask for by name.
+A retired index must be one that the release before does not ask for by name. Those that only some jobs need are made
+with the first of these (`on_demand.py`), and looked after from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,13 @@ from bson.son import SON
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import FINAL, OPEN, JobState, NodeState
-from .call import Steps, answered, command
-from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES
+from .call import Call, Steps, answered, command, find_one
+from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES, SCHEMA
 
 EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
+
+START_BY, HELD_KEY = "start_by", "held_key"
 
 Index = Mapping[str, Any]
 
@@ -76,18 +79,6 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
                 "state": {"$in": sorted(state.value for state in OPEN)},
             },
         },
-        # The last two hold nothing of a job that asks for nothing of the kind.
-        {
-            "name": "start_by",
-            "key": SON([("start_by", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "start_by": {"$exists": True}},
-        },
-        {
-            "name": "held_key",
-            "key": SON([("held_key", 1)]),
-            "unique": True,
-            "partialFilterExpression": {"held_key": {"$gt": ""}},
-        },
     ],
     NODES: [
         {
@@ -113,6 +104,22 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
     ],
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
 }
+# Every index costs every job a little, also one that is not in it: most databases never need these.
+ON_DEMAND: dict[str, list[dict[str, Any]]] = {
+    JOBS: [
+        {
+            "name": START_BY,
+            "key": SON([("start_by", 1)]),
+            "partialFilterExpression": {"state": JobState.QUEUED.value, "start_by": {"$exists": True}},
+        },
+        {
+            "name": HELD_KEY,
+            "key": SON([("held_key", 1)]),
+            "unique": True,
+            "partialFilterExpression": {"held_key": {"$gt": ""}},
+        },
+    ],
+}
 RETIRED: dict[str, list[str]] = {JOBS: ["expire"], LOGS: ["at"]}
 
 _SAME = ("key", "unique", "sparse", "partialFilterExpression", "collation")
@@ -120,7 +127,7 @@ _SAME = ("key", "unique", "sparse", "partialFilterExpression", "collation")
 _DEFINING = (*_SAME, "expireAfterSeconds", "hidden")
 _MEANWHILE = "_meanwhile"
 
-NO_COLLECTION, NO_INDEX = 26, 27
+_BAD_VALUE, NO_COLLECTION, NO_INDEX = 2, 26, 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +138,30 @@ class Standing:
     blocked: tuple[tuple[Index, tuple[str, ...]], ...] = ()
     """Ours, and the indexes that are in their place: of another definition, or of the same under another name."""
     outdated: tuple[str, ...] = ()
+    unnoted: tuple[str, ...] = ()
+    """On demand, and there, although nobody has noted that they are wanted."""
 
 
-def judge(collection: str, there: Sequence[Index]) -> Standing:
-    """Compare the indexes that are there with ours."""
+def all_of(collection: str) -> list[dict[str, Any]]:
+    """Our indexes of a collection, also those on demand."""
+    return [*INDEXES[collection], *ON_DEMAND.get(collection, ())]
+
+
+def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ()) -> Standing:
+    """Compare the indexes that are there with ours; one on demand that is neither there nor wanted is none of them."""
+    names = {str(one["name"]) for one in there}
+    on_demand = [index for index in ON_DEMAND.get(collection, ()) if index["name"] in {*names, *wanted}]
     missing, blocked = [], []
-    for index in INDEXES[collection]:
+    for index in (*INDEXES[collection], *on_demand):
         in_place = tuple(one["name"] for one in there if _is_in_place_of(one, index))
         if in_place:
             blocked.append((index, in_place))
-        elif all(one["name"] != index["name"] for one in there):
+        elif index["name"] not in names:
             missing.append(index)
-    names = [*RETIRED.get(collection, ()), *(_meanwhile(index)["name"] for index in INDEXES[collection])]
-    outdated = tuple(one["name"] for one in there if one["name"] in names)
-    return Standing(tuple(missing), tuple(blocked), outdated)
+    old = {*RETIRED.get(collection, ()), *(_meanwhile(index)["name"] for index in all_of(collection))}
+    outdated = tuple(one["name"] for one in there if one["name"] in old)
+    unnoted = tuple(str(index["name"]) for index in on_demand if index["name"] not in wanted)
+    return Standing(tuple(missing), tuple(blocked), outdated, unnoted)
 
 
 def _is_in_place_of(one: Index, index: Index) -> bool:
@@ -168,13 +185,53 @@ def look(collection: str) -> Steps[Standing]:
     """How a collection's indexes stand."""
     if not INDEXES[collection]:
         return Standing()
+    wanted = (yield from read_wanted()) if collection in ON_DEMAND else ()
     try:
         answer = yield command(SON([("listIndexes", collection)]))
     except StoreError as error:
         if not answered(error, NO_COLLECTION):
             raise
-        return judge(collection, ())
-    return judge(collection, answer["cursor"]["firstBatch"])
+        return judge(collection, (), wanted)
+    return judge(collection, answer["cursor"]["firstBatch"], wanted)
+
+
+def read_wanted() -> Steps[list[str]]:
+    """The names of the indexes on demand that somebody has needed so far."""
+    document = yield find_one(CLUSTER, {"_id": SCHEMA}, projection={"wants": 1})
+    wants = (document or {}).get("wants")
+    return [name for name in wants if isinstance(name, str)] if isinstance(wants, list) else []
+
+
+def want(*names: str) -> Steps[None]:
+    """Note that indexes on demand are needed: whoever looks after the schema makes them from now on."""
+    update = {"$addToSet": {"wants": {"$each": list(names)}}}
+    yield Call(CLUSTER, "update_one", ({"_id": SCHEMA}, update), {"upsert": True}, repeats=True)
+
+
+def is_there(name: str) -> Steps[bool]:
+    """Whether `jobs` has an index, asked in a way that every producer may."""
+    condition = next(index for index in all_of(JOBS) if index["name"] == name)["partialFilterExpression"]
+    try:
+        found = yield find_one(JOBS, condition, projection={"_id": 1}, hint=name)
+    except StoreError as error:
+        if not tells_of_missing(error):
+            raise
+        return False
+    # Of a collection that is not there, any index may be asked for.
+    return found is not None or (yield from _has_jobs())
+
+
+def tells_of_missing(error: StoreError) -> bool:
+    """Whether an index that was asked for by name is not there."""
+    # Such an answer begins with the query; where that is long, it is cut before it comes to the hint.
+    return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
+
+
+def _has_jobs() -> Steps[bool]:
+    # Whoever may do something with a collection may list it like this.
+    wanted = {"nameOnly": True, "authorizedCollections": True, "filter": {"name": JOBS}}
+    answer = yield command(SON([("listCollections", 1), *wanted.items()]))
+    return bool(answer["cursor"]["firstBatch"])
 
 
 def create(collection: str, indexes: Sequence[Index]) -> Steps[dict[str, StoreError]]:

@@ -29,10 +29,12 @@ from ..records.batch import Batch
 from ..records.job import LARGEST, Job, nobodys_task, problem, too_large, utc
 from ..records.states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
+from . import on_demand
 from .bell import ring_jobs
 from .call import DECODED, Call, Steps, find_one
 from .counter import Block, Reserve, raise_counter, take
 from .hold import find_holder
+from .indexes import HELD_KEY, START_BY
 from .schema import JOBS
 
 CHUNK = 2000
@@ -71,6 +73,11 @@ class Wish:
     def is_fresh(self) -> bool:
         """Whether its number is all that a node needs to find it."""
         return self.delay is None and self.run_at is None and not self.priority
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether time alone ends something of it, which takes an index that other jobs do not need."""
+        return self.max_age is not None or self.unique_for is not None
 
     def document(self, args: Mapping[str, Any] | None, at: datetime) -> dict[str, Any]:
         """The job's document but for `_id` and `seq`, in server time `at`."""
@@ -154,6 +161,8 @@ def submit(
     """
     wish.check()
     _check(wish, [args])
+    if wish.is_timed:
+        yield from see_to_indexes(wish, session)
     if session is not None:
         return (yield from _submit_within(session, wish, args, reserve))
     block = yield from take(1) if reserve is None else reserve.take_one()
@@ -189,6 +198,8 @@ def submit_many(
         raise ConfigError("a key belongs to one job: submit it alone")
     batch = Batch(wish.task)
     arguments = iter(many)
+    if wish.is_timed:
+        yield from see_to_indexes(wish, session)
     if session is not None:
         return (yield from _submit_many_within(session, wish, arguments, batch, progress))
     while chunk := list(islice(arguments, CHUNK)):
@@ -216,6 +227,15 @@ def submit_many(
         if progress:
             progress(len(batch))
     return batch
+
+
+def see_to_indexes(wish: Wish, session: Any = None) -> Steps[None]:
+    """Have the indexes that a job which is timed needs."""
+    see_to = on_demand.need if session is None else on_demand.require
+    if wish.max_age is not None:
+        yield from see_to(START_BY)
+    if wish.unique_for is not None:
+        yield from see_to(HELD_KEY)
 
 
 def refuse_unfit(wish: Wish, many: Sequence[Mapping[str, Any] | None]) -> None:

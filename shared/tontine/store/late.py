@@ -9,8 +9,10 @@ from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..records.states import JobState
+from . import on_demand
 from .call import Call, Steps, find_some
 from .end import IS_LATE, closed, too_late
+from .indexes import START_BY
 from .raw import Raw, identity
 from .repair import set_aside
 from .retention import FOR_EVER, Retention
@@ -31,12 +33,16 @@ _LATE: dict[str, Any] = {
 
 def cancel_late(retention: Retention = FOR_EVER) -> Steps[int]:
     """Cancel the queued jobs that were not started in time; how many."""
-    found: list[Raw] = yield find_some(JOBS, _LATE, projection={"_id": 1}, hint="start_by", limit=EACH_AT_ONCE)
+    return on_demand.using(START_BY, _cancel_late(retention))
+
+
+def _cancel_late(retention: Retention) -> Steps[int]:
+    found: list[Raw] = yield find_some(JOBS, _LATE, projection={"_id": 1}, hint=START_BY, limit=EACH_AT_ONCE)
     if not found:
         return 0
     update = closed([{"$set": too_late()}], retention)
     try:
-        answer = yield Call(JOBS, "update_many", (_LATE, update), {"hint": "start_by"}, repeats=True)
+        answer = yield Call(JOBS, "update_many", (_LATE, update), {"hint": START_BY}, repeats=True)
         return int(answer.modified_count)
     except (StoreUnavailable, NotPermitted):
         raise

@@ -17,7 +17,8 @@ from ..records.roster import Roster
 from ..records.states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
 from .counter import counted
-from .schema import BELL, CLUSTER, COLLECTIONS, COUNTER, INDEXES, JOBS, NODES, ROSTER, SAMPLES, VALIDATORS
+from .indexes import all_of
+from .schema import BELL, CLUSTER, COLLECTIONS, COUNTER, JOBS, NODES, ROSTER, SAMPLES, VALIDATORS
 from .which import read_job
 
 T = TypeVar("T")
@@ -199,10 +200,8 @@ def read_layout() -> Steps[dict[str, set[str]]]:
             layout[name] = {"the capped collection"} if collection["options"].get("capped") else set()
             continue
         indexes = yield command({"listIndexes": name})
-        wanted = {index["name"] for index in INDEXES[name]}
-        layout[name] = {
-            f"index {index['name']}" for index in indexes["cursor"]["firstBatch"] if index["name"] in wanted
-        }
+        ours = {index["name"] for index in all_of(name)}
+        layout[name] = {f"index {index['name']}" for index in indexes["cursor"]["firstBatch"] if index["name"] in ours}
         validator = VALIDATORS.get(name)
         if validator and collection.get("options", {}).get("validator") == validator:
             layout[name].add("the validator")

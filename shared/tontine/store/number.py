@@ -13,10 +13,12 @@ from pymongo import UpdateOne
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from ..records.job import LARGEST, JobError, is_text, problem, too_large
 from ..records.states import JobState
+from . import on_demand
 from .bell import ring_jobs
 from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take
 from .end import never_begun
+from .indexes import HELD_KEY, START_BY
 from .raw import Raw, Some, identity
 from .retention import FOR_EVER, Retention, read_retention
 from .schema import JOBS
@@ -45,6 +47,7 @@ _NAMES: dict[str, Any] = {
 # All that `problem` looks at; of arguments only whether they are an object, because they may be large.
 JUDGED: dict[str, Any] = {
     **dict.fromkeys(("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1),
+    "held_key": 1,  # nobody judges it, but an index has to keep it unique
     "size": {"$bsonSize": "$$ROOT"},
     "names": _NAMES,
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
@@ -67,6 +70,9 @@ def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Steps[int]:
     """
     if not documents:
         return 0
+    for name in (START_BY, HELD_KEY):
+        if any(one.get(name) for one in documents):
+            yield from on_demand.prefer(name)
     block = yield from take(len(documents))
     count = yield from _give(list(zip(block, documents, strict=True)), hear)
     yield from ring_jobs(

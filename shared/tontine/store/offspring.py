@@ -17,7 +17,7 @@ from ..records.states import JobState
 from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
 from .counter import Reserve, take
-from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit
+from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit, see_to_indexes
 from .schema import JOBS
 
 SHOWN_AT_MOST = 10
@@ -40,6 +40,8 @@ def submit(
     calls and another job has it, that would take the place of the one that is wanted now, which would be lost: refused.
     """
     refuse_unfit(wish, many)
+    if wish.is_timed:
+        yield from see_to_indexes(wish)
     block = yield from take(len(many)) if reserve is None or len(many) > 1 else reserve.take_one()
     documents = make_documents(wish, many, block)
     for name, document in zip(names, documents, strict=True):

@@ -14,24 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pymongo
-from bson.son import SON
 
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
-from . import indexes, schema
-from .call import AsyncStore, Call, Steps, Store, answered, command, find_one
+from . import indexes, on_demand, schema
+from .call import AsyncStore, Call, Steps, Store, find_one
 from .connect import check, refuse_standalone
 from .names import CLUSTER, COUNTER, JOBS
 from .schema import Mended
 
 T = TypeVar("T")
 
-_KEYS = ("key", "held_key")
-_RELIED_ON = ("seq", *_KEYS)
+_RELIED_ON = ("seq", "key")
 """Indexes of `jobs` without which a producer would do harm, or be answered with an error."""
-_SINCE_THIS_RELEASE = ("held_key",)
-"""Those that only a call needs which asks for something new."""
-_LONG_RELIED_ON = tuple(name for name in _RELIED_ON if name not in _SINCE_THIS_RELEASE)
-_BAD_VALUE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class Prepared:
     failed: Mapping[str, str] = field(default_factory=dict)
     """Why, by the name of what could not be made."""
     is_unsafe: bool = False
-    """Whether an index that producers rely on may be missing: because it could not be made, or nobody has tried."""
+    """Whether an index that producers rely on may be missing: it could not be made."""
 
     @property
     def is_complete(self) -> bool:
@@ -62,10 +56,9 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         if is_looking and not (yield from _is_ours()):
             return Prepared()
         yield from _check()
-        missing = yield from _missing()
-        if missing.isdisjoint(_LONG_RELIED_ON):
-            return _of_earlier(missing)
-        return (yield from prepare_all())
+        if (yield from _missing()).isdisjoint(_RELIED_ON):
+            return Prepared()
+        return (yield from prepare_now())
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
 
@@ -82,18 +75,20 @@ def look_within() -> Steps[Prepared]:
         missing = (yield from _missing()) if version else {*_RELIED_ON}
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
-    if not missing.isdisjoint(_LONG_RELIED_ON):
+    if not missing.isdisjoint(_RELIED_ON):
         raise ConfigError(
             "this database is not prepared, and that cannot be done inside of a transaction: call client.prepare() "
             "when your application starts, or run `tontine init` once"
         )
-    return _of_earlier(missing)
+    return Prepared()
 
 
-def prepare_all() -> Steps[Prepared]:
-    """All that `tontine init` makes, as far as this user may."""
+def prepare_now(*, everything: bool = False) -> Steps[Prepared]:
+    """All that `tontine init` makes, as far as this user may; with `everything`, that of `tontine init --all`."""
     try:
         yield from _check()
+        if everything:
+            yield from on_demand.want_all()
         mended: Mended = yield from schema.mend()
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
@@ -103,11 +98,6 @@ def prepare_all() -> Steps[Prepared]:
 
 def _missing() -> Steps[set[str]]:
     return {str(index["name"]) for index in (yield from indexes.look(JOBS)).missing}
-
-
-def _of_earlier(missing: set[str]) -> Prepared:
-    """What an older schema lacks that has all that producers relied on before."""
-    return Prepared(is_unsafe=not missing.isdisjoint(_SINCE_THIS_RELEASE))
 
 
 def _check() -> Steps[None]:
@@ -122,26 +112,16 @@ def _is_ours() -> Steps[bool]:
     return (yield find_one(CLUSTER, {"_id": COUNTER}, projection={"_id": 1})) is not None
 
 
-def _has_jobs() -> Steps[bool]:
-    # Whoever may do something with a collection may list it like this.
-    wanted = {"nameOnly": True, "authorizedCollections": True, "filter": {"name": JOBS}}
-    answer = yield command(SON([("listCollections", 1), *wanted.items()]))
-    return bool(answer["cursor"]["firstBatch"])
-
-
 def guarded(steps: Steps[T], why: Collection[str]) -> Steps[T]:
-    """An operation where an index may be missing: a key is only written if something keeps it unique.
-
-    `why` is what kept it from being made. Without that it was left to others, and is made where a call needs it.
-    """
+    """An operation where an index could not be made, and `why`: a key is only written if something keeps it unique."""
     resume: Callable[[Any], Call] = steps.send
     value: Any = None
     try:
         while True:
             call = resume(value)
             try:
-                for name in _keys_written(call):
-                    yield from _require_unique(name, why)
+                if _writes_key(call):
+                    yield from _require_unique(why)
                 resume, value = steps.send, (yield call)
             except TontineError as error:
                 resume, value = steps.throw, error
@@ -149,46 +129,22 @@ def guarded(steps: Steps[T], why: Collection[str]) -> Steps[T]:
         return end.value  # type: ignore[no-any-return]
 
 
-def _keys_written(call: Call) -> list[str]:
+def _writes_key(call: Call) -> bool:
     if call.collection != JOBS or call.method not in ("insert_many", "insert_one"):
-        return []
-    return [name for name in _KEYS if any(one.get(name) for one in _documents(call.args[0]))]
+        return False
+    return any(one.get("key") for one in _documents(call.args[0]))
 
 
 def _documents(inserted: Any) -> list[Mapping[str, Any]]:
     return [inserted] if isinstance(inserted, Mapping) else list(inserted)
 
 
-def _require_unique(name: str, why: Collection[str]) -> Steps[None]:
-    if (yield from _has_index(name)):
-        return
-    if not why:
-        prepared = yield from prepare_all()
-        if not prepared.is_unsafe:
-            return
-        why = prepared.failed.values()
-    raise ConfigError(
-        f"a job with a key needs the index jobs.{name}, which is not there, and this user may not make it: run "
-        f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
-    )
-
-
-def _has_index(name: str) -> Steps[bool]:
-    """Ask for the index in a way that every producer may. Of a collection that is not there, any may be asked for."""
-    condition = next(index for index in schema.INDEXES[JOBS] if index["name"] == name)["partialFilterExpression"]
-    try:
-        yield find_one(JOBS, condition, projection={"_id": 1}, hint=name)
-        return (yield from _has_jobs())
-    except StoreError as error:
-        if not _is_missing(error):
-            raise
-        return False
-
-
-def _is_missing(error: StoreError) -> bool:
-    """Whether an index that was asked for by name is not there."""
-    # Such an answer begins with the query; where that is long, it is cut before it comes to the hint.
-    return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
+def _require_unique(why: Collection[str]) -> Steps[None]:
+    if not (yield from indexes.is_there("key")):
+        raise ConfigError(
+            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run "
+            f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
+        )
 
 
 def _lost_index(database: str) -> StoreError:
@@ -242,15 +198,15 @@ class PreparedStore(Store):
                 prepared = self.prepared or (self._look_within() if is_within else self._prepare())
                 return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
-            if _is_missing(error):
+            if indexes.tells_of_missing(error):
                 self.prepared, self._is_doubtful = None, True
                 raise _lost_index(self.database.name) from error
             raise
 
-    def prepare_all(self) -> Prepared:
-        """Make now whatever is missing."""
+    def prepare_now(self, *, everything: bool) -> Prepared:
+        """Make now whatever is missing; with `everything`, also the indexes on demand."""
         with _limit(self.database.client):
-            self.prepared = super().run(prepare_all())
+            self.prepared = super().run(prepare_now(everything=everything))
         return self.prepared
 
     def _answer(self, call: Call) -> Any:
@@ -267,7 +223,7 @@ class PreparedStore(Store):
     def _prepare(self) -> Prepared:
         with self._preparing:
             if self.prepared is None:
-                prepared = super().run(prepare_all() if self._is_doubtful else prepare(is_looking=self._is_looking))
+                prepared = super().run(prepare_now() if self._is_doubtful else prepare(is_looking=self._is_looking))
                 refuse_standalone(self.database.client)
                 self.prepared, self._is_doubtful = prepared, False
             return self.prepared
@@ -289,15 +245,15 @@ class AsyncPreparedStore(AsyncStore):
                 prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
                 return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
         except StoreError as error:
-            if _is_missing(error):
+            if indexes.tells_of_missing(error):
                 self.prepared, self._is_doubtful = None, True
                 raise _lost_index(self.database.name) from error
             raise
 
-    async def prepare_all(self) -> Prepared:
-        """Make now whatever is missing."""
+    async def prepare_now(self, *, everything: bool) -> Prepared:
+        """Make now whatever is missing; with `everything`, also the indexes on demand."""
         with _limit(self.database.client):
-            self.prepared = await super().run(prepare_all())
+            self.prepared = await super().run(prepare_now(everything=everything))
         return self.prepared
 
     async def _answer(self, call: Call) -> Any:
@@ -313,7 +269,7 @@ class AsyncPreparedStore(AsyncStore):
     async def _prepare(self) -> Prepared:
         async with self._preparing:
             if self.prepared is None:
-                prepared = await super().run(prepare_all() if self._is_doubtful else prepare())
+                prepared = await super().run(prepare_now() if self._is_doubtful else prepare())
                 refuse_standalone(self.database.client)
                 self.prepared, self._is_doubtful = prepared, False
             return self.prepared

@@ -24,9 +24,11 @@ from ..offers import Offers
 from ..records.job import LARGEST, Job, nobodys_task, too_large
 from ..records.schedule import YEARS, Broken, Declared, Schedule
 from ..records.states import OPEN
+from . import on_demand
 from .bell import ring_jobs
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .counter import raise_counter, take
+from .indexes import START_BY
 from .insert import Wish
 from .look import now, read_cluster, read_nodes
 from .raw import identity
@@ -290,6 +292,8 @@ def _insert_job(schedule: Schedule, time: datetime) -> Steps[tuple[str, Fired]]:
     """
     name = schedule.job_id(time)
     wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
+    if wish.max_age is not None:
+        yield from on_demand.prefer(START_BY)
     for _ in range(TRIES):
         block = yield from take(1)
         document: dict[str, Any] = {

@@ -88,13 +88,13 @@ def mend() -> Steps[Mended]:
     mended = Mended((yield from read_version()))
     if mended.is_newer:
         for name in INDEXES:
-            yield from _mend_indexes(name, (yield from indexes.look(name)), mended)
+            yield from _make_missing(name, (yield from indexes.look(name)), mended)
         return mended
     there = yield from _describe(COLLECTIONS)
     unsettled: list[str] = []
     for name in INDEXES:
         standing = yield from _mend_collection(name, there.get(name), mended)
-        yield from _mend_indexes(name, standing, mended)
+        yield from _make_missing(name, standing, mended)
         if standing.blocked or standing.outdated:
             unsettled.append(name)
     yield from mended.tried(SAMPLES, _mend_samples(there.get(SAMPLES)))
@@ -173,8 +173,18 @@ def _done(call: Call) -> Steps[bool]:
     return True
 
 
-def _mend_indexes(name: str, standing: Standing, mended: Mended) -> Steps[None]:
-    """Make the indexes that are missing."""
+def mend_indexes(name: str) -> Steps[Mended]:
+    """Make the indexes of one collection that are missing, and nothing else."""
+    mended = Mended((yield from read_version()))
+    yield from _make_missing(name, (yield from indexes.look(name)), mended)
+    return mended
+
+
+def _make_missing(name: str, standing: Standing, mended: Mended) -> Steps[None]:
+    """Make the indexes that are missing, and note those that are there as wanted."""
+    if standing.unnoted:
+        with contextlib.suppress(NotPermitted):
+            yield from indexes.want(*standing.unnoted)
     if standing.missing:
         try:
             failed = yield from indexes.create(name, standing.missing)
@@ -187,7 +197,7 @@ def _mend_indexes(name: str, standing: Standing, mended: Mended) -> Steps[None]:
 
 def _part(failed: dict[str, StoreError], mended: Mended) -> Steps[dict[str, StoreError]]:
     """Make the unique indexes of `jobs` that doubles kept from being made; what still fails."""
-    for index in INDEXES[JOBS]:
+    for index in indexes.all_of(JOBS):
         name = str(index["name"])
         for _ in range(PARTED_AT_MOST):  # others may go on inserting until it is there
             if not isinstance(failed.get(name), DuplicateKey):
@@ -314,11 +324,11 @@ def keeps_samples() -> Steps[bool]:
 
 
 def missing_indexes() -> Steps[list[str]]:
-    """What `init` would have to create, as collection.index."""
+    """What no node works without, as collection.index; of those on demand it lives without any."""
     missing: list[str] = []
-    for name in INDEXES:
+    for name, always in INDEXES.items():
         standing = yield from indexes.look(name)
-        missing += [f"{name}.{index['name']}" for index in standing.missing]
+        missing += [f"{name}.{index['name']}" for index in standing.missing if index in always]
     return missing
 
 

@@ -122,7 +122,7 @@ _OF_CLUSTER: dict[str, dict[str, Any]] = {
     ROSTER: {"required": ["epoch", "members"], "properties": {"epoch": _COUNT, "members": _TEXTS}},
     COUNTER: {"required": ["seq"], "properties": {"seq": _COUNT}},
     SETTINGS: {"properties": {"keep_done": _KEPT, "keep_failed": _KEPT}},
-    SCHEMA: {"properties": {"version": {**_COUNT, "minimum": 1}, "by": _TEXT}},
+    SCHEMA: {"properties": {"version": {**_COUNT, "minimum": 1}, "by": _TEXT, "wants": _TEXTS}},
 }
 _CLUSTER: dict[str, Any] = {
     "anyOf": [

@@ -112,7 +112,7 @@ class EagerQueue(Client):
         """Run all that is due now; the jobs that were run."""
         return self._drive(self._memory.run())
 
-    def prepare(self) -> Any:
+    def prepare(self, *, everything: bool = False) -> Any:
         """Nothing has to be made ready; an application may ask for it when it starts."""
 
     def ring(self) -> None:
@@ -238,7 +238,7 @@ class AsyncEagerQueue(AsyncClient):
         """Run all that is due now; the jobs that were run."""
         return await self._drive(self._memory.run())
 
-    async def prepare(self) -> Any:
+    async def prepare(self, *, everything: bool = False) -> Any:
         """Nothing has to be made ready; an application may ask for it when it starts."""
 
     async def ring(self) -> None:
