@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo.database import Database
 
-from tontine.store.schema import JOBS
+from tontine.store.names import JOBS
 
 LOOK_UP, CLAIM, SETTLE = "look-ups", "claims", "settlements"
 _SPACE = 64 << 20

@@ -15,7 +15,7 @@ from pymongo.cursor import CursorType
 from tontine.config import StoreConfig
 from tontine.store import claim
 from tontine.store.connect import open_store
-from tontine.store.schema import BELL
+from tontine.store.names import BELL
 
 from .peers import wire
 

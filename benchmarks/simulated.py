@@ -18,7 +18,7 @@ from tontine.config import Timing
 from tontine.errors import TontineError
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Call
-from tontine.store.schema import CLUSTER, ROSTER
+from tontine.store.names import CLUSTER, ROSTER
 from tontine_node.claimer import Claimer
 from tontine_node.member import Heartbeat, Member
 from tontine_node.pace import Pace

@@ -12,7 +12,7 @@ from tontine.cli.bench import measure
 from tontine.errors import TontineError
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
-from tontine.store.schema import JOBS
+from tontine.store.names import JOBS
 
 from ..contender import Contender
 from ..nodes import fresh_store

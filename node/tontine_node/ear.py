@@ -11,7 +11,7 @@ from tontine.errors import NotPermitted, StoreError
 from tontine.store import bell
 from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore
-from tontine.store.schema import CLUSTER, JOBS
+from tontine.store.names import CLUSTER, JOBS
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from tontine.clock import Clock
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.store import schema
 from tontine.store.call import AsyncStore, Steps, answered
-from tontine.store.schema import JOBS, Mended
+from tontine.store.names import JOBS
+from tontine.store.schema import Mended
 
 from .member import Member
 from .troubles import Troubles

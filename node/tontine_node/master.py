@@ -20,7 +20,7 @@ from tontine.records.states import Desired, NodeState
 from tontine.store import members
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
-from tontine.store.schema import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.settle import Outcome
 from tontine.uri import shown
 

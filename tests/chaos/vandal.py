@@ -20,7 +20,7 @@ from tontine.errors import TontineError
 from tontine.records.schedule import Schedule
 from tontine.store import schedules
 from tontine.store.call import Store
-from tontine.store.schema import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES
+from tontine.store.names import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES
 
 TICK = "tick"
 """The schedule that nobody touches: it must fire whatever becomes of the others."""

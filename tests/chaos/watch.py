@@ -16,7 +16,7 @@ from tontine.diagnose.audit.invariant import Finding
 from tontine.store import look
 from tontine.store.call import Store
 from tontine.store.changes import changes
-from tontine.store.schema import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES
 
 
 class Witness:

@@ -17,7 +17,7 @@ from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import STEP, World
 from tontine.store.bell import Hint
 from tontine.store.call import Store
-from tontine.store.schema import JOBS
+from tontine.store.names import JOBS
 from tontine_node.table import Status
 
 MANY, EVERYDAY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0")), 12

@@ -16,7 +16,7 @@ from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Tally
 from tontine.records.job import JobError
 from tontine.records.states import NodeState
-from tontine.store import claim, control, members, number, repair, retention, schema, settle
+from tontine.store import claim, control, members, names, number, repair, retention, settle
 from tontine.store.call import Store
 from tontine.store.changes import changes
 
@@ -102,7 +102,7 @@ def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
             store.run(control.retry(seq))
         store.database.jobs.delete_many({"state": "failed"})  # as their time to live would
 
-    history = History(schema.JOBS, schema.NODES, schema.CLUSTER)
+    history = History(names.JOBS, names.NODES, names.CLUSTER)
     found = [finding for change in seen(store, act, "end") for finding in history.see(change)]
     assert found == []
     assert history.put_back == {1, 3, 5, 6, 7, 9}
@@ -149,7 +149,7 @@ def test_a_real_history_passes(cluster: Cluster) -> None:
             cluster.wait_for_all(318)
             client.retry(cluster.jobs(state="failed")[0]["seq"])
 
-    history = History(schema.JOBS, schema.NODES, schema.CLUSTER)
+    history = History(names.JOBS, names.NODES, names.CLUSTER)
     found = [finding for change in seen(cluster.store, act, "end") for finding in history.see(change)]
     assert [one for one in found if one.fact != "the job with _id 'end' was removed before it had a number"] == []
     assert history.changes > 900

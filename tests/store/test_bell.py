@@ -18,7 +18,8 @@ from tontine.store import bell, claim, control, insert, members, number, repair,
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
-from tontine.store.schema import BELL, BELL_SIZE, CLUSTER, JOBS, NODES
+from tontine.store.names import BELL, CLUSTER, JOBS, NODES
+from tontine.store.schema import BELL_SIZE
 from tontine.store.settle import Outcome
 from tontine_node.ear import Ear
 

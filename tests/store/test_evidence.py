@@ -11,7 +11,7 @@ from bson import ObjectId
 from tontine.diagnose.why import read as evidence
 from tontine.diagnose.why.ahead import count_ahead
 from tontine.records.share import Share
-from tontine.store import insert, members, schema
+from tontine.store import insert, members, names
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
 
@@ -62,7 +62,7 @@ def explained(store: Store, steps: Steps[Any]) -> list[dict[str, Any]]:
     try:
         while True:
             call: Call = steps.send(answer)
-            if call.collection == schema.JOBS:
+            if call.collection == names.JOBS:
                 find = {"find": "jobs", "filter": call.args[0], "hint": call.options.get("hint") or {"_id": 1}}
                 plans.append(store.database.command("explain", find)["queryPlanner"]["winningPlan"])
             answer = store._once(call)

@@ -13,7 +13,7 @@ from pymongo.errors import WriteError
 
 from tests.store.test_steps import ByHand
 from tontine.errors import StoreUnavailable
-from tontine.store import claim, inbox, insert, look
+from tontine.store import claim, inbox, insert, look, names
 from tontine.store.call import Steps, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention, keep
@@ -231,12 +231,12 @@ def test_a_taker_that_dies_between_insert_and_delete_leaves_nothing_to_do_twice(
 def test_an_inbox_that_was_dropped_and_made_by_an_insert_gets_its_rules_back(store: Store) -> None:
     store.run(inbox.make())
     assert not store.run(inbox.mend())
-    store.database.drop_collection(inbox.INBOX)
-    store.database[inbox.INBOX].insert_one({"anything": "goes"})
+    store.database.drop_collection(names.INBOX)
+    store.database[names.INBOX].insert_one({"anything": "goes"})
     assert store.run(inbox.mend())
     with pytest.raises(WriteError):
-        store.database[inbox.INBOX].insert_one({"anything": "goes"})
-    store.database.drop_collection(inbox.INBOX)
+        store.database[names.INBOX].insert_one({"anything": "goes"})
+    store.database.drop_collection(names.INBOX)
     assert store.run(inbox.mend())
     options = store.run(inbox.read_options())
     assert options is not None

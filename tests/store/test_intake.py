@@ -10,7 +10,7 @@ import pytest
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import World
-from tontine.store import inbox
+from tontine.store import inbox, names
 from tontine.store.call import Call, Store
 
 TICK = 0.05
@@ -42,7 +42,7 @@ def looks_in_a_minute(world: World) -> Counter[str]:
 
 
 def is_about_inbox(call: Call) -> bool:
-    return call.collection == inbox.INBOX or (call.method == "command" and call.args[0].get("find") == inbox.INBOX)
+    return call.collection == names.INBOX or (call.method == "command" and call.args[0].get("find") == names.INBOX)
 
 
 def test_without_an_inbox_nobody_looks_and_with_one_the_others_seldom(world: World, store: Store) -> None:

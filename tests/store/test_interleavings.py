@@ -23,7 +23,7 @@ from tests.support.interleaving.world import STEP, World
 from tontine.records.states import Desired
 from tontine.store.bell import Hint
 from tontine.store.call import Store
-from tontine.store.schema import JOBS
+from tontine.store.names import JOBS
 
 pytestmark = pytest.mark.long
 

@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from tests.support.mongod import with_users
 from tontine.errors import NotPermitted, StoreError
 from tontine.records.share import Share
-from tontine.store import samples, schema
+from tontine.store import indexes, names, samples, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.look import read_layout
 from tontine.store.samples import Sample
@@ -33,7 +33,7 @@ def fill(store: Store, nodes: int, count: int, every: float = 5.0) -> None:
     documents = [
         sample(f"n{node}", every * turn, done=turn).to_document() for turn in range(count) for node in range(nodes)
     ]
-    store.database[schema.SAMPLES].insert_many(documents)
+    store.database[names.SAMPLES].insert_many(documents)
 
 
 def test_a_sample_comes_back_as_it_was_written(store: Store) -> None:
@@ -86,32 +86,32 @@ def test_the_limit_fits_into_one_answer(store: Store) -> None:
 
 
 def test_samples_expire(store: Store) -> None:
-    (described,) = store.database.list_collections(filter={"name": schema.SAMPLES})
+    (described,) = store.database.list_collections(filter={"name": names.SAMPLES})
     assert described["type"] == "timeseries"
     assert described["options"]["expireAfterSeconds"] == schema.SAMPLES_KEPT
-    store.database.command("collMod", schema.SAMPLES, expireAfterSeconds=5)
+    store.database.command("collMod", names.SAMPLES, expireAfterSeconds=5)
     store.run(schema.init())
-    (described,) = store.database.list_collections(filter={"name": schema.SAMPLES})
+    (described,) = store.database.list_collections(filter={"name": names.SAMPLES})
     assert described["options"]["expireAfterSeconds"] == schema.SAMPLES_KEPT
 
 
 def test_a_database_of_an_earlier_version_gets_its_time_series(store: Store) -> None:
-    store.database.drop_collection(schema.SAMPLES)
-    assert schema.SAMPLES not in store.run(read_layout())
+    store.database.drop_collection(names.SAMPLES)
+    assert names.SAMPLES not in store.run(read_layout())
     assert not store.run(schema.keeps_samples())
     assert store.run(samples.read(at(0), at(10), 1)) == []
     store.run(schema.ensure())
     assert store.run(schema.keeps_samples())
-    assert store.run(read_layout())[schema.SAMPLES] == {"the time series"}
+    assert store.run(read_layout())[names.SAMPLES] == {"the time series"}
 
 
 def test_a_collection_of_that_name_that_is_no_time_series_stays_as_it_is(store: Store) -> None:
-    store.database.drop_collection(schema.SAMPLES)
-    store.database[schema.SAMPLES].insert_one({"_id": "theirs"})
+    store.database.drop_collection(names.SAMPLES)
+    store.database[names.SAMPLES].insert_one({"_id": "theirs"})
     store.run(schema.init())
     store.run(schema.ensure())
     assert not store.run(schema.keeps_samples())
-    assert list(store.database[schema.SAMPLES].find()) == [{"_id": "theirs"}]
+    assert list(store.database[names.SAMPLES].find()) == [{"_id": "theirs"}]
 
 
 def test_a_sample_that_the_server_refuses_is_an_error_and_is_not_made_again(store: Store) -> None:
@@ -119,14 +119,14 @@ def test_a_sample_that_the_server_refuses_is_an_error_and_is_not_made_again(stor
     call: Call = next(steps)
     assert not call.repeats
     assert call.args[0]["writeConcern"] == {"w": 1}
-    answer = store.database.command({"insert": schema.SAMPLES, "documents": [{"node": 1}]})
+    answer = store.database.command({"insert": names.SAMPLES, "documents": [{"node": 1}]})
     with pytest.raises(StoreError, match="'at' must be present"):
         steps.send(answer)
 
 
 def test_what_another_version_wrote_is_read_as_far_as_it_goes(store: Store) -> None:
     odd = {"at": at(1), "node": {"id": "n"}, "state": "asleep", "cpu": "much", "share": {"rank": 1}, "extra": [1]}
-    store.database[schema.SAMPLES].insert_many([odd, {"at": at(2)}])
+    store.database[names.SAMPLES].insert_many([odd, {"at": at(2)}])
     first, second = store.run(samples.read(at(0), at(10), 1))
     assert (first.node, first.state, first.cpu, first.share) == ("n", "asleep", 0.0, None)
     assert (second.node, second.running) == ("None", 0)
@@ -141,9 +141,9 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MongoClien
 def test_a_node_whose_user_may_not_create_it_goes_without(users: tuple[MongoClient[dict[str, object]], str]) -> None:
     client, host = users
     Store(client["tontine"]).run(schema.init())
-    client["tontine"].drop_collection(schema.SAMPLES)
+    client["tontine"].drop_collection(names.SAMPLES)
     actions = ["find", "insert", "update", "remove", "listIndexes", "createIndex"]
-    privileges = [{"resource": {"db": "tontine", "collection": name}, "actions": actions} for name in schema.INDEXES]
+    privileges = [{"resource": {"db": "tontine", "collection": name}, "actions": actions} for name in indexes.INDEXES]
     privileges += [{"resource": {"db": "tontine", "collection": ""}, "actions": ["listCollections"]}]
     client["tontine"].command("createRole", "worker", privileges=privileges, roles=[])
     client["tontine"].command("createUser", "worker", pwd="pw", roles=["worker"])

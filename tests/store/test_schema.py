@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, WriteError
 
 from tontine.errors import NotPermitted, TontineError
-from tontine.store import claim, insert, schema, settle
+from tontine.store import claim, indexes, insert, names, schema, settle
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
 from tontine.store.settle import Kind, Outcome
@@ -24,7 +24,7 @@ def layout(store: Store) -> dict[str, Any]:
     described: dict[str, Any] = {}
     for collection in store.database.list_collections():
         name = collection["name"]
-        if name == schema.SAMPLES:
+        if name == names.SAMPLES:
             described[name] = (collection["type"], collection["options"])
         elif not name.startswith("system."):  # what the server makes for the time series
             described[name] = (collection["options"].get("validator"), store.database[name].index_information())
@@ -34,8 +34,8 @@ def layout(store: Store) -> dict[str, Any]:
 def test_init_makes_every_index_and_repeating_it_changes_nothing(store: Store) -> None:
     first = layout(store)
     assert set(first) == set(schema.COLLECTIONS)
-    for name, indexes in schema.INDEXES.items():
-        assert {index["name"] for index in indexes} | {"_id_"} == set(first[name][1])
+    for name, wanted in indexes.INDEXES.items():
+        assert {index["name"] for index in wanted} | {"_id_"} == set(first[name][1])
     store.run(insert.submit(Wish("t.t"), {}))
     store.run(schema.init())
     store.run(schema.ensure())

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tests.support import earlier_schema
 from tests.support.eventually import eventually
 from tontine.errors import DuplicateKey
-from tontine.store import claim, insert, logs, members, number, schema, settle
+from tontine.store import claim, indexes, insert, logs, members, number, schema, settle
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.logs import Part
@@ -116,11 +116,11 @@ def test_an_index_made_by_hand_in_the_place_of_ours_is_replaced_without_a_gap(
     store.database.jobs.create_index("node", name="by_node", partialFilterExpression={"state": "working"})
     at_once(store)
     assert store.run(schema.faults()) == []
-    assert names(store, "jobs") == {"_id_", "guard", *(index["name"] for index in schema.INDEXES["jobs"])}
+    assert names(store, "jobs") == {"_id_", "guard", *(index["name"] for index in indexes.INDEXES["jobs"])}
 
 
 def test_the_unique_index_in_another_place_is_never_missing_while_it_moves(store: Store) -> None:
-    index = next(dict(index) for index in schema.INDEXES["jobs"] if index["name"] == "seq")
+    index = next(dict(index) for index in indexes.INDEXES["jobs"] if index["name"] == "seq")
     store.database.jobs.drop_index("seq")
     store.database.command({"createIndexes": "jobs", "indexes": [{**index, "name": "numbers"}]})
     with never_without_unique_seqs(store):

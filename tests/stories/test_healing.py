@@ -9,7 +9,7 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 from tontine.store import bell, look, schema
-from tontine.store.schema import BELL, JOBS, SAMPLES
+from tontine.store.names import BELL, JOBS, SAMPLES
 
 
 def healed(cluster: Cluster) -> set[str]:

@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tontine import Client
 from tontine.errors import TontineError
 from tontine.records.schedule import Schedule
-from tontine.store import bell, schedules, schema
+from tontine.store import bell, names, schedules, schema
 from tontine.store.call import Store
 from tontine.store.counter import take
 
@@ -366,7 +366,7 @@ def test_an_odd_value_in_what_all_nodes_share_is_put_right(deployment: Deploymen
     for value in odd.VALUES:
         about = f"{field}: {value} in the {document}"
         odd.scribble(deployment.cluster.database.cluster, {"_id": document}, field, value)
-        deployment.cluster.store.run(bell.ring(schema.CLUSTER))
+        deployment.cluster.store.run(bell.ring(names.CLUSTER))
         deployment.must_do(deployment.a_few(), PATIENT, about)
     deployment.must_live(f"odd values in {field} of the {document}")
     deployment.must_do(deployment.innocents(), PATIENT, f"after odd values in {field} of the {document}")
@@ -375,7 +375,7 @@ def test_an_odd_value_in_what_all_nodes_share_is_put_right(deployment: Deploymen
 @pytest.mark.parametrize("document", ["roster", "counter"])
 def test_what_all_nodes_share_may_be_removed(deployment: Deployment, document: str) -> None:
     deployment.cluster.database.cluster.delete_one({"_id": document})
-    deployment.cluster.store.run(bell.ring(schema.CLUSTER))
+    deployment.cluster.store.run(bell.ring(names.CLUSTER))
     deployment.must_do(deployment.innocents(), PATIENT, f"without the {document}")
     deployment.must_live(f"without the {document}")
 
@@ -387,7 +387,7 @@ def test_odd_settings_and_strange_documents_beside_them_stop_nobody(deployment: 
         beside.update_one({"_id": "settings"}, {"$setOnInsert": {"odd": "settings"}}, upsert=True)
         for field in SETTINGS_FIELDS:
             odd.scribble(beside, {"_id": "settings"}, field, value)
-        deployment.cluster.store.run(bell.ring(schema.CLUSTER))
+        deployment.cluster.store.run(bell.ring(names.CLUSTER))
         deployment.must_do(deployment.a_few(), PATIENT, f"settings: {value}", may_expire=True)
     beside.delete_many({"odd": {"$exists": True}})
     deployment.must_live("odd settings")

@@ -28,7 +28,7 @@ from tontine import Client, Job
 from tontine.cli import tontine
 from tontine.errors import ConfigError, NotPermitted, StoreError
 from tontine.records.states import JobState
-from tontine.store import claim, members, roles, schema
+from tontine.store import claim, grant, indexes, members, names, roles, schema
 from tontine.store.call import Store
 
 pytestmark = pytest.mark.story
@@ -82,7 +82,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         assert all(f"role {role.name}: created" in made for role in roles.ROLES)
         for role in roles.ROLES:
             database.command("createUser", role.word, pwd="pw", roles=[role.name])
-        for name in (schema.BELL, schema.SAMPLES, schema.LOGS, schema.JOBS):  # its node makes them again
+        for name in (names.BELL, names.SAMPLES, names.LOGS, names.JOBS):  # its node makes them again
             database.drop_collection(name)
         scene.cluster.uri = scene.uri("node")
         scene.cluster.begin("ada", "--lease", "4s")
@@ -151,8 +151,8 @@ def schedule(user: User) -> None:
 
 def make_an_index(user: User) -> None:
     """One that is there already, which takes the same right."""
-    (index,) = schema.INDEXES[schema.EVENTS]
-    user.database.command({"createIndexes": schema.EVENTS, "indexes": [index]})
+    (index,) = indexes.INDEXES[names.EVENTS]
+    user.database.command({"createIndexes": names.EVENTS, "indexes": [index]})
 
 
 def go_round_a_validator(user: User) -> None:
@@ -280,8 +280,8 @@ def prepare_many(scene: Scene, trusted: Client) -> None:
 def test_a_node_makes_what_is_missing_with_the_rights_of_its_role(scene: Scene) -> None:
     there = {one["name"]: one for one in scene.database.list_collections()}
     assert set(schema.COLLECTIONS) <= there.keys()
-    assert there[schema.BELL]["options"]["capped"]
-    assert there[schema.SAMPLES]["type"] == "timeseries"
+    assert there[names.BELL]["options"]["capped"]
+    assert there[names.SAMPLES]["type"] == "timeseries"
     eventually(scene.database.samples.find_one, 60, "it keeps samples")
     assert not (scene.cluster.record("ada") or {}).get("troubles")
 
@@ -367,7 +367,7 @@ def user_of(scene: Scene, database: str, role: str) -> Iterator[str]:
     """A user of a database in which there is nothing, with that role there; its URI."""
     with MongoClient[dict[str, Any]](scene.root) as client:
         if role.startswith("tontine"):
-            Store(client[database]).run(roles.make(database))
+            Store(client[database]).run(grant.make(database))
         client[database].command("createUser", "user", pwd="pw", roles=[role])
     yield f"mongodb://user:pw@{scene.host}/{database}?replicaSet=rs"
 

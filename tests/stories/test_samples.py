@@ -10,7 +10,7 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 from tontine.records.states import Desired
-from tontine.store import control, look, samples, schema
+from tontine.store import control, look, names, samples
 from tontine.store.samples import Sample
 
 pytestmark = pytest.mark.story
@@ -54,11 +54,11 @@ def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
 
 
 def test_a_collection_that_is_no_time_series_is_not_written_to(cluster: Cluster) -> None:
-    cluster.database.drop_collection(schema.SAMPLES)
-    cluster.database[schema.SAMPLES].insert_one({"_id": "theirs"})
+    cluster.database.drop_collection(names.SAMPLES)
+    cluster.database[names.SAMPLES].insert_one({"_id": "theirs"})
     (node,) = cluster.begin_all("a", options=("--verbose",))
     eventually(lambda: "no samples are kept" in node.text(), 60, "it has looked")
     with Client(cluster.database) as client:
         job = client.submit("story.double", {"x": 1})
         assert client.wait(job, timeout=60).result == 2
-    assert list(cluster.database[schema.SAMPLES].find()) == [{"_id": "theirs"}]
+    assert list(cluster.database[names.SAMPLES].find()) == [{"_id": "theirs"}]

@@ -86,7 +86,7 @@ def read_runs(path: Path) -> Runs:
 def watch(store: Store, tally: Tally, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
     from ..diagnose.audit import read as ledger
-    from ..store.schema import CLUSTER, JOBS, NODES
+    from ..store.names import CLUSTER, JOBS, NODES
 
     history = History(JOBS, NODES, CLUSTER)
     history.start_from(store.run(ledger.node_records()), store.run(ledger.cluster_documents()))

@@ -9,6 +9,7 @@ import click
 
 from ..config import StoreConfig, seconds
 from ..legible import count, duration
+from ..store import grant, names
 from .options import json_option, reached, store_options
 from .output import note, write_json
 
@@ -60,7 +61,7 @@ def init(
       tontine init --roles
       tontine init --all
     """
-    from ..store import inbox, roles
+    from ..store import inbox
 
     wanted = {"done": _time(keep_done), "failed": _time(keep_failed)}
 
@@ -71,7 +72,7 @@ def init(
             opened_store.run(inbox.make())
         after = _layout(opened_store)
         kept = _keep(opened_store, wanted)
-        made = opened_store.run(roles.make(opened_store.database.name)) if with_roles else {}
+        made = opened_store.run(grant.make(opened_store.database.name)) if with_roles else {}
     for name, parts in after.items():
         there = before.get(name, set())
         new = sorted(parts - there)
@@ -116,7 +117,7 @@ def _layout(store: Store) -> dict[str, set[str]]:
 
     layout = store.run(read_layout())
     if (options := store.run(inbox.read_options())) is not None:
-        layout[inbox.INBOX] = {"the validator"} if inbox.is_strict(options) else set()
+        layout[names.INBOX] = {"the validator"} if inbox.is_strict(options) else set()
     return layout
 
 

@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 
 from ..errors import StoreError
 from .call import DECODED, AsyncStore, Call, Steps, translated
-from .schema import BELL, JOBS
+from .names import BELL, JOBS
 
 HELP = "help"
 """What a node rings for that has more jobs than room."""

@@ -10,7 +10,7 @@ from pymongo.errors import PyMongoError
 from ..diagnose.audit.change import Change
 from ..errors import StoreUnavailable
 from .call import PLAIN, Store, translated
-from .schema import CLUSTER, JOBS, NODES
+from .names import CLUSTER, JOBS, NODES
 
 QUIET_MS = 500
 _PIPELINE: list[dict[str, Any]] = [

@@ -19,9 +19,9 @@ from ..records.states import JobState
 from .call import Call, Steps, find, find_one, find_some
 from .counter import counted
 from .inbox import is_open
+from .names import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 from .raw import Raw, Some
 from .retention import Retention
-from .schema import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 
 _NO_NUMBER = "`seq` must be a whole number from 0 on"
 _NO_DATE = "`run_at` must be a date"

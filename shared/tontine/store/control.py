@@ -11,8 +11,8 @@ from ..records.states import FINAL, Desired, JobState, NodeState
 from .bell import ring
 from .call import Call, Steps, find, find_one
 from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
+from .names import JOBS, NODES
 from .retention import read_retention
-from .schema import JOBS, NODES
 from .which import number_of
 
 _ALIVE = {"$ne": NodeState.DEAD.value}

@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from ..records.states import NodeState
 from .call import Call, Steps, find
-from .schema import EVENTS
+from .names import EVENTS
 
 
 def record(kind: str, **facts: Any) -> Steps[None]:

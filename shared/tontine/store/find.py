@@ -15,7 +15,7 @@ from ..filter import Filter, matching
 from ..records.states import OPEN, JobState
 from .call import Call, Steps, find
 from .look import now
-from .schema import JOBS
+from .names import JOBS
 
 PIECE = 20_000
 """Jobs that one call goes through at most."""

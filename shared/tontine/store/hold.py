@@ -16,8 +16,8 @@ from ..records.states import FINAL, JobState
 from . import on_demand
 from .call import Call, Steps, find_one, find_some
 from .indexes import HELD_KEY
+from .names import JOBS
 from .raw import Raw, identity
-from .schema import JOBS
 
 EACH_AT_ONCE = 1000
 

@@ -23,10 +23,9 @@ from .counter import Block, raise_counter
 from .counter import take as take_numbers
 from .end import born_failed
 from .insert import Wish
+from .names import CLUSTER, INBOX, JOBS, SETTINGS
 from .retention import FOR_EVER, Retention, read_retention
-from .schema import CLUSTER, JOBS, SETTINGS
 
-INBOX = "inbox"
 LARGEST = 1024 * 1024
 LONGEST_TASK = 200
 AT_ONCE = 500

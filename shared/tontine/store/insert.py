@@ -35,7 +35,7 @@ from .call import DECODED, Call, Steps, find_one
 from .counter import Block, Reserve, raise_counter, take
 from .hold import find_holder
 from .indexes import HELD_KEY, START_BY
-from .schema import JOBS
+from .names import JOBS
 
 CHUNK = 2000
 RENUMBERED_AT_MOST = 5

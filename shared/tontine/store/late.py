@@ -13,10 +13,10 @@ from . import on_demand
 from .call import Call, Steps, find_some
 from .end import IS_LATE, closed, too_late
 from .indexes import START_BY
+from .names import JOBS
 from .raw import Raw, identity
 from .repair import set_aside
 from .retention import FOR_EVER, Retention
-from .schema import JOBS
 
 EACH_AT_ONCE = 1000
 

@@ -18,7 +18,9 @@ from ..records.states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
 from .counter import counted
 from .indexes import all_of
-from .schema import BELL, CLUSTER, COLLECTIONS, COUNTER, JOBS, NODES, ROSTER, SAMPLES, VALIDATORS
+from .names import BELL, CLUSTER, COUNTER, JOBS, NODES, ROSTER, SAMPLES
+from .schema import COLLECTIONS
+from .validators import VALIDATORS
 from .which import read_job
 
 T = TypeVar("T")

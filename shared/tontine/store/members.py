@@ -17,7 +17,7 @@ from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
 from .bell import ring
 from .call import Call, Steps, find, find_one
-from .schema import CLUSTER, NODES, ROSTER
+from .names import CLUSTER, NODES, ROSTER
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 _LAST_BEAT = 2**53

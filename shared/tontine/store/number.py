@@ -19,9 +19,9 @@ from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take
 from .end import never_begun
 from .indexes import HELD_KEY, START_BY
+from .names import JOBS
 from .raw import Raw, Some, identity
 from .retention import FOR_EVER, Retention, read_retention
-from .schema import JOBS
 
 RAW_AT_ONCE = 500
 

@@ -18,7 +18,7 @@ from .bell import ring_jobs
 from .call import DECODED, Steps, command, find
 from .counter import Reserve, take
 from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit, see_to_indexes
-from .schema import JOBS
+from .names import JOBS
 
 SHOWN_AT_MOST = 10
 

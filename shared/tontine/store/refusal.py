@@ -7,6 +7,7 @@ import re
 from pymongo.errors import OperationFailure
 
 from ..errors import NotPermitted
+from .roles import EVERY, NODE, OBSERVER, OPERATOR, PRODUCER
 
 _WRONG_USER = (
     "MongoDB does not let this user in: the user name or the password is wrong, or it is a user of another database "
@@ -72,8 +73,6 @@ def _deed(command: str, text: str) -> tuple[str, str, str]:
 
 def _own_role(collection: str, action: str) -> str | None:
     """Which of the queue's own roles lets its user do that, the least of them."""
-    from .roles import EVERY, NODE, OBSERVER, OPERATOR, PRODUCER  # they make calls, and calls are translated here
-
     for role in (PRODUCER, OBSERVER, OPERATOR, NODE):
         if any(
             action in rights.get(place, ()) for rights in (role.needs, role.making) for place in (collection, EVERY)

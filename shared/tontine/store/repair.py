@@ -15,9 +15,9 @@ from .bell import ring
 from .call import Call, Steps, find, find_some
 from .end import Stage, bare, closed, lost, unfit
 from .members import presume_dead
+from .names import JOBS, NODES
 from .raw import Raw, identity
 from .retention import FOR_EVER, Retention
-from .schema import JOBS, NODES
 from .settle import fenced, release
 
 _WORKING = JobState.WORKING.value

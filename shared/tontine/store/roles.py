@@ -9,12 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bson.son import SON
-
-from ..errors import NotPermitted, StoreError
-from .call import Steps, command
-from .inbox import INBOX
-from .schema import BELL, CLUSTER, EVENTS, INDEXES, JOBS, LOGS, NODES, SAMPLES, SCHEDULES
+from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, NODES, SAMPLES, SCHEDULES
 
 EVERY = ""
 """Stands for every collection of the database, and for the database itself."""
@@ -65,7 +60,8 @@ NODE = Role(
     },
     {
         EVERY: ("listCollections",),
-        **{name: _INDEXING if indexes else _MAKING for name, indexes in INDEXES.items()},
+        **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
+        CLUSTER: _MAKING,
         SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),
         INBOX: _MAKING,
         BELL: ("createCollection", "convertToCapped", "dropCollection"),
@@ -91,48 +87,6 @@ OPERATOR = Role(
     },
 )
 ROLES = (NODE, PRODUCER, INTAKE, OBSERVER, OPERATOR)
-
-
-def make(database: str) -> Steps[dict[str, str]]:
-    """Create the roles, or make them what they should be; of each whether it was `created`, `changed` or `there`."""
-    try:
-        there = yield from _read(database)
-        made: dict[str, str] = {}
-        for role in ROLES:
-            made[role.name] = yield from _make(role, database, there.get(role.name))
-    except NotPermitted as refusal:
-        raise NotPermitted(
-            f"this user may not create roles in {database}: it needs the role userAdmin there, which dbOwner has, too; "
-            "on Atlas roles are made by hand, as docs/security.md says"
-        ) from refusal
-    return made
-
-
-def _make(role: Role, database: str, there: list[Any] | None) -> Steps[str]:
-    privileges = role.privileges(database)
-    if there == _plain(privileges):
-        return "there"
-    definition = [("privileges", privileges), ("roles", [])]
-    if there is None:
-        try:
-            yield command(SON([("createRole", role.name), *definition]))
-        except StoreError as error:
-            if "already exists" not in str(error):  # somebody else makes them, too
-                raise
-        else:
-            return "created"
-    yield command(SON([("updateRole", role.name), *definition]))
-    return "changed"
-
-
-def _read(database: str) -> Steps[dict[str, list[Any]]]:
-    wanted = [{"role": role.name, "db": database} for role in ROLES]
-    answer = yield command(SON([("rolesInfo", wanted), ("showPrivileges", True)]))
-    return {role["role"]: _plain(role["privileges"]) for role in answer["roles"]}
-
-
-def _plain(privileges: Iterable[Mapping[str, Any]]) -> list[Any]:
-    return sorted((sorted(one["resource"].items()), sorted(one["actions"])) for one in privileges)
 
 
 def lacking(wanted: Rights, privileges: Iterable[Mapping[str, Any]], database: str) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from bson.son import SON
 from ..errors import StoreError
 from ..records.share import Share
 from .call import DECODED, Call, Steps
-from .schema import SAMPLES
+from .names import SAMPLES
 
 WRITE_LIMIT = 2.0
 READ_AT_MOST = 20_000

@@ -31,8 +31,8 @@ from .counter import raise_counter, take
 from .indexes import START_BY
 from .insert import Wish
 from .look import now, read_cluster, read_nodes
+from .names import JOBS, SCHEDULES
 from .raw import identity
-from .schema import JOBS, SCHEDULES
 
 DUE_AT_ONCE = 100
 CHECKED_AT_ONCE = 200

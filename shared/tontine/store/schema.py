@@ -19,26 +19,9 @@ from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
 from . import doubles, indexes
 from .call import Call, Steps, command, find_one
 from .indexes import INDEXES, Standing
-from .names import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SAMPLES, SCHEDULES, SCHEMA, SETTINGS
+from .names import BELL, CLUSTER, JOBS, SAMPLES, SCHEMA
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
-
-__all__ = [
-    "BELL",
-    "CLUSTER",
-    "COUNTER",
-    "EVENTS",
-    "INDEXES",
-    "JOBS",
-    "LOGS",
-    "NODES",
-    "ROSTER",
-    "SAMPLES",
-    "SCHEDULES",
-    "SCHEMA",
-    "SETTINGS",
-    "VALIDATORS",
-]
 
 VERSION = 3
 """1 is the schema of the releases that wrote no version. A node of an older one leaves a newer validator alone."""

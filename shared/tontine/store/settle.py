@@ -30,9 +30,9 @@ from .end import (
     one_more,
     too_late_or_given_back,
 )
+from .names import JOBS
 from .raw import Raw
 from .retention import FOR_EVER, Retention
-from .schema import JOBS
 
 _WORKING = JobState.WORKING.value
 

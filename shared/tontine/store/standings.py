@@ -10,8 +10,8 @@ from ..records.job import Job, is_text
 from ..records.schedule import Broken, LastRun, Schedule, Standing
 from .call import Steps, find
 from .look import read_nodes
+from .names import JOBS, SCHEDULES
 from .schedules import read_schedules
-from .schema import JOBS, SCHEDULES
 
 
 def read_standings() -> Steps[list[Standing]]:

@@ -21,7 +21,7 @@ from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, 
 from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
 from ..records.change import Delta, DeltaKind
 from .call import DECODED, AsyncStore, translated
-from .schema import CLUSTER, EVENTS, JOBS, NODES, ROSTER
+from .names import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
 QUIET_MS = 500
 BATCH = 500

@@ -10,8 +10,8 @@ from ..errors import ConfigError, UnknownJob
 from ..records.job import Job
 from ..records.states import OPEN
 from .call import Steps, find_one, find_some
+from .names import JOBS
 from .number import JUDGED, give_numbers
-from .schema import JOBS
 
 ENDED_LOOKED_AT = 10_000
 """Of the jobs that have ended only so many of the newest are looked at for a key: no index has them."""

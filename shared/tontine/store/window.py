@@ -12,7 +12,7 @@ from bson import Timestamp
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import JobState
 from .call import Call, Steps, command, find
-from .schema import JOBS
+from .names import JOBS
 
 NEWEST = 5_000
 OPEN_AT_MOST = 5_000

@@ -16,7 +16,7 @@ from ..records.job import Job
 from ..store.call import Store, find
 from ..store.connect import uri_of
 from ..store.look import count_unfinished
-from ..store.schema import JOBS
+from ..store.names import JOBS
 from .cluster import Cluster
 
 SOON = 5.0

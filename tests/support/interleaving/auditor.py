@@ -9,7 +9,7 @@ from typing import Any
 from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Finding
-from tontine.store.schema import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES
 
 Document = Mapping[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 from tontine.records.job import LIMIT
 from tontine.records.states import FINAL, JOB_MOVES, NODE_MOVES, JobState, NodeState
 from tontine.store.call import Call, find
-from tontine.store.schema import CLUSTER, COUNTER, JOBS, NODES, ROSTER
+from tontine.store.names import CLUSTER, COUNTER, JOBS, NODES, ROSTER
 
 from .network import Direct, Message
 from .worker import signature

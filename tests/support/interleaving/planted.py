@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 
 from tontine.records.states import JobState
 from tontine.store.call import Call
-from tontine.store.schema import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine_node.master import Node
 from tontine_node.table import Status
 

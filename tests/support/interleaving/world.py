@@ -17,7 +17,7 @@ from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
 from tontine.store.call import Call, Steps
 from tontine.store.insert import Wish
-from tontine.store.schema import BELL, COUNTER, JOBS
+from tontine.store.names import BELL, COUNTER, JOBS
 
 from .auditor import Auditor
 from .history import ASK, CANCEL, RETRY, History, Violation, Witness, is_claim, is_roster_change

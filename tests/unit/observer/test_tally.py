@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tontine.errors import StoreError
 from tontine.records.change import Delta, DeltaKind
-from tontine.store.schema import JOBS
+from tontine.store.names import JOBS
 from tontine_observer.cleaning import Cleaner
 from tontine_observer.jobtable import reading_version
 from tontine_observer.tally import Tally

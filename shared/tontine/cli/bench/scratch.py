@@ -12,7 +12,8 @@ from bson.son import SON
 from ...errors import ConfigError, DuplicateKey, NotPermitted
 from ...records.states import JobState
 from ...store.call import Call, Steps, command, find_one
-from ...store.schema import CLUSTER, COLLECTIONS, JOBS
+from ...store.names import CLUSTER, JOBS
+from ...store.schema import COLLECTIONS
 
 MARK = "bench"
 

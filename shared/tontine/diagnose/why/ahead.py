@@ -9,7 +9,7 @@ from ...records.job import Job
 from ...records.share import Share
 from ...records.states import JobState
 from ...store.call import Call, Steps
-from ...store.schema import JOBS
+from ...store.names import JOBS
 
 _DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
 

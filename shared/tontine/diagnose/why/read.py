@@ -16,8 +16,8 @@ from ...records.states import OPEN, JobState
 from ...store.call import Steps, find, find_one
 from ...store.claim import Overview, overview
 from ...store.look import now, read_nodes
+from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
-from ...store.schema import JOBS, NODES
 from ...store.which import number_in, possible_ids
 from . import Evidence, Trace
 from .ahead import count_ahead
