@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from itertools import islice
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import bson
 from bson import ObjectId
@@ -16,6 +16,7 @@ from .. import hooks
 from ..errors import (
     BulkRefused,
     ConfigError,
+    DuplicateKey,
     StoreError,
     StoreUnavailable,
     SubmitInterrupted,
@@ -38,6 +39,7 @@ from .indexes import HELD_KEY, START_BY
 from .names import JOBS
 
 CHUNK = 2000
+_NUMBERS_TAKEN = "numbers are taken as fast as they are given: does something else write the counter?"
 RENUMBERED_AT_MOST = 5
 ROOM_BESIDE_ARGS = 16 * 1024
 """Bytes that a job's other fields may take."""
@@ -325,7 +327,7 @@ def put_in(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]
         for seq, document in zip(block, taken, strict=True):
             document["seq"] = seq
         documents = taken
-    raise StoreError("numbers are taken as fast as they are given: does something else write the counter?")
+    raise StoreError(_NUMBERS_TAKEN)
 
 
 def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
@@ -339,6 +341,35 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
     except Unstorable as error:
         raise _named(error, [document["args"] for document in documents]) from error
     return {}
+
+
+Put = Literal["inserted", "there", "key"]
+"""What became of a job with a name of its own: put in; the name is taken; an unfinished job has its key."""
+
+
+def put_named(name: str, wish: Wish, args: Mapping[str, Any] | None, **marks: Any) -> Steps[Put]:
+    """Insert a job under this `_id`: once, whoever tries, how often, and after whatever outcome.
+
+    It is the only way to release something exactly once. `marks` are fields that say whose it is.
+    """
+    for _ in range(RENUMBERED_AT_MOST):
+        block = yield from take(1)
+        (document,) = make_documents(wish, [args], block)
+        document |= {"_id": name, **marks}
+        try:
+            yield Call(JOBS, "insert_one", (document,), repeats=True)
+        except DuplicateKey as error:
+            if error.key == ("_id",):
+                return "there"
+            if error.key == ("key",):
+                return "key"
+            if error.key != ("seq",):
+                raise
+            yield from raise_counter()
+            continue
+        yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh)
+        return "inserted"
+    raise StoreError(_NUMBERS_TAKEN)
 
 
 def _submit_within(session: Any, wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None) -> Steps[Job]:

@@ -18,18 +18,16 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
 from ..diagnose.doctor.schedules import Survey
-from ..errors import ConfigError, DuplicateKey, TontineError
+from ..errors import ConfigError, TontineError
 from ..legible import legible
 from ..offers import Offers
 from ..records.job import LARGEST, Job, nobodys_task, too_large
 from ..records.schedule import YEARS, Broken, Declared, Schedule
 from ..records.states import OPEN
 from . import on_demand
-from .bell import ring_jobs
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
-from .counter import raise_counter, take
 from .indexes import START_BY
-from .insert import Wish
+from .insert import Wish, put_named
 from .look import now, read_cluster, read_nodes
 from .names import JOBS, SCHEDULES
 from .raw import identity
@@ -295,31 +293,16 @@ def _insert_job(schedule: Schedule, time: datetime) -> Steps[tuple[str, Fired]]:
     if wish.max_age is not None:
         yield from on_demand.prefer(START_BY)
     for _ in range(TRIES):
-        block = yield from take(1)
-        document: dict[str, Any] = {
-            "_id": name,
-            "seq": next(iter(block)),
-            **wish.document(schedule.args, block.at),
-            "schedule": schedule.name,
-        }
-        try:
-            yield Call(JOBS, "insert_one", (document,), repeats=True)
-        except DuplicateKey as error:
-            if error.key == ("seq",):
-                yield from raise_counter()
-            elif error.key == ("key",) and schedule.key is not None:
-                is_there = (yield from _holder_of_name(name)) == schedule.name
-                return name, "there" if is_there else "skipped"
-            elif error.key != ("_id",):
-                raise
-            elif (yield from _holder_of_name(name)) not in (schedule.name, _NOBODY):
-                name += "~"  # somebody's job has taken the name: whoever comes later finds the same next one
-            else:
-                return name, "there"
-            continue
-        yield from ring_jobs(block.first, block.last, fresh=True)
-        return name, "inserted"
-    raise TontineError(f"{TRIES} names or numbers in turn were taken by others")
+        put = yield from put_named(name, wish, schedule.args, schedule=schedule.name)
+        if put == "inserted":
+            return name, put
+        holder = yield from _holder_of_name(name)
+        if put == "key":
+            return name, "there" if holder == schedule.name else "skipped"
+        if holder in (schedule.name, _NOBODY):
+            return name, "there"
+        name += "~"  # somebody's job has taken the name: whoever comes later finds the same next one
+    raise TontineError(f"{TRIES} names in turn were taken by others")
 
 
 _NOBODY = object()
