@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,16 @@ def crowd(members: int) -> float:
     Together they still do it more often the more they are, and a few survivors of many not too late.
     """
     return min(max(1.0, members / 8), 3.0)
+
+
+def rank_of(seq: int, size: int) -> int:
+    """The rank of the member whose share a seq is in."""
+    return seq % size
+
+
+def owner(seq: int, members: Sequence[str]) -> str | None:
+    """The member whose share a seq is in; None where there is nobody."""
+    return members[rank_of(seq, len(members))] if members else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +41,11 @@ class Share:
         return {"epoch": self.epoch, "rank": self.rank, "size": self.size}
 
     def owns(self, seq: int) -> bool:
-        return seq % self.size == self.rank
+        return rank_of(seq, self.size) == self.rank
 
     def first_from(self, seq: int) -> int:
         """The lowest seq of this share that is not below `seq`."""
-        return seq + (self.rank - seq) % self.size
+        return seq + rank_of(self.rank - seq, self.size)
 
     def seqs(self, start: int, end: int, count: int) -> range:
         """Up to `count` seqs of this share from `start`, none above `end`."""
