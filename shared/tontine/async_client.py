@@ -13,7 +13,7 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 
 from .asked import Args, Which, name_for, open_transaction, schedule_of
-from .awaiting import BREATH, judged, late, pauses, waiting
+from .awaiting import late, pauses, waiting
 from .changed import Changed
 from .config import Duration, StoreConfig
 from .errors import ConfigError
@@ -119,19 +119,17 @@ class AsyncClient:
 
         With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
         """
-        many = [jobs] if isinstance(jobs, Job) else list(jobs)
-        until = None if timeout is None else time.monotonic() + timeout
-        asking, rests, answer = waiting(many), pauses(), None
-        while True:
-            try:
-                steps = asking.send(answer) if answer is not None else next(asking)
-            except StopIteration as end:
-                ended = judged(end.value, raises)
-                return ended[0] if isinstance(jobs, Job) else ended
-            if answer is not None and until is not None and time.monotonic() >= until:
-                raise late(many, timeout)
-            answer = await self._run(steps)
-            await asyncio.sleep(BREATH if answer else next(rests))
+        asking = waiting(jobs, timeout, raises=raises)
+        answer = None
+        try:
+            while True:
+                wanted = asking.send(answer)
+                if isinstance(wanted, float):
+                    await asyncio.sleep(wanted)
+                else:
+                    answer = await self._run(wanted)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     async def get(self, job: Which = None, *, key: str | None = None) -> Job:
         """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""

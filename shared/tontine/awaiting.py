@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import JobCancelled, JobFailed, JobNotFinished
 from .records.job import Job
@@ -11,17 +12,33 @@ from .records.states import JobState
 from .store import look
 from .store.call import Steps
 
+T = TypeVar("T")
+
 BREATH = 0.002
 _AT_ONCE = 1000
 
 
-def waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[Job]]:
-    """Ask for the ended ones among `jobs` until all have; yields what to run, gets its answer."""
+Ask = Generator[Steps[Any] | float, Any, T]
+"""What to run, or how many seconds to rest; a client does both in its own colour."""
+
+
+def waiting(jobs: Job | Sequence[Job], timeout: float | None, *, raises: bool) -> Ask[Job | list[Job]]:
+    """Wait until all have ended; these as they are then."""
+    many = [jobs] if isinstance(jobs, Job) else list(jobs)
+    until = None if timeout is None else time.monotonic() + timeout
     ended: dict[Any, Job] = {}
-    while missing := [job.id for job in jobs if _key(job.id) not in ended]:
-        for job in (yield look.read_final(missing[:_AT_ONCE])):
-            ended[_key(job.id)] = job
-    return [ended[_key(job.id)] for job in jobs]
+    rests = pauses()
+    missing = [job.id for job in many]
+    while missing:
+        found = yield look.read_final(missing[:_AT_ONCE])
+        ended |= {_key(job.id): job for job in found}
+        missing = [one for one in missing if _key(one) not in ended]
+        if missing and until is not None and time.monotonic() >= until:
+            raise late(many, timeout)
+        if missing:
+            yield BREATH if found else next(rests)
+    as_ended = judged([ended[_key(job.id)] for job in many], raises)
+    return as_ended[0] if isinstance(jobs, Job) else as_ended
 
 
 def _key(id: Any) -> Any:

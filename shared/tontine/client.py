@@ -12,7 +12,7 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from .asked import Args, Which, name_for, open_transaction, schedule_of
-from .awaiting import BREATH, judged, late, pauses, waiting
+from .awaiting import late, pauses, waiting
 from .changed import Changed
 from .config import Duration, StoreConfig
 from .errors import ConfigError
@@ -102,19 +102,17 @@ class Client:
 
         With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
         """
-        many = [jobs] if isinstance(jobs, Job) else list(jobs)
-        until = None if timeout is None else time.monotonic() + timeout
-        asking, rests, answer = waiting(many), pauses(), None
-        while True:
-            try:
-                steps = asking.send(answer) if answer is not None else next(asking)
-            except StopIteration as end:
-                ended = judged(end.value, raises)
-                return ended[0] if isinstance(jobs, Job) else ended
-            if answer is not None and until is not None and time.monotonic() >= until:
-                raise late(many, timeout)
-            answer = self._store.run(steps)
-            time.sleep(BREATH if answer else next(rests))
+        asking = waiting(jobs, timeout, raises=raises)
+        answer = None
+        try:
+            while True:
+                wanted = asking.send(answer)
+                if isinstance(wanted, float):
+                    time.sleep(wanted)
+                else:
+                    answer = self._store.run(wanted)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     def get(self, job: Which = None, *, key: str | None = None) -> Job:
         """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
