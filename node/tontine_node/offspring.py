@@ -19,7 +19,7 @@ from tontine.records.job import Job
 from tontine.store import offspring
 from tontine.store.call import DECODED, RAW, AsyncStore
 from tontine.store.insert import Wish
-from tontine.store.look import hurried
+from tontine.store.read import hurried
 from tontine.store.reserve import Reserve
 from tontine.verdict import printable
 

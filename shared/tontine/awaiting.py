@@ -8,7 +8,7 @@ from typing import Any
 from .errors import JobCancelled, JobFailed, JobNotFinished
 from .records.job import Job
 from .records.states import JobState
-from .store import look
+from .store import read
 from .store.call import Steps
 
 BREATH = 0.002
@@ -19,7 +19,7 @@ def waiting(jobs: Sequence[Job]) -> Generator[Steps[list[Job]], list[Job], list[
     """Ask for the ended ones among `jobs` until all have; yields what to run, gets its answer."""
     ended: dict[Any, Job] = {}
     while missing := [job.id for job in jobs if _key(job.id) not in ended]:
-        for job in (yield look.read_final(missing[:_AT_ONCE])):
+        for job in (yield read.read_final(missing[:_AT_ONCE])):
             ended[_key(job.id)] = job
     return [ended[_key(job.id)] for job in jobs]
 

@@ -13,7 +13,7 @@ from tests.chaos.crew import Crew
 from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Finding
-from tontine.store import look
+from tontine.store import read
 from tontine.store.call import Store
 from tontine.store.changes import changes
 from tontine.store.schema import CLUSTER, JOBS, NODES
@@ -38,7 +38,7 @@ class Witness:
 
     def stop(self) -> None:
         """Take in what has already happened, and end."""
-        self._until = self._store.run(look.now())
+        self._until = self._store.run(read.now())
         self._thread.join()
         self._client.close()
 

@@ -18,7 +18,7 @@ from tontine.cli import tontine
 from tontine.diagnose.doctor.schedules import judge_schedules
 from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
-from tontine.store import look, schedules
+from tontine.store import read, schedules
 from tontine.store.call import Store
 
 
@@ -76,7 +76,7 @@ def look_at_all(store: Store) -> None:
 def test_whatever_is_in_one_document_the_others_fire(store: Store, many: list[dict[str, Any]]) -> None:
     for collection in ("schedules", "jobs"):
         store.database[collection].delete_many({})
-    due = store.run(look.now()) - timedelta(seconds=5)
+    due = store.run(read.now()) - timedelta(seconds=5)
     put_odd(store, many, due - timedelta(seconds=60))
     store.database.schedules.insert_one({"_id": "good", **GOOD, "next_at": due})
     look_at_all(store)
@@ -89,7 +89,7 @@ def test_whatever_is_in_one_document_the_others_fire(store: Store, many: list[di
 
 
 def test_every_odd_value_of_every_field_is_listed_with_the_reason(store: Store, mongo_uri: str) -> None:
-    due = store.run(look.now()) - timedelta(seconds=5)
+    due = store.run(read.now()) - timedelta(seconds=5)
     values = [(field, place, value) for field in FIELDS for place, value in enumerate(ODD)]
     put_odd(store, [{"_id": f"{field}-{place}", field: value} for field, place, value in values], due)
     options = ["--uri", mongo_uri, "--database", store.database.name]

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tontine.store import insert, look
+from tontine.store import insert, read
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 
@@ -360,7 +360,7 @@ def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_u
     assert "inherited" in ran.out
     assert ", 0 otherwise; 0 unfinished" in ran.out
     assert ran.out.endswith("all nodes have stopped\n")
-    assert store.run(look.read_nodes(dead=False)) == []
+    assert store.run(read.read_nodes(dead=False)) == []
 
 
 @pytest.mark.story
@@ -375,5 +375,5 @@ def test_an_interrupted_demo_leaves_no_node(
         out = demo.stdout.read()
         assert demo.wait(30) == 130
     assert out.endswith("all nodes have stopped\n")
-    assert store.run(look.read_nodes(dead=False)) == []
+    assert store.run(read.read_nodes(dead=False)) == []
     assert {log.name for log in (tmp_path / "demo").iterdir()} == {"ada.log", "bea.log", "cyd.log"}

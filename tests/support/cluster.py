@@ -16,7 +16,7 @@ import psutil
 
 from tests.support.eventually import eventually
 from tontine.records.roster import Roster
-from tontine.store import look
+from tontine.store import read
 from tontine.store.call import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ class Cluster:
         return len([node for node in self.records() if node["state"] in LIVE])
 
     def records(self, *, dead: bool = False) -> list[dict[str, Any]]:
-        return self.store.run(look.read_nodes(dead=dead))
+        return self.store.run(read.read_nodes(dead=dead))
 
     def record(self, name: str) -> dict[str, Any] | None:
         """The newest record of a node of that name."""
@@ -129,7 +129,7 @@ class Cluster:
         return max(found, key=lambda node: node["started_at"], default=None)
 
     def roster(self) -> Roster:
-        return self.store.run(look.read_cluster())[0]
+        return self.store.run(read.read_cluster())[0]
 
     def wait_for_state(self, name: str, *states: str, within: float = 60.0) -> dict[str, Any]:
         def reached() -> dict[str, Any] | None:
@@ -150,7 +150,7 @@ class Cluster:
         eventually(
             lambda: self.database.jobs.count_documents(final) >= count,
             within,
-            f"{count} jobs ended; states: {self.store.run(look.count_states())}",
+            f"{count} jobs ended; states: {self.store.run(read.count_states())}",
         )
         return self.jobs(**final)
 

@@ -30,7 +30,7 @@ def complete_nodes(context: click.Context, _: click.Parameter, incomplete: str) 
 
 def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The tasks that live nodes have."""
-    from ..store.look import tasks_of
+    from ..store.read import tasks_of
 
     return _matching(tasks_of(_live_nodes(context)), incomplete, ())
 
@@ -86,7 +86,7 @@ def _matching(names: Iterable[str], incomplete: str, without: Iterable[str]) -> 
 
 
 def _live_nodes(context: click.Context) -> Iterator[dict[str, Any]]:
-    from ..store.look import read_nodes
+    from ..store.read import read_nodes
 
     yield from _answers(context, read_nodes(dead=False))
 
@@ -105,7 +105,7 @@ def _config(context: click.Context) -> StoreConfig:
 def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:
     from ..embedded import server as embedded
     from ..store.connect import open_store
-    from ..store.look import hurried
+    from ..store.read import hurried
 
     if config.uri is None:
         running = embedded.status()

@@ -116,7 +116,7 @@ def doctor(quick: bool, as_json: bool, store: StoreConfig) -> None:
 def _reached(config: StoreConfig) -> Iterator[Store]:
     """The store, if its server answers; whether it is a fit one is for the checks to tell."""
     from ..store.connect import check, open_store
-    from ..store.look import hurried
+    from ..store.read import hurried
 
     store = open_store(config)
     try:

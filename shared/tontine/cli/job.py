@@ -47,7 +47,7 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
 
     Digits are a number first, and an _id if no job has that number.
     """
-    from ..store import look, offspring
+    from ..store import offspring, read
     from ..store.logs import has_lines
     from ..store.which import read_which
 
@@ -65,8 +65,8 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
         if as_json:
             write_json(document | ({"children": _as_json(children)} if children.count else {}))
             return
-        now = opened_store.run(look.now())
-        live = opened_store.run(look.read_nodes(dead=False))
+        now = opened_store.run(read.now())
+        live = opened_store.run(read.read_nodes(dead=False))
         has_printed = opened_store.run(has_lines(document.get("seq"), document.get("_id")))
     out = console()
     for line in (*_lines(document, now), *_of(children)):
@@ -75,7 +75,7 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
         note(tell(*odd))
     if has_printed:
         note(f"`tontine job {document['seq']} --logs` shows what it printed and logged")
-    if advice := hint(document, look.tasks_of(live), now):
+    if advice := hint(document, read.tasks_of(live), now):
         note(advice)
 
 

@@ -56,15 +56,15 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its lease hold, does its
     claim loop move, is it in the roster, has it workers, does anything inside it keep failing.
     """
-    from ..store import look
+    from ..store import read
 
     if checked is not None:
         if every:
             raise click.UsageError("--check looks at one node: leave out --all")
         raise click.exceptions.Exit(_check(checked, as_json, store))
     with opened(store) as opened_store:
-        found = opened_store.run(look.read_nodes())
-        roster, _ = opened_store.run(look.read_cluster())
+        found = opened_store.run(read.read_nodes())
+        roster, _ = opened_store.run(read.read_cluster())
     shown = [node for node in found if every or not _is_past(node)]
     if as_json:
         for node in shown:

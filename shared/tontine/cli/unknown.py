@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import StoreError
 from ..legible import legible
 from ..lookalike import near_tasks
-from ..store import look
+from ..store import read
 from ..store.call import Store
 from .output import note
 
@@ -16,7 +16,7 @@ def told_unknown(store: Store, task: str) -> str | None:
     A producer may not be able to see the nodes, and what it came for is done already.
     """
     try:
-        known = look.tasks_of(store.run(look.read_nodes(dead=False)))
+        known = read.tasks_of(store.run(read.read_nodes(dead=False)))
     except StoreError:
         return None
     if task in known:

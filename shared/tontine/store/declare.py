@@ -17,7 +17,7 @@ from ..legible import legible
 from ..records.schedule import DEFINING, Declared, Schedule, rank_of
 from ..records.states import NodeState
 from .call import Call, Steps, find
-from .look import now
+from .read import now
 from .schema import NODES, SCHEDULES
 
 GONE_FOR = 600.0

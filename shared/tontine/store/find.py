@@ -14,7 +14,7 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
 from ..records.states import OPEN, JobState
 from .call import Call, Steps, find
-from .look import now
+from .read import now
 from .schema import JOBS
 
 PIECE = 20_000

@@ -22,8 +22,8 @@ from .bell import ring
 from .call import Call, Steps, find
 from .control import PUT_BACK, cancelling, retry
 from .find import hinted, search
-from .look import now
 from .names import JOBS, LOGS
+from .read import now
 from .retention import SHORTEST, read_retention
 
 BATCH = 1000

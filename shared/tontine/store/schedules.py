@@ -28,8 +28,8 @@ from .bell import ring_jobs
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .counter import raise_counter, take
 from .insert import Wish
-from .look import now, read_cluster, read_nodes
 from .raw import identity
+from .read import now, read_cluster, read_nodes
 from .schema import JOBS, SCHEDULES
 
 DUE_AT_ONCE = 100

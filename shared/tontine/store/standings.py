@@ -9,7 +9,7 @@ from ..offers import Offers
 from ..records.job import Job, is_text
 from ..records.schedule import Broken, LastRun, Schedule, Standing
 from .call import Steps, find
-from .look import read_nodes
+from .read import read_nodes
 from .schedules import read_schedules
 from .schema import JOBS, SCHEDULES
 

@@ -20,7 +20,7 @@ from ..errors import JobNotFinished, TontineError
 from ..records.job import Job
 from ..store.call import Store, find
 from ..store.connect import uri_of
-from ..store.look import count_unfinished
+from ..store.read import count_unfinished
 from ..store.schema import JOBS
 
 SOON = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...config import StoreConfig
 from ...errors import TontineError
 from ...records.states import Desired, NodeState
-from ...store import control, look
+from ...store import control, read
 from ...store.call import Store
 from ..demo.crew import Crew, Mate
 
@@ -32,7 +32,7 @@ class Hands(Crew):
         """Wait until all are paused."""
         self._store.run(control.ask(None, Desired.PAUSED))
         until = time.monotonic() + _PAUSE_WITHIN
-        while any(node["state"] != NodeState.PAUSED for node in self._store.run(look.read_nodes(dead=False))):
+        while any(node["state"] != NodeState.PAUSED for node in self._store.run(read.read_nodes(dead=False))):
             self.check()
             if time.monotonic() > until:
                 raise TontineError(f"the nodes have not paused within {_PAUSE_WITHIN:g} s")

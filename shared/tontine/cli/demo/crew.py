@@ -16,7 +16,7 @@ from ...config import StoreConfig
 from ...errors import ConfigError, TontineError
 from ...legible import legible
 from ...records.states import NodeState
-from ...store import look
+from ...store import read
 from ...store.call import Store
 
 NAMES = ("ada", "bea", "cyd", "dee", "eli", "fay", "gus", "hal", "ivy", "jon", "kim", "lou")
@@ -100,7 +100,7 @@ class Crew:
     def is_ready(self, mate: Mate) -> bool:
         """Whether its record says that it works; takes down its id."""
         if not mate.id:
-            for node in self._store.run(look.read_nodes(dead=False)):
+            for node in self._store.run(read.read_nodes(dead=False)):
                 if node.get("pid") == mate.process.pid and node.get("name") == mate.name and node["state"] in _READY:
                     mate.id = str(node["_id"])
         return bool(mate.id)
@@ -132,7 +132,7 @@ def refuse_company(store: Store, database: str) -> None:
     """Refuse to start beside another demo. What was killed a moment ago counts as alive until its lease ends."""
     until = time.monotonic() + LEASE + 1
     while True:
-        alive = [node for node in store.run(look.read_nodes(dead=False)) if _has_lease(node)]
+        alive = [node for node in store.run(read.read_nodes(dead=False)) if _has_lease(node)]
         if not alive:
             return
         if time.monotonic() > until:

@@ -22,7 +22,7 @@ from ...config import StoreConfig
 from ...errors import StoreError
 from ...legible import legible
 from ...records.states import JobState
-from ...store import look
+from ...store import read
 from ...store.call import Store
 from ..nodes import share
 from ..output import console, node_state
@@ -80,7 +80,7 @@ class Lines:
         return True
 
     def _nodes(self) -> str:
-        nodes = self._store.run(look.read_nodes(dead=False))
+        nodes = self._store.run(read.read_nodes(dead=False))
         return "  ".join(
             f"{legible(node.get('name'), 20)} {node['state']} {share(node.get('share'))}" for node in nodes
         )
@@ -98,7 +98,7 @@ def flow(store: Store, stream: Stream) -> str:
     """The jobs of this demo by state."""
     if stream.first is None:
         return "no job yet"
-    counts = store.run(look.count_between(stream.first, stream.last))
+    counts = store.run(read.count_between(stream.first, stream.last))
     return "  ".join(
         f"{counts.get(state.value, 0)} {state.value}" for state in JobState if state is not JobState.CANCELLED
     )
@@ -126,7 +126,7 @@ class LiveTable:
         table = Table(box=None, pad_edge=False)
         for name in ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED"):
             table.add_column(name, justify="right" if name in ("RUNNING", "DONE", "FAILED") else "left")
-        for node in self._store.run(look.read_nodes(dead=False)):
+        for node in self._store.run(read.read_nodes(dead=False)):
             metrics = node.get("metrics") or {}
             cells = [share(node.get("share")), node.get("running"), metrics.get("done", 0), metrics.get("failed", 0)]
             table.add_row(legible(node.get("name")), node_state(node["state"]), *map(legible, cells))

@@ -13,7 +13,7 @@ from ...records.roster import Roster
 from ...records.states import OPEN
 from ...store.call import Call, Steps, command, find, find_one
 from ...store.counter import counted
-from ...store.look import find_unnumbered, now
+from ...store.read import find_unnumbered, now
 from ...store.schema import CLUSTER, COUNTER, EVENTS, INDEXES, JOBS, NODES, ROSTER
 from .jobs import Standing
 from .nodes import Look, Present

@@ -11,8 +11,8 @@ from ...records.node import Sighting
 from ...records.states import FINAL, JobState
 from ...store import schema
 from ...store.call import Call, Steps, find, find_one
-from ...store.look import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes, tasks_of
 from ...store.names import JOBS
+from ...store.read import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes, tasks_of
 from ...store.retention import read_retention
 from .backlog import Kept, Raw, Recent, Unclaimable, Version
 from .nodes import Look

@@ -13,7 +13,7 @@ from bson.son import SON
 from ...errors import NotPermitted
 from ...store.call import Call, Steps, command, find_one
 from ...store.inbox import INBOX, is_open, is_strict, read_options
-from ...store.look import now
+from ...store.read import now
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schema import CLUSTER, SETTINGS
 from .server import INBOX_COUNTED, Inbox, Oplog, Rights

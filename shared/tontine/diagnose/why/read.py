@@ -15,8 +15,8 @@ from ...records.node import Sighting
 from ...records.states import OPEN, JobState
 from ...store.call import Steps, find, find_one
 from ...store.claim import LIMIT, SUSPECT, Overview, overview
-from ...store.look import now, read_nodes
 from ...store.offspring import read_children
+from ...store.read import now, read_nodes
 from ...store.schema import JOBS, NODES
 from ...store.which import number_in, possible_ids
 from . import Evidence, Trace
