@@ -9,7 +9,7 @@ import pytest
 from bson import ObjectId
 
 from tontine.diagnose.why import read as evidence
-from tontine.diagnose.why.ahead import count_ahead
+from tontine.diagnose.why.read import count_ahead
 from tontine.records.share import Share
 from tontine.store import insert, members, schema
 from tontine.store.call import Call, Steps, Store

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pymongo.errors import BulkWriteError
 
 from tontine.cli import tontine
+from tontine.diagnose.doctor.read import survey
 from tontine.diagnose.doctor.schedules import judge_schedules
 from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
@@ -84,8 +85,8 @@ def test_whatever_is_in_one_document_the_others_fire(store: Store, many: list[di
     assert len(store.run(schedules.read_schedules())) == store.database.schedules.count_documents(
         {"removed": {"$ne": True}}
     )
-    survey = store.run(schedules.survey())
-    assert (judge_schedules(survey).verdict is Verdict.FAIL) == bool(survey.broken)
+    found = store.run(survey())
+    assert (judge_schedules(found).verdict is Verdict.FAIL) == bool(found.broken)
 
 
 def test_every_odd_value_of_every_field_is_listed_with_the_reason(store: Store, mongo_uri: str) -> None:

@@ -82,16 +82,16 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
 
 def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     """Look twice at one node and say how it is; the exit code."""
-    from ..diagnose.doctor import census
+    from ..diagnose.doctor import read
 
     with opened(store) as opened_store:
-        looks = [opened_store.run(census.look_at(name))]
+        looks = [opened_store.run(read.look_at(name))]
         if not looks[0].nodes:
             raise UnknownNode(f"there is no node named {legible(name, 100)!r}: `tontine nodes --all` lists them")
         node = looks[0].nodes[0]
         if pause := probe.pause_between(node):
             time.sleep(pause)
-            looks.append(opened_store.run(census.look_at(node.id)))
+            looks.append(opened_store.run(read.look_at(node.id)))
     health = probe.examine(looks, node.id)
     if as_json:
         facts = {"healthy": health.is_well, "why": health.why, "advice": health.advice}
