@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from tontine.records.change import NEVER, Version
+from tontine.records.node import Sighting
 from tontine.records.roster import Roster
-from tontine.records.states import NodeState
+from tontine.rules import health
 from tontine.store import events, read, window
 from tontine.store.call import Steps
 
@@ -44,7 +45,7 @@ def read_snapshot() -> Steps[Snapshot]:
 
 def known_tasks(nodes: list[dict[str, Any]]) -> list[str]:
     """The tasks that live nodes have."""
-    return sorted(read.tasks_of(node for node in nodes if node.get("state") != NodeState.DEAD))
+    return sorted(health.known_tasks(map(Sighting.from_document, nodes)))
 
 
 def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Steps[Window]:

@@ -138,7 +138,7 @@ def _judge_runs(tally: Tally, record: Record) -> None:
 
 
 def _tasks(look: Look) -> frozenset[str]:
-    return frozenset(task for node in look.takers for task in node.seen.tasks)
+    return frozenset(task for node in look.takers for task in node.tasks)
 
 
 def _judge_records(store: Store, tally: Tally) -> None:

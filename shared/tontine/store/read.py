@@ -175,17 +175,6 @@ def count_unknown(tasks: Sequence[str], limit: int) -> Steps[dict[str, int]]:
     return counts
 
 
-def tasks_of(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The tasks that these nodes' records announce."""
-    return {
-        str(task)
-        for node in nodes
-        for module in node.get("modules") or ()
-        if isinstance(module, Mapping)
-        for task in module.get("tasks") or ()
-    }
-
-
 def read_layout() -> Steps[dict[str, set[str]]]:
     """The collections that are there, each with its indexes and whether its validator is the one it should have."""
     layout: dict[str, set[str]] = {}

@@ -15,7 +15,9 @@ import psutil
 from ...config import StoreConfig
 from ...errors import ConfigError, TontineError
 from ...legible import legible
+from ...records.node import Sighting
 from ...records.states import NodeState
+from ...rules.health import has_lease
 from ...store import read
 from ...store.call import Store
 
@@ -100,9 +102,9 @@ class Crew:
     def is_ready(self, mate: Mate) -> bool:
         """Whether its record says that it works; takes down its id."""
         if not mate.id:
-            for node in self._store.run(read.read_nodes(dead=False)):
-                if node.get("pid") == mate.process.pid and node.get("name") == mate.name and node["state"] in _READY:
-                    mate.id = str(node["_id"])
+            for node in map(Sighting.from_document, self._store.run(read.read_nodes(dead=False))):
+                if (node.pid, node.name) == (mate.process.pid, mate.name) and node.state in _READY:
+                    mate.id = node.id
         return bool(mate.id)
 
     def kill(self, mate: Mate) -> None:
@@ -132,18 +134,14 @@ def refuse_company(store: Store, database: str) -> None:
     """Refuse to start beside another demo. What was killed a moment ago counts as alive until its lease ends."""
     until = time.monotonic() + LEASE + 1
     while True:
-        alive = [node for node in store.run(read.read_nodes(dead=False)) if _has_lease(node)]
+        nodes = map(Sighting.from_document, store.run(read.read_nodes(dead=False)))
+        alive = [node for node in nodes if has_lease(node)]
         if not alive:
             return
         if time.monotonic() > until:
-            names = ", ".join(sorted(legible(node.get("name"), 40) for node in alive))
+            names = ", ".join(sorted(legible(node.name, 40) for node in alive))
             raise ConfigError(
                 f"nodes run in the database {database!r} already ({names}): "
                 f"`tontine stop --all --database {database}` stops them, or choose another --database"
             )
         time.sleep(0.2)
-
-
-def _has_lease(node: dict[str, object]) -> bool:
-    until, now = node.get("lease_until"), node["now"]
-    return until is not None and until > now  # type: ignore[operator]

@@ -18,10 +18,11 @@ from ...offers import Offers
 from ...records.node import Sighting
 from ...records.schedule import Broken, Schedule
 from ...records.states import FINAL, JobState
+from ...rules.health import known_tasks
 from ...store import schema
 from ...store.call import Call, Steps, command, find, find_one
 from ...store.inbox import INBOX, is_open, is_strict, read_options
-from ...store.read import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes, tasks_of
+from ...store.read import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
@@ -212,7 +213,7 @@ def kept() -> Steps[Kept]:
 def unclaimable() -> Steps[Unclaimable]:
     """Jobs that are due, of tasks that no live node has."""
     nodes = yield from read_nodes(dead=False)
-    known = frozenset(tasks_of(nodes))
+    known = known_tasks(map(Sighting.from_document, nodes))
     waiting = yield from _fresh_but(known)
     for index in ("due", "ranked"):
         found = yield find(JOBS, {**_OPEN[index], **_DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1})

@@ -10,6 +10,7 @@ from ...family import Children
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.roster import Roster
+from ...rules.health import is_beating, working_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class Evidence:
 
     @property
     def beating(self) -> list[Sighting]:
-        return [node for node in self.nodes if node.is_beating]
+        return [node for node in self.nodes if is_beating(node)]
 
     @property
     def working(self) -> list[Sighting]:
         """Members that beat: those that can claim now."""
-        return [node for node in self.beating if node.id in self.roster]
+        return working_members(self.nodes, self.roster)
 
     @property
     def able(self) -> list[Sighting]:

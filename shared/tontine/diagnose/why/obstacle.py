@@ -6,6 +6,7 @@ from ...legible import count
 from ...lookalike import near_tasks
 from ...records.job import nobodys_task
 from ...records.states import Desired, NodeState
+from ...rules.health import is_silent, known_tasks
 from .evidence import Evidence, Finding
 from .words import names, these
 
@@ -51,7 +52,7 @@ def nobody(e: Evidence) -> Finding | None:
 
 def no_task(e: Evidence) -> Finding | None:
     """No live node has the task."""
-    known = {task for node in e.live for task in node.tasks}
+    known = known_tasks(e.nodes)
     if e.task in known:
         return None
     near = near_tasks(e.task, known)
@@ -77,5 +78,5 @@ def _nobody_able(e: Evidence) -> Finding | None:
             f"Only {these(having, 'has', 'have')} the task {e.task}, and {these(paused, 'is', 'are')} paused.",
             f"`tontine resume {paused[0].name}`",
         )
-    away = ", ".join(f"{node.name} is {'silent' if node.is_silent else node.state.value}" for node in having)
+    away = ", ".join(f"{node.name} is {'silent' if is_silent(node) else node.state.value}" for node in having)
     return Finding("able-away", f"No member that beats has the task {e.task}: {away}.", START)

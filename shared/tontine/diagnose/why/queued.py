@@ -9,6 +9,7 @@ from ...legible import count, duration
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.states import Desired, JobState
+from ...rules.health import buried_in, is_beating, is_gone, is_silent
 from .evidence import Evidence, Finding
 from .history import tell_history
 from .inside import cannot_claim, look_into
@@ -43,7 +44,7 @@ def second_look(e: Evidence) -> float:
         job is None
         or job.state is not JobState.QUEUED
         or owner is None
-        or not owner.is_beating
+        or not is_beating(owner)
         or owner.is_leaving
         or owner not in e.able
     ):
@@ -73,12 +74,12 @@ def _limited(e: Evidence, start_by: datetime) -> Finding:
 def _about_owner(e: Evidence) -> Iterator[Finding]:
     """The number's owner, what it does, and who may help."""
     owner, name = e.owner, e.name_of(e.owner_id)
-    if owner is None or owner.is_dead:
+    if owner is None or is_gone(owner):
         why = f" ({owner.death})" if owner and owner.death else ""
         yield Finding(
             "owner-dead", f"Its owner, node {name}, is dead{why}: the other members inherit its share in a few seconds."
         )
-    elif owner.is_silent:
+    elif is_silent(owner):
         yield _owner_silent(e, owner)
     elif owner.is_leaving:
         verb = "paused" if owner.desired is Desired.PAUSED else "stopped"
@@ -104,7 +105,7 @@ def _owner_silent(e: Evidence, owner: Sighting) -> Finding:
     return Finding(
         "owner-silent",
         f"Its owner, node {owner.name}, has not beaten for {owner.beat_age or 0:.0f} s; if it stays silent, "
-        f"{names(others)} will inherit its share in {about(owner.buried_in(lease))}.",
+        f"{names(others)} will inherit its share in {about(buried_in(owner, lease))}.",
     )
 
 

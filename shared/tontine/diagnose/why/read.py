@@ -14,6 +14,7 @@ from ...records.job import Job, problem
 from ...records.node import Sighting
 from ...records.share import Share
 from ...records.states import OPEN, JobState
+from ...rules.health import claim_loop_stands_still
 from ...store.call import Call, Steps, find, find_one
 from ...store.claim import LIMIT, SUSPECT, Overview, overview
 from ...store.offspring import read_children
@@ -64,9 +65,10 @@ def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
     """The evidence a while later: now it shows whether the owner's claim loop moves."""
     after = yield from gather(seq)
     seen = before.node(after.owner_id)
-    if seen is None or after.owner is None or after.owner.beat == seen.beat:
+    if seen is None or after.owner is None:
         return after
-    return replace(after, owner_ticks=after.owner.tick != seen.tick)
+    stands_still = claim_loop_stands_still(seen, after.owner)
+    return replace(after, owner_ticks=None if stands_still is None else not stands_still)
 
 
 def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
