@@ -103,7 +103,7 @@ class Sighting:
             name=str(document.get("name") or document["_id"]),
             state=_member(NodeState, document.get("state"), NodeState.DEAD),
             desired=_member(Desired, document.get("desired"), Desired.RUNNING),
-            share=_share(document.get("share")),
+            share=Share.said_in(document.get("share")),
             slots=_whole(document.get("slots")),
             running=_whole(document.get("running")),
             held=_count(metrics.get("held")),
@@ -223,13 +223,6 @@ def _lease(document: Mapping[str, Any]) -> float:
     lease: Any = document.get("lease")
     is_number = isinstance(lease, int | float) and not isinstance(lease, bool)
     return float(lease) if is_number and 0 < lease <= LONGEST_LEASE else 0.0
-
-
-def _share(value: Any) -> Share | None:
-    try:
-        return Share.from_document(value)
-    except (TypeError, KeyError, ValueError, OverflowError):
-        return None
 
 
 def _member(kind: Any, value: Any, otherwise: Any) -> Any:

@@ -15,7 +15,7 @@ from ...records.share import crowd
 from ...records.states import NodeState
 from ...rules.health import dead_holders, dead_members, is_beating, is_stray, working_members
 from .invariant import Finding
-from .jobs import Claims, Standing
+from .jobs import Claims, OpenJob
 
 A_FEW = 3
 """Leases, after which a dead node's jobs and place must be given on."""
@@ -34,7 +34,7 @@ class Look:
     now: datetime
     nodes: tuple[Sighting, ...]
     roster: Roster
-    jobs: tuple[Standing, ...] = ()
+    jobs: tuple[OpenJob, ...] = ()
     raw: frozenset[str] = frozenset()
     keys: Mapping[str, tuple[Any, ...]] | None = None
     claims: Claims = field(default_factory=dict)
@@ -159,12 +159,11 @@ def _death(look: Look, node: Sighting | None) -> str:
 
 def _held(look: Look) -> Suspected:
     nodes = look.by_id
-    held = [job for job in look.jobs if job.is_held]
-    dead = dead_holders({job.node or "" for job in held}, nodes)
-    for job in held:
-        holder = nodes.get(job.node or "")
-        if (job.node or "") in dead and look.is_overdue(_died_at(holder)):
-            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, holder)}"
+    held = [(job, job.node or "") for job in look.jobs if job.is_held]
+    dead = dead_holders({holder for _, holder in held}, nodes)
+    for job, holder in held:
+        if holder in dead and look.is_overdue(_died_at(nodes.get(holder))):
+            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, nodes.get(holder))}"
             yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
 
 
@@ -174,7 +173,7 @@ def _adrift(look: Look) -> Suspected:
     It has what it claims before the claim is written, and until its end is: every heartbeat in between counts them all,
     and a node that beats does so before patience ends.
     """
-    standing: dict[str | None, list[Standing]] = {}
+    standing: dict[str | None, list[OpenJob]] = {}
     for job in look.jobs:
         if job.is_held and look.claims.get(job.seq) == (job.node, job.attempt):
             standing.setdefault(job.node, []).append(job)

@@ -16,7 +16,7 @@ from ...store.call import Call, Steps, command, find, find_one
 from ...store.counter import counted
 from ...store.read import find_unnumbered, now
 from ...store.schema import CLUSTER, COUNTER, EVENTS, INDEXES, JOBS, NODES, ROSTER
-from .jobs import Standing
+from .jobs import OpenJob
 from .nodes import Look
 from .roster import roster_of
 
@@ -143,7 +143,7 @@ def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Steps[Look]:
         moment,
         tuple(map(Sighting.from_document, nodes)),
         roster,
-        tuple(map(Standing.from_document, found)),
+        tuple(map(OpenJob.from_document, found)),
         frozenset(map(repr, raw)),
         holders,
     )

@@ -93,8 +93,9 @@ class Evidence:
     @property
     def owner_id(self) -> str | None:
         """The member whose share the job's number is in."""
-        members = self.roster.members
-        return members[self.job.seq % len(members)] if self.job and self.job.is_numbered and members else None
+        if self.job is None or not self.job.is_numbered:
+            return None
+        return self.roster.owner_of(self.job.seq)
 
     @property
     def owner(self) -> Sighting | None:

@@ -9,7 +9,7 @@ from ...legible import count, duration
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.states import Desired, JobState
-from ...rules.health import buried_in, is_beating, is_gone, is_silent
+from ...rules.health import buried_in, is_gone, is_silent
 from .evidence import Evidence, Finding
 from .history import tell_history
 from .inside import cannot_claim, look_into
@@ -39,17 +39,12 @@ def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
 
 def second_look(e: Evidence) -> float:
     """Seconds after which the owner should be seen again, because nothing seen explains the wait; 0: no need."""
-    owner, job = e.owner, e.job
-    if (
-        job is None
-        or job.state is not JobState.QUEUED
-        or owner is None
-        or not is_beating(owner)
-        or owner.is_leaving
-        or owner not in e.able
-    ):
+    owner = e.owner
+    is_queued = e.job is not None and e.job.state is JobState.QUEUED
+    if not is_queued or owner is None or owner.is_leaving or owner not in e.able:
         return 0.0
-    if not owner.free_slots or _waited(e) < _WAITS_UNNOTICED or cannot_claim(owner, e.now):
+    is_explained = not owner.free_slots or cannot_claim(owner, e.now)
+    if is_explained or _waited(e) < _WAITS_UNNOTICED:
         return 0.0
     wait = owner.heartbeat_every * 1.3
     return wait if wait <= _SECOND_LOOK_AT_MOST else 0.0
@@ -122,18 +117,20 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
         yield Finding("owner-troubled", f"Its owner, node {owner.name}, {wrong}.", look_into(owner))
     if e.ahead:
         yield _behind(e, owner)
-    if is_busy := owner.slots > 0 and not owner.free_slots:
-        yield Finding(
-            "slots-busy",
-            f"All {owner.slots} slots of its owner, node {owner.name}, are busy."
-            if owner.slots > 1
-            else f"The only slot of its owner, node {owner.name}, is busy.",
-            "more nodes, or more --processes or --slots, if this lasts",
-        )
+    is_busy = owner.slots > 0 and not owner.free_slots
+    if is_busy:
+        yield _busy(owner)
     if wrong or is_busy:
         yield from _helpers(e)
     elif not e.ahead:
         yield _next(e, owner)
+
+
+def _busy(owner: Sighting) -> Finding:
+    told = f"All {owner.slots} slots of its owner, node {owner.name}, are busy."
+    if owner.slots == 1:
+        told = f"The only slot of its owner, node {owner.name}, is busy."
+    return Finding("slots-busy", told, "more nodes, or more --processes or --slots, if this lasts")
 
 
 def _nobody_takes_it(e: Evidence) -> Iterator[Finding]:
