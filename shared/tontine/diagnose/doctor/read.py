@@ -22,7 +22,7 @@ from ...rules.health import known_tasks
 from ...store import schema
 from ...store.call import Call, Steps, command, find, find_one
 from ...store.inbox import INBOX, is_open, is_strict, read_options
-from ...store.read import count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
+from ...store.read import DUE, OPEN_JOBS, count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
@@ -37,18 +37,6 @@ COUNTED_AT_MOST = 1_000_000
 TASKS_AT_MOST = 200
 RAW_AT_MOST = 1000
 SCHEDULES_AT_MOST = 10_000
-
-_QUEUED = JobState.QUEUED.value
-_DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
-
-# Every job that has not ended is in one of these indexes.
-_OPEN: dict[str, dict[str, Any]] = {
-    "fresh": {"state": _QUEUED, "run_at": None, "priority": None, "seq": {"$gte": 0}},
-    "ranked": {"state": _QUEUED, "run_at": None, "priority": {"$type": "number"}},
-    "due": {"state": _QUEUED, "run_at": {"$type": "date"}},
-    "held": {"state": JobState.WORKING.value},
-    "raw": {"seq": None},
-}
 
 
 def hello() -> Steps[dict[str, Any]]:
@@ -204,7 +192,7 @@ def kept() -> Steps[Kept]:
     retention = yield from read_retention()
     total: int = yield Call(JOBS, "estimated_document_count", repeats=True)
     open_jobs = 0
-    for index, where in _OPEN.items():
+    for index, where in OPEN_JOBS.items():
         options = {"hint": index, "limit": COUNTED_AT_MOST}
         open_jobs += yield Call(JOBS, "count_documents", (where,), options, repeats=True, within=30)
     return Kept(retention.done, retention.failed, max(0, total - open_jobs))
@@ -216,7 +204,9 @@ def unclaimable() -> Steps[Unclaimable]:
     known = known_tasks(map(Sighting.from_document, nodes))
     waiting = yield from _fresh_but(known)
     for index in ("due", "ranked"):
-        found = yield find(JOBS, {**_OPEN[index], **_DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1})
+        found = yield find(
+            JOBS, {**OPEN_JOBS[index], **DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1}
+        )
         waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
     return Unclaimable(waiting, known, NEWEST)
 
@@ -224,7 +214,7 @@ def unclaimable() -> Steps[Unclaimable]:
 def _fresh_but(known: frozenset[str]) -> Steps[Counter[str]]:
     """Walks from task to task in the index, however many jobs are queued of each."""
     waiting: Counter[str] = Counter()
-    fresh, last = _OPEN["fresh"], ""
+    fresh, last = OPEN_JOBS["fresh"], ""
     for _ in range(TASKS_AT_MOST):
         where = {**fresh, "task": {"$gt": last}}
         found = yield find_one(JOBS, where, sort=[("task", 1)], hint="fresh", projection={"task": 1})
