@@ -124,9 +124,9 @@ def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     health = probe.examine(looks, node.id)
     if as_json:
         facts = {"healthy": health.is_well, "why": health.why, "advice": health.advice}
-        write_json(
-            {"_id": node.id, "name": node.name, "state": looks[-1].nodes[0].state if looks[-1].nodes else None, **facts}
-        )
+        last = looks[-1].nodes
+        state = last[0].state if last else None
+        write_json({"_id": node.id, "name": node.name, "state": state, **facts})
     else:
         click.echo(legible(health.why + (f"; {health.advice}" if health.advice else "")))
     return int(not health.is_well)

@@ -18,7 +18,7 @@ SILENT_AFTER = 0.35
 UNBURIED_LEASES, UNBURIED_SECONDS = 1.5, 5.0
 """After so many leases and seconds without a beat, others should have buried a node."""
 NUMBERED_WITHIN = 5.0
-"""Seconds: members number new jobs within one, and the second member helps after half of one."""
+"""Seconds: the first member numbers new jobs within one, and any other helps after half of one (F2)."""
 
 
 class Mortal(Protocol):
