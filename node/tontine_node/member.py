@@ -13,12 +13,12 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError, StoreUnavailable
 from tontine.legible import duration
+from tontine.records.node import Pulse
 from tontine.records.roster import Roster
 from tontine.records.share import crowd
 from tontine.records.states import Desired, NodeState
 from tontine.store import events, members
 from tontine.store.call import AsyncStore, Store
-from tontine.store.members import Pulse
 
 from .board import Board
 from .outage import AWAY, BACK, told_away

@@ -20,7 +20,7 @@ from tontine.store import offspring
 from tontine.store.call import DECODED, RAW, AsyncStore
 from tontine.store.counter import Reserve
 from tontine.store.insert import Wish
-from tontine.store.look import hurried
+from tontine.store.read import hurried
 from tontine.verdict import printable
 
 from . import pipe

@@ -14,9 +14,9 @@ from typing import Any
 
 from tontine.clock import Clock
 from tontine.errors import ConfigError, DuplicateKey, StoreUnavailable
+from tontine.records.node import Pulse
 from tontine.store import members
 from tontine.store.call import AsyncStore
-from tontine.store.members import Pulse
 
 from .config import NodeConfig
 from .outage import AWAY

@@ -17,7 +17,7 @@ from tontine.config import Timing
 from tontine.errors import NotPermitted, StoreUnavailable, TontineError
 from tontine.records.schedule import Schedule
 from tontine.records.share import Share, crowd
-from tontine.store import declare, look, schedules
+from tontine.store import declare, read, schedules
 from tontine.store.call import AsyncStore
 
 from .troubles import Troubles
@@ -98,7 +98,7 @@ class Scheduler:
         self._declare_at = self._clock.now() + DECLARE_EVERY * rarer * random.uniform(0.8, 1.0)  # noqa: S311
         try:
             if self._declared_at is None:
-                self._declared_at = await self._store.run(look.now())
+                self._declared_at = await self._store.run(read.now())
             for name in await self._store.run(declare.declare(wanted, self._declared_at)):
                 log.info("declared a schedule", extra={"event": "declared", "schedule": name})
             self._troubles.over("declaring")

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tontine.records.node import DEFAULT_LEASE, SILENT_AFTER
+from tontine.records.node import DEFAULT_LEASE
 from tontine.records.share import Share
 from tontine.records.states import JobState, NodeState
 from tontine.records.trouble import Trouble, read_troubles
+from tontine.rules.health import beat_stands_still
 
 from .cleaning import Cleaner, mapping, moment, number, whole
 from .picture import JobRow, ModuleRow
@@ -116,7 +117,7 @@ class NodeFact:
         return None if self.is_dead or self.beaten_at is None else max(0.0, now - self.beaten_at)
 
     def is_silent(self, now: float) -> bool:
-        return (self.beat_age(now) or 0.0) > SILENT_AFTER * self.lease
+        return beat_stands_still(self.beat_age(now), self.lease)
 
     @property
     def tasks(self) -> Iterable[str]:

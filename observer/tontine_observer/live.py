@@ -11,7 +11,7 @@ from tontine.legible import legible
 from tontine.records.node import DEFAULT_LEASE
 from tontine.store import window
 from tontine.store.call import AsyncStore
-from tontine.store.look import hurried
+from tontine.store.read import hurried
 from tontine.uri import hide
 
 from .board import Board

@@ -18,9 +18,9 @@ from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import legible
 from tontine.records.roster import Roster
 from tontine.records.states import OPEN
-from tontine.store import events, look, window
+from tontine.store import events, read, window
 from tontine.store.call import AsyncStore, Steps
-from tontine.store.look import hurried
+from tontine.store.read import hurried
 
 from .board import Board
 from .past import BACKFILL_FOR, fill
@@ -147,8 +147,8 @@ class Looker:
         self, store: AsyncStore, hello: window.Hello, *, begin_again: bool = False, polled: bool = False
     ) -> None:
         """Look at everything, and take it onto the board."""
-        nodes = await self._part(store, "nodes", look.read_nodes(), [])
-        roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
+        nodes = await self._part(store, "nodes", read.read_nodes(), [])
+        roster, seq = await self._part(store, "cluster", read.read_cluster(), (Roster(), 0))
         self._tasks = known_tasks(nodes)
         # Who polls goes on from the last count by what nodes tell, and counts again when that is due.
         counts = {} if polled else await self._part(store, "jobs", window.count_open(), {})
@@ -184,8 +184,8 @@ class Looker:
     async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
         """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""
         # The roster first: a member whose record is not there yet would look like one that is missing.
-        roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
-        nodes = await self._part(store, "nodes", look.read_nodes(), [])
+        roster, seq = await self._part(store, "cluster", read.read_cluster(), (Roster(), 0))
+        nodes = await self._part(store, "nodes", read.read_nodes(), [])
         self._tasks = known_tasks(nodes)
         page = await self._part(store, "jobs", window.read_page(), [])
         # Who numbers jobs on its own does not tell the counter.
@@ -282,18 +282,18 @@ class Looker:
         """As of the greeting, if the server can look back."""
         if hello.time != (0, 0):
             try:
-                return await store.run(hurried(look.count_states(hello.time), ALL_COUNT_WITHIN))
+                return await store.run(hurried(read.count_states(hello.time), ALL_COUNT_WITHIN))
             except StoreUnavailable:
                 raise
             except StoreError:
                 pass  # it keeps no history
-        return await store.run(hurried(look.count_states(), ALL_COUNT_WITHIN))
+        return await store.run(hurried(read.count_states(), ALL_COUNT_WITHIN))
 
     async def _regain(self, store: AsyncStore) -> None:
         """What could not be read may be readable again."""
         refused = set(self._refused)
         if "nodes" in refused:
-            await self._part(store, "nodes", look.read_nodes(dead=False), [])
+            await self._part(store, "nodes", read.read_nodes(dead=False), [])
         if "events" in refused:
             await self._part(store, "events", events.latest(1), [])
         if refused - set(self._refused):

@@ -15,7 +15,7 @@ from tontine.cli.output import console, json_text, node_state, write_table
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import count, duration
-from tontine.store.look import hurried, read_nodes
+from tontine.store.read import hurried, read_nodes
 
 from .board import Board
 from .picture import NodeRow, Picture

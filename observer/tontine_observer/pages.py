@@ -10,7 +10,7 @@ from tontine.cli.output import json_text
 from tontine.diagnose.why import Evidence, explain
 from tontine.diagnose.why import read as evidence
 from tontine.legible import duration
-from tontine.store import logs, look
+from tontine.store import logs, read
 from tontine.store.call import Steps
 
 from .cleaning import Cleaner, mapping
@@ -23,7 +23,7 @@ _SHOWN = {"_id", "args", "result", "error", "errors", "progress"}
 
 def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
     """Everything about one job; None when there is no such job."""
-    document = yield from look.read_document(seq)
+    document = yield from read.read_document(seq)
     if document is None:
         return None
     found = yield from evidence.gather(seq)

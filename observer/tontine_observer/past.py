@@ -14,7 +14,7 @@ from tontine.records.change import Delta
 from tontine.records.states import JobState
 from tontine.store import events, samples
 from tontine.store.call import AsyncStore, Steps
-from tontine.store.look import hurried
+from tontine.store.read import hurried
 from tontine.store.stream import Stream
 
 from .backfill import fill_curves, fill_lives

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from tontine.records.change import NEVER, Version
+from tontine.records.node import Sighting
 from tontine.records.roster import Roster
-from tontine.records.states import NodeState
-from tontine.store import events, look, window
+from tontine.rules import health
+from tontine.store import events, read, window
 from tontine.store.call import Steps
 
 from .alerts import COUNTED_AT_MOST
@@ -23,18 +24,18 @@ EVENTS_READ = 500
 def read_snapshot() -> Steps[Snapshot]:
     """One look at everything, for those who look once."""
     hello = yield from window.greet()
-    nodes = yield from look.read_nodes()
-    roster, seq = yield from look.read_cluster()
-    counts = yield from look.count_states()
+    nodes = yield from read.read_nodes()
+    roster, seq = yield from read.read_cluster()
+    counts = yield from read.count_states()
     known = known_tasks(nodes)
     return Snapshot(
-        at=(yield from look.now()),
+        at=(yield from read.now()),
         nodes=nodes,
         roster=roster,
         seq=seq,
         counts=counts,
-        unnumbered=(yield from look.find_unnumbered(COUNTED_AT_MOST)),
-        unknown=(yield from look.count_unknown(known, COUNTED_AT_MOST)),
+        unnumbered=(yield from read.find_unnumbered(COUNTED_AT_MOST)),
+        unknown=(yield from read.count_unknown(known, COUNTED_AT_MOST)),
         events=(yield from events.latest(EVENTS_READ)),
         window=(yield from read_window(known)),
         version=version_of(hello),
@@ -44,7 +45,7 @@ def read_snapshot() -> Steps[Snapshot]:
 
 def known_tasks(nodes: list[dict[str, Any]]) -> list[str]:
     """The tasks that live nodes have."""
-    return sorted(look.tasks_of(node for node in nodes if node.get("state") != NodeState.DEAD))
+    return sorted(health.known_tasks(map(Sighting.from_document, nodes)))
 
 
 def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Steps[Window]:
@@ -56,9 +57,9 @@ def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Steps[Win
 def read_truth(tasks: list[str], version: Version, at: datetime, *, spread: bool) -> Steps[tuple[Truth, Roster]]:
     """Count what is unfinished, with `spread` also by share; and the roster whose shares these are."""
     counts = yield from window.count_open()
-    roster, seq = yield from look.read_cluster()
-    raw = yield from look.find_unnumbered(COUNTED_AT_MOST)
-    unknown = yield from look.count_unknown(tasks, COUNTED_AT_MOST)
+    roster, seq = yield from read.read_cluster()
+    raw = yield from read.find_unnumbered(COUNTED_AT_MOST)
+    unknown = yield from read.count_unknown(tasks, COUNTED_AT_MOST)
     waiting: Mapping[int, Waiting] = {}
     if spread and roster.members:
         found, is_all = yield from window.spread(len(roster.members))

@@ -23,7 +23,7 @@ from .options import BatchOptions, JobOptions
 from .records.batch import Batch
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule, Standing
-from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
+from .store import bell, control, find, insert, logs, many, read, schedules, standings, which
 from .store.call import Steps
 from .store.connect import open_async_store
 from .store.counter import Reserve
@@ -165,7 +165,7 @@ class AsyncClient:
             if until is not None and time.monotonic() >= until:
                 raise late([seen], timeout)
             await asyncio.sleep(next(rests))
-            if changed := await self._run(look.read_changed(seen)):
+            if changed := await self._run(read.read_changed(seen)):
                 seen = changed
                 yield seen
 

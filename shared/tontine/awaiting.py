@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from .errors import JobCancelled, JobFailed, JobNotFinished
 from .records.job import Job
 from .records.states import JobState
-from .store import look
+from .store import read
 from .store.call import Steps
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def waiting(jobs: Job | Sequence[Job], timeout: float | None, *, raises: bool) -
     rests = pauses()
     missing = [job.id for job in many]
     while missing:
-        found = yield look.read_final(missing[:_AT_ONCE])
+        found = yield read.read_final(missing[:_AT_ONCE])
         ended |= {_key(job.id): job for job in found}
         missing = [one for one in missing if _key(one) not in ended]
         if missing and until is not None and time.monotonic() >= until:

@@ -22,7 +22,7 @@ from .options import BatchOptions, JobOptions
 from .records.batch import Batch
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule, Standing
-from .store import bell, control, find, insert, logs, look, many, schedules, standings, which
+from .store import bell, control, find, insert, logs, many, read, schedules, standings, which
 from .store.connect import open_store
 from .store.counter import Reserve
 from .store.insert import Wish
@@ -142,7 +142,7 @@ class Client:
             if until is not None and time.monotonic() >= until:
                 raise late([seen], timeout)
             time.sleep(next(rests))
-            if changed := self._store.run(look.read_changed(seen)):
+            if changed := self._store.run(read.read_changed(seen)):
                 seen = changed
                 yield seen
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .legible import legible
-from .records.job import is_text
+from .records.node import Announced, modules_in
 from .records.schedule import Schedule, rank_of
 
 
@@ -26,22 +26,20 @@ class Offers:
         """From records as they are stored."""
         offers = cls()
         for node in nodes:
-            modules = node.get("modules")
-            for module in modules if isinstance(modules, list) else ():
-                if isinstance(module, Mapping) and is_text(module.get("name")):
-                    offers._add(module["name"], str(module.get("version", "")), module)
+            for module in modules_in(node):
+                offers._add(module)
         return offers
 
-    def _add(self, name: str, version: str, module: Mapping[str, Any]) -> None:
-        self.tasks.update(_texts(module.get("tasks")))
-        declared = _texts(module.get("schedules"))
-        for schedule in declared:
-            self.schedules.setdefault(schedule, set()).add(name)
-        known = self.versions.get(name)
-        if known is None or rank_of(version) > rank_of(known):
-            self.versions[name], self.newest[name] = version, declared
-        elif version == known:
-            self.newest[name] |= declared
+    def _add(self, module: Announced) -> None:
+        self.tasks.update(module.tasks)
+        for schedule in module.schedules:
+            self.schedules.setdefault(schedule, set()).add(module.name)
+        known = self.versions.get(module.name)
+        if known is None or rank_of(module.version) > rank_of(known):
+            self.versions[module.name] = module.version
+            self.newest[module.name] = set(module.schedules)
+        elif module.version == known:
+            self.newest[module.name] |= module.schedules
 
     def warnings(self, schedule: Schedule) -> tuple[str, ...]:
         """What somebody should look at."""
@@ -58,7 +56,3 @@ class Offers:
         """About a schedule that was removed all the same."""
         modules = ", ".join(legible(one, 100) for one in sorted(self.schedules.get(name, ())))
         return f"removed, although {modules} declares it: `tontine schedule on {legible(name, 100)}` brings it back"
-
-
-def _texts(value: Any) -> set[str]:
-    return {str(one) for one in value if is_text(one)} if isinstance(value, list) else set()

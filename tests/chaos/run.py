@@ -23,7 +23,7 @@ from tests.chaos.watch import Scales, Stall, Witness
 from tests.support.eventually import eventually
 from tests.support.replica_set import ReplicaSet
 from tontine.errors import StoreUnavailable, TontineError
-from tontine.store import look, schema
+from tontine.store import read, schema
 from tontine.store.call import Store
 
 DATABASE = "chaos"
@@ -120,7 +120,7 @@ def _start(plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew,
     witness.start()
     for place, clock in enumerate(plan.clocks):
         crew.hire(f"node{place}", clock)
-    eventually(lambda: len(store.run(look.read_cluster())[0].members) == len(plan.clocks), 90, "all nodes joined")
+    eventually(lambda: len(store.run(read.read_cluster())[0].members) == len(plan.clocks), 90, "all nodes joined")
     producer = crew.proxy()
     load = Load(servers.uri_of(producer.address), DATABASE, seed)
     vandal = Vandal(store, healed_within=HEALED_WITHIN * lease)
@@ -208,8 +208,8 @@ def _set_up(scene: Scene) -> bool:
 def _is_done(scene: Scene) -> bool:
     """Whether every job has ended."""
     try:
-        counts = scene.store.run(look.count_states())
-        return not (counts.get("queued") or counts.get("working") or scene.store.run(look.find_unnumbered(1)))
+        counts = scene.store.run(read.count_states())
+        return not (counts.get("queued") or counts.get("working") or scene.store.run(read.find_unnumbered(1)))
     except StoreUnavailable:
         return False
 

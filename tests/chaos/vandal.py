@@ -14,9 +14,9 @@ from pymongo.database import Database
 from pymongo.errors import PyMongoError
 
 from tests.support import odd
-from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.invariant import Finding
 from tontine.errors import TontineError
+from tontine.records.change import Delta
 from tontine.records.schedule import Schedule
 from tontine.store import schedules
 from tontine.store.call import Store
@@ -67,10 +67,10 @@ class Vandal:
         """No more jobs from schedules."""
         self._database[SCHEDULES].delete_many({})
 
-    def excuses(self, change: Change) -> bool:
+    def excuses(self, change: Delta) -> bool:
         """Whether a change is one of a document that was touched, before it can have been put right."""
         if change.collection == CLUSTER:
-            at = change.at or datetime.now(UTC)
+            at = datetime.fromtimestamp(change.at, UTC)
             second = timedelta(seconds=1)
             return any(
                 name == change.id and since - second <= at <= since + self._healed_within

@@ -13,10 +13,10 @@ from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
 from tests.support.eventually import eventually
 from tontine.cli.audit import examine, read_runs
-from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.invariant import UNSEEN, Conclusion, Finding, Tally
 from tontine.diagnose.audit.invariant import Verdict as Judgement
 from tontine.diagnose.audit.runs import Runs
+from tontine.records.change import Delta
 
 if TYPE_CHECKING:
     from tests.chaos.run import Scene
@@ -63,7 +63,7 @@ class _Excusing(Tally):
         super().__init__(limit)
         self._vandal, self._seqs = vandal, seqs
 
-    def add_seen(self, findings: Iterable[tuple[Change, Finding]]) -> None:
+    def add_seen(self, findings: Iterable[tuple[Delta, Finding]]) -> None:
         """Of a change it is known which document it was, and when."""
         super().add(finding for change, finding in findings if not self._vandal.excuses(change))
 

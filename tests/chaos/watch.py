@@ -5,30 +5,29 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from datetime import datetime
 
 from pymongo import MongoClient
 
 from tests.chaos.crew import Crew
-from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Finding
-from tontine.store import look
+from tontine.records.change import Delta
+from tontine.store import read
 from tontine.store.call import Store
-from tontine.store.changes import changes
 from tontine.store.names import CLUSTER, JOBS, NODES
+from tontine.store.stream import changes
 
 
 class Witness:
     """Judges every change as it happens."""
 
     def __init__(self, uri: str, database: str) -> None:
-        self.findings: list[tuple[Change, Finding]] = []
+        self.findings: list[tuple[Delta, Finding]] = []
         self.trouble = ""
         self.history = History(JOBS, NODES, CLUSTER)
         self._client: MongoClient[dict[str, object]] = MongoClient(uri, tz_aware=True)
         self._store = Store(self._client[database])
-        self._until: datetime | None = None
+        self._until: float | None = None
         self._open = threading.Event()
         self._thread = threading.Thread(target=self._run, name="witness", daemon=True)
 
@@ -38,7 +37,7 @@ class Witness:
 
     def stop(self) -> None:
         """Take in what has already happened, and end."""
-        self._until = self._store.run(look.now())
+        self._until = self._store.run(read.now()).timestamp()
         self._thread.join()
         self._client.close()
 
@@ -49,16 +48,16 @@ class Witness:
                 if change is not None:
                     self.findings.extend((_bare(change), finding) for finding in self.history.see(change))
                 # Nodes beat all the time: there is no quiet moment to wait for.
-                if self._until is not None and (change is None or change.at is None or change.at > self._until):
+                if self._until is not None and (change is None or change.at > self._until):
                     return
         except Exception as error:  # noqa: BLE001 - a witness that is gone has seen nothing wrong
             self.trouble = f"the witness is gone: {error!r}"
             self._open.set()
 
 
-def _bare(change: Change) -> Change:
+def _bare(change: Delta) -> Delta:
     """Which document it was, and when; its fields may be large."""
-    return Change(change.collection, change.operation, change.id, at=change.at)
+    return change._replace(fields={}, removed=())
 
 
 class Scales:

@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from bson import encode
 
+from tests.support.changes import delta
 from tests.support.cluster import Cluster
 from tontine import Client
 from tontine.cli.audit import watch
-from tontine.diagnose.audit.change import Change
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Tally
+from tontine.records.change import Delta, DeltaKind
 from tontine.records.job import JobError
 from tontine.records.states import NodeState
 from tontine.store import claim, control, members, names, number, repair, retention, settle
 from tontine.store.call import Store
-from tontine.store.changes import changes
+from tontine.store.stream import changes
 
 DONE = {"task": "shop.mail", "state": "done", "attempt": 1, "fails": 0, "lost": 0, "node": "a-1"}
 
@@ -31,30 +32,30 @@ def add_node(store: Store, node: str) -> None:
 
 
 def test_a_watch_that_is_interrupted_still_says_what_it_saw(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Store) -> Iterator[Change | None]:
-        yield Change("jobs", "insert", 1, {"seq": 1, **DONE})
-        yield Change("jobs", "update", 1, {"state": "failed"})
+    def interrupted(_: Store) -> Iterator[Delta | None]:
+        yield delta("jobs", "insert", 1, {"seq": 1, **DONE})
+        yield delta("jobs", "update", 1, {"state": "failed"})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tontine.store.changes.changes", interrupted)
+    monkeypatch.setattr("tontine.store.stream.changes", interrupted)
     tally = Tally(10)
     watch(store, tally, 600.0)
     found = {one.invariant: one for one in tally.conclusions()}
     assert (found["S1"].verdict, found["S1"].looks) == ("violated", {"change": 2})
 
 
-def seen(store: Store, act: Callable[[], None], upto: str) -> list[Change]:
+def seen(store: Store, act: Callable[[], None], upto: str) -> list[Delta]:
     """The changes that something makes, up to the removal of a job with that `_id`."""
     stream = changes(store)
     assert next(stream) is None
     act()
     store.database.jobs.insert_one({"_id": upto})
     store.database.jobs.delete_one({"_id": upto})
-    found: list[Change] = []
+    found: list[Delta] = []
     for change in stream:
         if change is not None:
             found.append(change)
-            if (change.operation, change.id) == ("delete", upto):
+            if (change.kind, change.id) == (DeltaKind.GONE, upto):
                 return found[:-2]
     raise AssertionError("the stream never ends")
 
@@ -64,7 +65,7 @@ def test_a_collection_that_is_dropped_does_not_end_the_watch(store: Store) -> No
         store.database.cluster.insert_one({"_id": "probe"})
         store.database.cluster.drop()
 
-    assert [change.operation for change in seen(store, drop, "end")] == ["insert"]
+    assert [change.kind for change in seen(store, drop, "end")] == [DeltaKind.INSERTED]
 
 
 def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
@@ -167,10 +168,10 @@ def test_nodes_and_a_roster_that_were_there_before_are_judged_from_their_first_c
         store.database.nodes.update_one({"_id": "b-1"}, {"$set": {"state": "waiting"}})
         store.database.cluster.update_one({"_id": "roster"}, {"$set": {"epoch": 1}})
 
-    def made(_: Store) -> Iterator[Change | None]:
+    def made(_: Store) -> Iterator[Delta | None]:
         yield from seen(store, act, "end")
 
-    monkeypatch.setattr("tontine.store.changes.changes", made)
+    monkeypatch.setattr("tontine.store.stream.changes", made)
     tally = Tally(10)
     watch(store, tally, 600.0)
     violated = [one.invariant for one in tally.conclusions() if one.violations]

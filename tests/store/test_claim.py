@@ -12,7 +12,7 @@ from bson import Int64
 
 from tontine.records.roster import Roster
 from tontine.records.share import Share
-from tontine.store import claim, insert, look
+from tontine.store import claim, insert, read
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
 
@@ -70,7 +70,7 @@ def test_each_job_is_won_by_exactly_one_of_many_claimers(store: Store) -> None:
 def test_a_claim_from_an_old_read_takes_nothing_not_even_a_job_that_waits_for_its_retry_time(store: Store) -> None:
     add(store, 2)
     store.run(claim.claim("y", [1], 0))
-    change(store, [1], state="queued", run_at=store.run(look.now()) + timedelta(hours=1))
+    change(store, [1], state="queued", run_at=store.run(read.now()) + timedelta(hours=1))
     change(store, [2], state="done")
     before = list(store.database.jobs.find())
     assert store.run(claim.claim("x", [1, 2], 0)) == set()
@@ -187,7 +187,7 @@ def test_what_the_cursor_passed_is_found_again_in_the_own_share_only(store: Stor
 
 
 def test_postponed_jobs_are_due_when_their_time_has_come_oldest_first(store: Store) -> None:
-    now = store.run(look.now())
+    now = store.run(read.now())
     add(store, 1)
     for ago in (-3600, 10, 30, 20):
         add(store, 1, run_at=now - timedelta(seconds=ago))
@@ -201,7 +201,7 @@ def test_postponed_jobs_are_due_when_their_time_has_come_oldest_first(store: Sto
 
 
 def test_jobs_of_the_future_cost_nothing_today(store: Store) -> None:
-    now = store.run(look.now())
+    now = store.run(read.now())
     add(store, 300, run_at=now + timedelta(days=1))
     add(store, 2, run_at=now - timedelta(seconds=1))
     assert examined(store, claim.find_due(ALL, TASKS, 1.0, 10)) <= 3
@@ -209,7 +209,7 @@ def test_jobs_of_the_future_cost_nothing_today(store: Store) -> None:
 
 
 def test_only_what_has_been_due_for_a_while_is_left_to_helpers(store: Store) -> None:
-    now = store.run(look.now())
+    now = store.run(read.now())
     add(store, 1)
     late = add(store, 2)
     change(store, late, created_at=now - timedelta(seconds=60))
@@ -224,7 +224,7 @@ def test_only_what_has_been_due_for_a_while_is_left_to_helpers(store: Store) -> 
 
 
 def test_jobs_with_a_priority_are_found_highest_first_and_not_among_the_fresh(store: Store) -> None:
-    now = store.run(look.now())
+    now = store.run(read.now())
     for priority in (1, 9, -5, 0, 9):
         add(store, 1, priority=priority)
     add(store, 1, priority=99, run_at=now + timedelta(hours=1))

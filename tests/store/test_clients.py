@@ -16,7 +16,7 @@ from tests.support.mongod import free_port
 from tontine import AsyncClient, Client, Job, JobState
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, JobNotFinished, StoreError, StoreUnavailable, UnknownJob
-from tontine.store import control, look, members
+from tontine.store import control, members, read
 from tontine.store.call import CALL_LIMIT, AsyncStore, Call, Steps, Store
 from tontine.store.connect import SELDOM_MONITORED, open_store
 
@@ -186,7 +186,7 @@ def test_a_job_with_an_id_that_python_cannot_hash_can_be_waited_for(store: Store
 
 OPERATIONS: list[Callable[[], Steps[Any]]] = [
     lambda: members.heartbeat("x", {}, 20, within=0.2),
-    lambda: look.hurried(control.read_job(1), within=0.2),
+    lambda: read.hurried(control.read_job(1), within=0.2),
     lambda: iter_one(Call("jobs", "insert_one", ({},), within=0.2)),
 ]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bson import DatetimeMS
 
+from tontine.diagnose.doctor.read import survey
 from tontine.diagnose.doctor.schedules import judge_schedules
 from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
@@ -193,7 +194,7 @@ def test_a_declaration_that_is_gone_is_told_and_goes_on_firing(store: Store) -> 
     shown = standing(store)
     assert shown is not None
     assert shown.warnings == ("shop 1.1 no longer declares it: `tontine schedule rm shop.nightly` ends it",)
-    assert judge_schedules(store.run(schedules.survey())).verdict is Verdict.WARN
+    assert judge_schedules(store.run(survey())).verdict is Verdict.WARN
     store.database.nodes.delete_many({})
     shown = standing(store)
     assert shown is not None

@@ -9,8 +9,10 @@ import pytest
 from bson import ObjectId
 
 from tontine.diagnose.why import read as evidence
-from tontine.diagnose.why.ahead import count_ahead
+from tontine.diagnose.why.read import count_ahead
 from tontine.records.share import Share
+from tontine.records.states import NodeState
+from tontine.rules.health import is_beating
 from tontine.store import insert, members, names
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import Wish
@@ -97,11 +99,12 @@ def test_a_job_is_found_by_any_kind_of_id(store: Store) -> None:
 def test_the_owner_is_seen_alive_or_dead_and_twice(store: Store) -> None:
     record = {"name": "a", "slots": 1, "modules": [{"name": "x", "tasks": TASKS}]}
     store.run(members.register("a-1", record, 20.0))
+    store.run(members.move("a-1", NodeState.WAITING))
     store.database.cluster.insert_one({"_id": "roster", "epoch": 1, "members": ["a-1"]})
     add(store, {"seq": 1})
     first = store.run(evidence.gather(1))
     assert first.owner is not None
-    assert first.owner.is_beating
+    assert is_beating(first.owner)
     assert store.run(evidence.look_again(1, first)).owner_ticks is None
     store.database.nodes.update_one({"_id": "a-1"}, {"$inc": {"beat": 1}})
     assert store.run(evidence.look_again(1, first)).owner_ticks is False

@@ -13,7 +13,7 @@ from tests.support.interleaving.world import World
 from tontine.cli.bench.measure import NOOP
 from tontine.config import Timing
 from tontine.records.roster import Roster
-from tontine.store import insert, look
+from tontine.store import insert, read
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish
 from tontine_node.claimer import ASK_EVERY, Claimer
@@ -79,7 +79,7 @@ class Helper:
 def lay(store: Store, count: int) -> list[int]:
     """Jobs that were inserted a while ago."""
     jobs = store.run(insert.submit_many(Wish(NOOP), [None] * count))
-    long_ago = store.run(look.now()) - timedelta(seconds=60)
+    long_ago = store.run(read.now()) - timedelta(seconds=60)
     store.database.jobs.update_many({}, {"$set": {"created_at": long_ago}})
     return [job.seq or 0 for job in jobs]
 

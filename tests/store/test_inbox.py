@@ -13,7 +13,7 @@ from pymongo.errors import WriteError
 
 from tests.store.test_steps import ByHand
 from tontine.errors import StoreUnavailable
-from tontine.store import claim, inbox, insert, look, names
+from tontine.store import claim, inbox, insert, names, read
 from tontine.store.call import Steps, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention, keep
@@ -67,7 +67,7 @@ def test_a_document_becomes_a_job_and_leaves(box: Store) -> None:
     assert box.database.inbox.count_documents({}) == 0
     first, second, third = jobs(box)
     at = first.pop("created_at")
-    assert abs(at - box.run(look.now())) < timedelta(minutes=1)
+    assert abs(at - box.run(read.now())) < timedelta(minutes=1)
     plain = {"seq": 1, "task": "t.t", "args": odd, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
     assert first == {"_id": f"inbox-{ids[0]}", **plain}
     assert (second["run_at"], second["args"]) == (later, {})

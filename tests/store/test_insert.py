@@ -12,7 +12,7 @@ from tontine import Module
 from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.records.job import Job
-from tontine.store import counter, insert, look
+from tontine.store import counter, insert, read
 from tontine.store.call import Call, Steps, Store
 from tontine.store.insert import CHUNK, Wish
 
@@ -46,11 +46,11 @@ def test_threads_that_share_a_client_never_share_a_number(store: Store, mongo_ur
 
 
 def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:
-    before = store.run(look.now())
+    before = store.run(read.now())
     job = submit(store, {"image": "a.png"})
     document = store.database.jobs.find_one()
     at = document.pop("created_at")
-    assert before <= at <= store.run(look.now()), "the server's time"
+    assert before <= at <= store.run(read.now()), "the server's time"
     assert document == {
         "_id": job.id,
         "seq": 1,

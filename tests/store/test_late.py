@@ -13,10 +13,11 @@ from tontine.diagnose.why import explain
 from tontine.diagnose.why import read as evidence
 from tontine.errors import ConfigError
 from tontine.records.job import Job
-from tontine.store import claim, control, insert, late, look, number, on_demand, schema, settle
+from tontine.store import claim, control, insert, late, number, on_demand, schema, settle
 from tontine.store.call import Store
 from tontine.store.end import TOO_LATE
 from tontine.store.insert import Wish
+from tontine.store.read import now
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome
 
@@ -201,7 +202,7 @@ def test_plain_jobs_are_in_none_of_these_indexes(store: Store) -> None:
             "explain", {"find": "jobs", "filter": _covered(index), "hint": index}, verbosity="executionStats"
         )
         assert explained["executionStats"]["totalKeysExamined"] <= 1
-    assert store.run(look.now())
+    assert store.run(now())
 
 
 def _covered(index: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from tontine.errors import DuplicateKey, LeaseLost
 from tontine.records.roster import Roster
 from tontine.records.states import LIVE, NODE_MOVES, Desired, NodeState
-from tontine.store import look, members
+from tontine.store import members, read
 from tontine.store.call import Store
 
 LEASE = 20.0
@@ -39,10 +39,10 @@ def put(store: Store, node: str, state: NodeState) -> None:
 
 
 def test_a_new_record_is_initializing_in_server_time(store: Store) -> None:
-    before = store.run(look.now())
+    before = store.run(read.now())
     register(store, "x-1", "x")
     found = record(store, "x-1")
-    assert before <= found["started_at"] <= store.run(look.now())
+    assert before <= found["started_at"] <= store.run(read.now())
     assert found["lease_until"] - found["started_at"] == timedelta(seconds=LEASE)
     facts = {"state": "initializing", "desired": "running", "beat": 0, "name": "x", "modules": [{"name": "$m"}]}
     assert {name: found[name] for name in facts} == facts
@@ -172,7 +172,7 @@ def test_the_long_dead_are_forgotten(store: Store) -> None:
         register(store, node)
     for node in ("old", "young"):
         store.run(members.bury(node, 0))
-    hour_ago = store.run(look.now()) - timedelta(hours=1)
+    hour_ago = store.run(read.now()) - timedelta(hours=1)
     store.database.nodes.update_many({"_id": {"$ne": "young"}}, {"$set": {"died_at": hour_ago}})
     store.run(members.forget_old_dead(600))
     assert sorted(node["_id"] for node in store.database.nodes.find()) == ["alive", "young"]

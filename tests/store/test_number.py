@@ -12,7 +12,7 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Time
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
-from tontine.store import claim, counter, insert, look, number
+from tontine.store import claim, counter, insert, number, read
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 
@@ -87,10 +87,10 @@ def test_looking_for_raw_jobs_costs_what_is_found_however_many_are_numbered(stor
 
 def test_what_claims_rely_on_is_filled_in(store: Store) -> None:
     store.database.jobs.insert_one({"_id": 1, "task": "shop.resize"})
-    before = store.run(look.now())
+    before = store.run(read.now())
     number_all(store)
     (job,) = jobs(store)
-    assert before <= job.pop("created_at") <= store.run(look.now())
+    assert before <= job.pop("created_at") <= store.run(read.now())
     assert job == {
         "_id": 1,
         "task": "shop.resize",
@@ -203,8 +203,8 @@ def test_a_job_inserted_in_a_transaction_exists_when_that_commits(store: Store) 
         with session.start_transaction():
             store.database.orders.insert_one({"_id": 1}, session=session)
             jobs.insert_one({"task": "t.t", "args": {}}, session=session)
-            assert store.run(look.find_unnumbered(10)) == []
-        assert len(store.run(look.find_unnumbered(10))) == 1
+            assert store.run(read.find_unnumbered(10)) == []
+        assert len(store.run(read.find_unnumbered(10))) == 1
         with session.start_transaction():
             jobs.insert_one({"task": "t.t", "args": {}}, session=session)
             session.abort_transaction()

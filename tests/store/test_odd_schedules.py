@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from pymongo.errors import BulkWriteError
 
 from tontine.cli import tontine
+from tontine.diagnose.doctor.read import survey
 from tontine.diagnose.doctor.schedules import judge_schedules
 from tontine.diagnose.doctor.verdict import Verdict
 from tontine.errors import TontineError
-from tontine.store import look, schedules
+from tontine.store import read, schedules
 from tontine.store.call import Store
 
 
@@ -76,7 +77,7 @@ def look_at_all(store: Store) -> None:
 def test_whatever_is_in_one_document_the_others_fire(store: Store, many: list[dict[str, Any]]) -> None:
     for collection in ("schedules", "jobs"):
         store.database[collection].delete_many({})
-    due = store.run(look.now()) - timedelta(seconds=5)
+    due = store.run(read.now()) - timedelta(seconds=5)
     put_odd(store, many, due - timedelta(seconds=60))
     store.database.schedules.insert_one({"_id": "good", **GOOD, "next_at": due})
     look_at_all(store)
@@ -84,12 +85,12 @@ def test_whatever_is_in_one_document_the_others_fire(store: Store, many: list[di
     assert len(store.run(schedules.read_schedules())) == store.database.schedules.count_documents(
         {"removed": {"$ne": True}}
     )
-    survey = store.run(schedules.survey())
-    assert (judge_schedules(survey).verdict is Verdict.FAIL) == bool(survey.broken)
+    found = store.run(survey())
+    assert (judge_schedules(found).verdict is Verdict.FAIL) == bool(found.broken)
 
 
 def test_every_odd_value_of_every_field_is_listed_with_the_reason(store: Store, mongo_uri: str) -> None:
-    due = store.run(look.now()) - timedelta(seconds=5)
+    due = store.run(read.now()) - timedelta(seconds=5)
     values = [(field, place, value) for field in FIELDS for place, value in enumerate(ODD)]
     put_odd(store, [{"_id": f"{field}-{place}", field: value} for field, place, value in values], due)
     options = ["--uri", mongo_uri, "--database", store.database.name]

@@ -20,7 +20,7 @@ from tontine.errors import ChildDiffers, ConfigError, StoreUnavailable
 from tontine.family import child_id
 from tontine.offspring import Request
 from tontine.records.job import Job
-from tontine.store import insert, look, offspring
+from tontine.store import insert, offspring, read
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.counter import TAKEN_AT_MOST, Reserve
 from tontine.store.insert import Wish
@@ -312,6 +312,6 @@ async def test_what_breaks_in_the_master_is_answered_too(line: Line, async_store
 
 def test_a_child_is_read_by_its_id(store: Store) -> None:
     submit(store, many=ARGS[:1])
-    document = store.run(look.read_by_id(child_id(17, "1")))
+    document = store.run(read.read_by_id(child_id(17, "1")))
     assert document is not None
     assert Job.from_document(document).parent == 17

@@ -20,7 +20,7 @@ from tests.support.mongod import mongod
 from tontine import AsyncClient, Client
 from tontine.errors import ConfigError, StoreError
 from tontine.records.job import Job
-from tontine.store import doubles, indexes, insert, look, number, schema
+from tontine.store import doubles, indexes, insert, number, read, schema
 from tontine.store.call import Call, Store
 from tontine.store.insert import Wish
 from tontine.store.prepare import PreparedStore
@@ -113,7 +113,7 @@ class Counting(PreparedStore):
 def test_a_queue_that_is_ready_costs_one_read_once(store: Store) -> None:
     counting = Counting(store.database)
     for _ in range(2):
-        counting.run(look.now())
+        counting.run(read.now())
     assert [(call.collection, call.method) for call in counting.calls] == [
         ("cluster", "find_one"),
         ("", "command"),
@@ -122,13 +122,13 @@ def test_a_queue_that_is_ready_costs_one_read_once(store: Store) -> None:
 
 
 def test_looking_makes_no_queue_where_there_is_none_but_prepares_one_that_is(bare: Store) -> None:
-    assert Counting(bare.database, is_looking=True).run(look.count_states())["queued"] == 0
+    assert Counting(bare.database, is_looking=True).run(read.count_states())["queued"] == 0
     assert bare.database.list_collection_names() == []
     bare.database.jobs.insert_one({"task": "t.t"})
-    Counting(bare.database, is_looking=True).run(look.count_states())
+    Counting(bare.database, is_looking=True).run(read.count_states())
     assert list(bare.database.jobs.index_information()) == ["_id_"], "it may be somebody else's"
     bare.run(insert.submit(Wish("t.t"), {}))  # as a client of the release before
-    Counting(bare.database, is_looking=True).run(look.count_states())
+    Counting(bare.database, is_looking=True).run(read.count_states())
     assert bare.run(schema.faults()) == []
 
 

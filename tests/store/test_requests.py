@@ -15,7 +15,7 @@ from tests.support.mongod import with_users
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError
 from tontine.records.states import NodeState
-from tontine.store import claim, look, members, schema
+from tontine.store import claim, members, read, schema
 from tontine.store.call import Store
 from tontine_observer.board import Board
 from tontine_observer.filters import parse
@@ -173,7 +173,7 @@ async def test_a_page_tells_everything_about_a_job_and_hides_its_secrets(source:
 
 
 def look_now(store: Store) -> Any:
-    return store.run(look.now())
+    return store.run(read.now())
 
 
 async def test_a_search_finds_what_the_window_does_not_hold(source: LiveSource, store: Store) -> None:

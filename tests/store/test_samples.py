@@ -15,7 +15,7 @@ from tontine.errors import NotPermitted, StoreError
 from tontine.records.share import Share
 from tontine.store import indexes, names, samples, schema
 from tontine.store.call import AsyncStore, Call, Store
-from tontine.store.look import read_layout
+from tontine.store.read import read_layout
 from tontine.store.samples import Sample
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)

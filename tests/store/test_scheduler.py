@@ -13,7 +13,7 @@ from tests.support.eventually import eventually_async
 from tontine.config import Timing
 from tontine.records.schedule import Schedule
 from tontine.records.share import Share
-from tontine.store import look, schedules
+from tontine.store import read, schedules
 from tontine.store.call import AsyncStore, Store
 from tontine_node import scheduler
 from tontine_node.scheduler import Scheduler
@@ -70,7 +70,7 @@ async def test_those_that_cannot_fire_cost_the_others_nothing(
 ) -> None:
     monkeypatch.setattr(schedules, "DUE_AT_ONCE", 5)
     documents = store.database.schedules
-    now = store.run(look.now())
+    now = store.run(read.now())
     documents.insert_many([{"_id": f"broken-{number}", **BROKEN} for number in range(12)])
     documents.insert_one({"_id": "good", "task": "t.t", "every": 3600, "next_at": now})
 
@@ -96,7 +96,7 @@ async def test_those_that_cannot_fire_cost_the_others_nothing(
 async def test_a_time_that_is_too_late_is_put_right_now_and_then(
     store: Store, clock: ManualClock, running: None
 ) -> None:
-    late = store.run(look.now()) + timedelta(hours=1)
+    late = store.run(read.now()) + timedelta(hours=1)
     store.database.schedules.insert_one({"_id": "tick", "task": "t.t", "every": 1, "next_at": late})
     clock.time += scheduler.MEND_EVERY + 1
     await until(lambda: store.database.jobs.count_documents({}) > 0, "it fires long before")
@@ -104,7 +104,7 @@ async def test_a_time_that_is_too_late_is_put_right_now_and_then(
 
 async def test_a_schedule_whose_job_is_refused_fails_alone(store: Store, troubles: Troubles, running: None) -> None:
     store.database.jobs.create_index("args.once", unique=True, sparse=True)
-    now = store.run(look.now())
+    now = store.run(read.now())
     same: dict[str, Any] = {"task": "t.t", "every": 3600, "args": {"once": 1}}
     many = [{"_id": name, **same, "next_at": now - timedelta(seconds=9)} for name in ("first", "second")]
     store.database.schedules.insert_many([*many, {"_id": "good", "task": "t.t", "every": 3600, "next_at": now}])
@@ -129,7 +129,7 @@ async def test_what_modules_declare_is_made_known_again_and_again_without_holdin
         store.database.command("collMod", "schedules", validator={"_id": {"$ne": "x" * 2000}})
         clock.time += scheduler.DECLARE_EVERY + 1
         await until(lambda: any(one["what"] == "declaring" for one in troubles.to_document()), "this is told")
-        documents.insert_one({"_id": "good", "task": "t.t", "every": 3600, "next_at": store.run(look.now())})
+        documents.insert_one({"_id": "good", "task": "t.t", "every": 3600, "next_at": store.run(read.now())})
         await until(lambda: store.database.jobs.count_documents({"schedule": "good"}) == 1, "others fire")
     finally:
         while not task.done():

@@ -21,7 +21,7 @@ from tontine.cli import tontine
 from tontine.errors import ConfigError
 from tontine.records.schedule import Broken, LastRun, Schedule
 from tontine.records.states import JobState
-from tontine.store import look, schedules, standings
+from tontine.store import read, schedules, standings
 from tontine.store.call import Store
 
 TICK = {"task": "t.t", "every": 3600}
@@ -29,7 +29,7 @@ TICK = {"task": "t.t", "every": 3600}
 
 def ago(store: Store, seconds: float) -> datetime:
     """A server time, as precise as it is stored."""
-    moment = store.run(look.now()) - timedelta(seconds=seconds)
+    moment = store.run(read.now()) - timedelta(seconds=seconds)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tontine.records.job import ERRORS_KEPT, LIMIT, JobError
-from tontine.store import claim, control, insert, look, members, repair, settle
+from tontine.store import claim, control, insert, members, read, repair, settle
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.settle import Outcome
@@ -199,7 +199,7 @@ def test_outcomes_set_the_documented_fields_and_no_others(store: Store) -> None:
 def test_a_retry_waits_for_its_time(store: Store) -> None:
     (seq,) = hold(store)
     end(store, "retry", seq, error=BROKEN, delay=60.0)
-    wait = job(store, seq)["run_at"] - store.run(look.now())
+    wait = job(store, seq)["run_at"] - store.run(read.now())
     assert timedelta(seconds=50) < wait <= timedelta(seconds=60)
 
 
@@ -235,7 +235,7 @@ def test_release_gives_back_only_what_is_held_at_that_attempt(store: Store) -> N
     assert store.run(settle.release("x", {one: 1, two: 2, others: 1, 99: 1})) == 1
     found = job(store, one)
     assert (found["state"], found["node"], found["attempt"], found["lost"], found["fails"]) == ("queued", None, 1, 0, 0)
-    assert found["run_at"] <= store.run(look.now())
+    assert found["run_at"] <= store.run(read.now())
     assert store.run(settle.find_held("x")).attempts == {two: 1}
     assert store.run(settle.release("x", {one: 1})) == 0
 
@@ -285,7 +285,7 @@ def test_a_running_job_shows_its_start_and_its_progress(store: Store) -> None:
     store.run(settle.note_running("x", [(mine, 1, 2.0, note), (others, 1, 2.0, note)]))
     found = job(store, mine)
     assert (found["progress"], found["state"]) == (note, "working")
-    assert timedelta(seconds=2) <= store.run(look.now()) - found["started_at"] < timedelta(seconds=30)
+    assert timedelta(seconds=2) <= store.run(read.now()) - found["started_at"] < timedelta(seconds=30)
     assert "progress" not in job(store, others)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tontine.store import insert, look
+from tontine.store import insert, read
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 
@@ -199,7 +199,7 @@ def test_jobs_mentions_those_without_a_number(run: Run, store: Store) -> None:
     assert "1 job without a number" in run("jobs").err
 
 
-def test_job_shows_one_whole_and_what_can_be_done(run: Run, store: Store) -> None:
+def test_job_shows_one_whole_and_where_to_ask_why(run: Run, store: Store) -> None:
     error = {"type": "Boom", "message": "no", "traceback": "Traceback:\n  line \x1b[2J\n"}
     (seq,) = add(store, **FINISHED, error=error, extra={"any": b"\x00"}, odd="\u202e")
     store.database.jobs.update_one({"seq": seq}, {"$set": {"errors": [error], "fails": 1, "lost": 1}})
@@ -211,7 +211,7 @@ def test_job_shows_one_whole_and_what_can_be_done(run: Run, store: Store) -> Non
     assert "  line \\e[2J" in shown.out
     assert "\\u202e" in shown.out
     logs = f"`tontine job {seq} --logs` shows what it printed and logged\n"
-    assert shown.err == f"{logs}`tontine retry {seq}` puts it back in the queue\n"
+    assert shown.err == f"{logs}`tontine why {seq}` tells why it is where it is, and what to do about it\n"
     (document,) = run("job", str(seq), "--json").lines
     assert document["extra"] == {"any": "AA=="}
 
@@ -360,7 +360,7 @@ def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_u
     assert "inherited" in ran.out
     assert ", 0 otherwise; 0 unfinished" in ran.out
     assert ran.out.endswith("all nodes have stopped\n")
-    assert store.run(look.read_nodes(dead=False)) == []
+    assert store.run(read.read_nodes(dead=False)) == []
 
 
 @pytest.mark.story
@@ -375,5 +375,5 @@ def test_an_interrupted_demo_leaves_no_node(
         out = demo.stdout.read()
         assert demo.wait(30) == 130
     assert out.endswith("all nodes have stopped\n")
-    assert store.run(look.read_nodes(dead=False)) == []
+    assert store.run(read.read_nodes(dead=False)) == []
     assert {log.name for log in (tmp_path / "demo").iterdir()} == {"ada.log", "bea.log", "cyd.log"}

@@ -8,7 +8,7 @@ from tests.support import earlier_schema
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
-from tontine.store import bell, look, schema
+from tontine.store import bell, read, schema
 from tontine.store.names import BELL, JOBS, SAMPLES
 
 
@@ -43,7 +43,7 @@ def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
         wait_until_whole(cluster)
         job = client.submit("story.double", {"x": 4})
         assert client.wait(job, timeout=120).result == 8
-    moment = cluster.store.run(look.now())
+    moment = cluster.store.run(read.now())
     eventually(lambda: database[SAMPLES].count_documents({"at": {"$gt": moment}}), 60, "samples are kept again")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
-from tontine.diagnose.doctor import census
+from tontine.diagnose.doctor import read
 from tontine.store.call import Store
 
 pytestmark = [pytest.mark.story, pytest.mark.long]
@@ -96,6 +96,6 @@ def test_a_probe_looks_at_the_living_of_a_name_before_its_dead(store: Store) -> 
     plant(store, "ada", state="dead", death="stopped")
     plant(store, "ada", state="waiting")
     plant(store, "bea", state="waiting")
-    seen = store.run(census.look_at("ada")).nodes
+    seen = store.run(read.look_at("ada")).nodes
     assert [(node.name, node.is_dead) for node in seen] == [("ada", False), ("ada", True)]
-    assert store.run(census.look_at("nobody")).nodes == ()
+    assert store.run(read.look_at("nobody")).nodes == ()

@@ -10,7 +10,7 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
 from tontine.records.states import Desired
-from tontine.store import control, look, names, samples
+from tontine.store import control, names, read, samples
 from tontine.store.samples import Sample
 
 pytestmark = pytest.mark.story
@@ -27,7 +27,7 @@ def kept(cluster: Cluster) -> list[Sample]:
 
 
 def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
-    began = cluster.store.run(look.now())
+    began = cluster.store.run(read.now())
     cluster.begin_all("a", "b", options=("--processes", "2"))
     with Client(cluster.database) as client:
         client.submit_many("story.double", [{"x": x} for x in range(20)])

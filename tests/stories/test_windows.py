@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.support.cluster import ROOT
-from tontine.store import look
+from tontine.store import read
 from tontine.store.call import Store
 
 pytestmark = [pytest.mark.story, pytest.mark.long]
@@ -53,7 +53,7 @@ def place(mongo_uri: str, store: Store) -> dict[str, str]:
 def test_both_clients_submit(place: dict[str, str], store: Store) -> None:
     ended = windows("-c", PRODUCE, **place)
     assert ended.returncode == 0, ended.stderr
-    assert store.run(look.count_states())["queued"] == 2
+    assert store.run(read.count_states())["queued"] == 2
 
 
 def test_the_commands_submit_and_look(place: dict[str, str], store: Store) -> None:

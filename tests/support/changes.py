@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tontine.records.change import Delta, DeltaKind
+from tontine.records.change import NEVER, Delta, DeltaKind
 from tontine.records.roster import Roster
 from tontine_observer.snapshot import Snapshot, Window
 
@@ -15,6 +17,27 @@ START = 1_900_000_000.0
 
 def moment(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
+
+
+_KINDS = {
+    "insert": DeltaKind.INSERTED,
+    "replace": DeltaKind.REPLACED,
+    "update": DeltaKind.CHANGED,
+    "delete": DeltaKind.GONE,
+}
+
+
+def delta(
+    collection: str,
+    operation: str,
+    id: Any,
+    fields: Mapping[str, Any] | None = None,
+    removed: Iterable[str] = (),
+    at: datetime | None = None,
+) -> Delta:
+    """A change in the server's words. Where its time is not given, nothing is too early or too late by it."""
+    seconds = math.nan if at is None else at.timestamp()
+    return Delta(collection, _KINDS[operation], id, seconds, NEVER, fields or {}, tuple(removed))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.eventually import eventually
 from tontine import testing
 from tontine.records.roster import Roster
-from tontine.store import look
+from tontine.store import read
 from tontine.store.call import Store
 from tontine.testing import NodeProcess
 
@@ -58,7 +58,7 @@ class Cluster(testing.Cluster):
         return len([node for node in self.records() if node["state"] in LIVE])
 
     def records(self, *, dead: bool = False) -> list[dict[str, Any]]:
-        return self.store.run(look.read_nodes(dead=dead))
+        return self.store.run(read.read_nodes(dead=dead))
 
     def record(self, name: str) -> dict[str, Any] | None:
         """The newest record of a node of that name."""
@@ -66,7 +66,7 @@ class Cluster(testing.Cluster):
         return max(found, key=lambda node: node["started_at"], default=None)
 
     def roster(self) -> Roster:
-        return self.store.run(look.read_cluster())[0]
+        return self.store.run(read.read_cluster())[0]
 
     def wait_for_state(self, name: str, *states: str, within: float = 60.0) -> dict[str, Any]:
         def reached() -> dict[str, Any] | None:
@@ -87,7 +87,7 @@ class Cluster(testing.Cluster):
         eventually(
             lambda: self.database.jobs.count_documents(final) >= count,
             within,
-            f"{count} jobs ended; states: {self.store.run(look.count_states())}",
+            f"{count} jobs ended; states: {self.store.run(read.count_states())}",
         )
         return self.jobs(**final)
 

@@ -133,7 +133,7 @@ def _cancelling(meant: Filter) -> Deed:
 
 
 def _same(meant: Filter) -> Steps[Filter]:
-    from ..store.look import now
+    from ..store.read import now
 
     return meant.anchored((yield from now()))
 

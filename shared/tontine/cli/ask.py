@@ -70,13 +70,13 @@ def stop(nodes: tuple[str, ...], **options: Any) -> None:
 def _ask(
     desired: Desired, names: Sequence[str], *, every: bool, wait: bool, within: str, as_json: bool, store: StoreConfig
 ) -> None:
-    from ..store import control, look
+    from ..store import control, read
 
     if every == bool(names):
         raise click.UsageError("name one or more nodes, or give --all")
     limit = seconds(within)
     with opened(store) as opened_store:
-        live = opened_store.run(look.read_nodes(dead=False))
+        live = opened_store.run(read.read_nodes(dead=False))
         chosen = {node["_id"]: node for node in (live if every else [_find(name, live) for name in names])}
         willing = [node for node in chosen.values() if _can_be_asked(node, desired)]
         for node in willing:
@@ -121,11 +121,11 @@ def _name(node: Mapping[str, Any]) -> str:
 
 def _wait(store: Store, nodes: Sequence[Mapping[str, Any]], desired: Desired, limit: float) -> dict[Any, str]:
     """The states these nodes have reached, at the latest when the time is up; a record that is gone counts as dead."""
-    from ..store import look
+    from ..store import read
 
     until = time.monotonic() + limit
     while True:
-        records = {node["_id"]: str(node["state"]) for node in store.run(look.read_nodes())}
+        records = {node["_id"]: str(node["state"]) for node in store.run(read.read_nodes())}
         states = {node["_id"]: records.get(node["_id"], NodeState.DEAD.value) for node in nodes}
         settled = {*_REACHED[desired], NodeState.DEAD}  # the dead reach nothing else
         if time.monotonic() >= until or all(state in settled for state in states.values()):

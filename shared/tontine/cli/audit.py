@@ -85,11 +85,11 @@ def read_runs(path: Path) -> Runs:
 
 def watch(store: Store, tally: Tally, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
     from ..store.names import CLUSTER, JOBS, NODES
 
     history = History(JOBS, NODES, CLUSTER)
-    history.start_from(store.run(ledger.node_records()), store.run(ledger.cluster_documents()))
+    history.start_from(store.run(read.node_records()), store.run(read.cluster_documents()))
     try:
         _watch(store, tally, duration, history)
     except KeyboardInterrupt:
@@ -99,7 +99,7 @@ def watch(store: Store, tally: Tally, duration: float) -> None:
 
 
 def _watch(store: Store, tally: Tally, duration: float, history: History) -> None:
-    from ..store.changes import changes
+    from ..store.stream import changes
 
     until = time.monotonic() + duration
     with Meter("watching for seconds", int(duration), shown=console(stderr=True).is_terminal) as meter:
@@ -116,9 +116,9 @@ def examine(
     store: Store, tally: Tally, patience: float | None = None, record: Record | None = None
 ) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
 
-    first = store.run(ledger.look())
+    first = store.run(read.look())
     _judge_records(store, tally)
     suspects = Suspects(first.live, _tasks(first), first.due_before)
     _judge_jobs(store, tally, suspects, record)
@@ -138,36 +138,36 @@ def _judge_runs(tally: Tally, record: Record) -> None:
 
 
 def _tasks(look: Look) -> frozenset[str]:
-    return frozenset(task for node in look.takers for task in node.seen.tasks)
+    return frozenset(task for node in look.takers for task in node.tasks)
 
 
 def _judge_records(store: Store, tally: Tally) -> None:
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
 
-    for document in store.run(ledger.node_records()):
+    for document in store.run(read.node_records()):
         tally.looked_at(1, "S5", "S6", "L3")
         tally.add(judge_node(document))
-    events = _tried(tally, "S5", lambda: store.run(ledger.recorded_epochs())) or []
-    roster = store.run(ledger.roster_document())
+    events = _tried(tally, "S5", lambda: store.run(read.recorded_epochs())) or []
+    roster = store.run(read.roster_document())
     tally.looked_at(len(events) + (roster is not None), "S5")
     tally.add(judge_roster(roster))
     tally.add(judge_epochs(events, roster_of(roster)))
 
 
 def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record | None) -> None:
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
 
-    index = store.run(ledger.seq_index())
+    index = store.run(read.seq_index())
     if index is None:
         return  # no collection, no job
     if index.fault:
         tally.add([Finding("S7", index.fault)])
-    upto, given, last = store.run(ledger.highest(index.hint)), 0, None
-    is_long = upto > ledger.CHUNK and console(stderr=True).is_terminal
+    upto, given, last = store.run(read.highest(index.hint)), 0, None
+    is_long = upto > read.CHUNK and console(stderr=True).is_terminal
     with Meter("auditing jobs up to", int(upto), shown=is_long) as meter:
-        for chunk in _walked(store, "seq", lambda after, beyond: ledger.jobs(after, beyond, upto, index.hint), 0):
+        for chunk in _walked(store, "seq", lambda after, beyond: read.jobs(after, beyond, upto, index.hint), 0):
             if chunk[-1]["seq"] > given:
-                given = store.run(ledger.counter())
+                given = store.run(read.counter())
             tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "L1")
             tally.add(judge_seqs(twins(last, chunk, "seq")))
             tally.add(judge_counter(chunk, given))
@@ -178,17 +178,17 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record |
                 suspects.see(document)
             last = chunk[-1]
             meter.reach(int(last["seq"]))
-    for odd in _tried(tally, "S7", lambda: store.run(ledger.oddly_numbered(KEPT))) or []:
+    for odd in _tried(tally, "S7", lambda: store.run(read.oddly_numbered(KEPT))) or []:
         tally.add([Finding("S7", f"the job with _id {odd['_id']!r} has the seq {odd['seq']!r}")])
 
 
 def _shared_keys(store: Store, tally: Tally) -> list[str]:
     """Keys that several unfinished jobs seem to have."""
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
 
     keys: dict[str, None] = {}
     last = None
-    for chunk in _walked(store, "key", ledger.keyed, ""):
+    for chunk in _walked(store, "key", read.keyed, ""):
         tally.looked_at(len(chunk), "key")
         for _, second in twins(last, chunk, "key"):
             if len(keys) < KEPT:
@@ -218,10 +218,10 @@ def _judge_together(
     store: Store, tally: Tally, first: Look, suspects: Suspects, keys: list[str], patience: float | None
 ) -> None:
     """Look until no suspicion is left, or those that are have stood for long enough."""
-    from ..diagnose.audit import read as ledger
+    from ..diagnose.audit import read
 
     def look_again() -> Look:
-        found = store.run(ledger.look(suspects.seqs, keys))
+        found = store.run(read.look(suspects.seqs, keys))
         suspects.keep_standing(found.jobs)
         return replace(found, claims=suspects.claims)
 

@@ -15,6 +15,8 @@ from click.shell_completion import CompletionItem
 
 from ..config import StoreConfig
 from ..legible import legible
+from ..records.node import Sighting
+from ..rules.health import known_tasks
 
 if TYPE_CHECKING:
     from ..store.call import Steps
@@ -25,14 +27,12 @@ WITHIN = 1.0
 def complete_nodes(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The names of live nodes, without those already on the line."""
     named = context.params.get("nodes") or ()
-    return _matching((str(node.get("name", "")) for node in _live_nodes(context)), incomplete, named)
+    return _matching((node.name for node in _live_nodes(context)), incomplete, named)
 
 
 def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The tasks that live nodes have."""
-    from ..store.look import tasks_of
-
-    return _matching(tasks_of(_live_nodes(context)), incomplete, ())
+    return _matching(known_tasks(_live_nodes(context)), incomplete, ())
 
 
 def complete_schedules(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -85,10 +85,10 @@ def _matching(names: Iterable[str], incomplete: str, without: Iterable[str]) -> 
     return sorted(name for name in left if name.startswith(incomplete) and name == legible(name))
 
 
-def _live_nodes(context: click.Context) -> Iterator[dict[str, Any]]:
-    from ..store.look import read_nodes
+def _live_nodes(context: click.Context) -> Iterator[Sighting]:
+    from ..store.read import read_nodes
 
-    yield from _answers(context, read_nodes(dead=False))
+    yield from map(Sighting.from_document, _answers(context, read_nodes(dead=False)))
 
 
 def _answers(context: click.Context, steps: Steps[list[Any]]) -> Iterator[Any]:
@@ -105,7 +105,7 @@ def _config(context: click.Context) -> StoreConfig:
 def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:
     from ..embedded import server as embedded
     from ..store.connect import open_store
-    from ..store.look import hurried
+    from ..store.read import hurried
 
     if config.uri is None:
         running = embedded.status()

@@ -45,31 +45,29 @@ class Check:
 
 
 def _checks(database: str) -> list[Check]:
-    from ..diagnose.doctor import census
-    from ..diagnose.doctor import read as checkup
-    from ..store import schedules as schedule_store
+    from ..diagnose.doctor import read
     from ..store import schema
 
     return [
-        Check("topology", checkup.hello, server.judge_topology),
-        Check("members", checkup.member_health, server.judge_members, "admin"),
-        Check("version", checkup.version, server.judge_version),
-        Check("compatibility", checkup.compatibility, server.judge_compatibility, "admin"),
-        Check("rights", lambda: checkup.rights(database), server.judge_rights),
-        Check("inbox", checkup.inbox, server.judge_inbox),
-        Check("change streams", lambda: checkup.open_stream(database), server.judge_streams),
-        Check("majority write", checkup.round_trip, server.judge_round_trip),
-        Check("write concern", checkup.default_write_concern, server.judge_write_concern, "admin"),
-        Check("oplog", checkup.oplog, server.judge_oplog, "local"),
-        Check("clock", checkup.clock_ahead, server.judge_clock),
-        Check("schema", census.version, backlog.judge_schema),
-        Check("indexes", census.index_faults, backlog.judge_indexes),
-        Check("validators", census.validator_faults, backlog.judge_validators),
+        Check("topology", read.hello, server.judge_topology),
+        Check("members", read.member_health, server.judge_members, "admin"),
+        Check("version", read.version, server.judge_version),
+        Check("compatibility", read.compatibility, server.judge_compatibility, "admin"),
+        Check("rights", lambda: read.rights(database), server.judge_rights),
+        Check("inbox", read.inbox, server.judge_inbox),
+        Check("change streams", lambda: read.open_stream(database), server.judge_streams),
+        Check("majority write", read.round_trip, server.judge_round_trip),
+        Check("write concern", read.default_write_concern, server.judge_write_concern, "admin"),
+        Check("oplog", read.oplog, server.judge_oplog, "local"),
+        Check("clock", read.clock_ahead, server.judge_clock),
+        Check("schema", read.schema_version, backlog.judge_schema),
+        Check("indexes", schema.index_faults, backlog.judge_indexes),
+        Check("validators", read.validator_faults, backlog.judge_validators),
         Check("samples", schema.keeps_samples, backlog.judge_samples),
-        Check("retention", census.kept, backlog.judge_retention),
-        Check("tasks", census.unclaimable, backlog.judge_tasks),
-        Check("schedules", schedule_store.survey, schedules.judge_schedules),
-        Check("failures", census.recent, backlog.judge_failures),
+        Check("retention", read.kept, backlog.judge_retention),
+        Check("tasks", read.unclaimable, backlog.judge_tasks),
+        Check("schedules", read.survey, schedules.judge_schedules),
+        Check("failures", read.recent, backlog.judge_failures),
     ]
 
 
@@ -116,7 +114,7 @@ def doctor(quick: bool, as_json: bool, store: StoreConfig) -> None:
 def _reached(config: StoreConfig) -> Iterator[Store]:
     """The store, if its server answers; whether it is a fit one is for the checks to tell."""
     from ..store.connect import check, open_store
-    from ..store.look import hurried
+    from ..store.read import hurried
 
     store = open_store(config)
     try:
@@ -131,10 +129,10 @@ def _reached(config: StoreConfig) -> Iterator[Store]:
 
 
 def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
-    from ..diagnose.doctor import census
+    from ..diagnose.doctor import read
 
     queue = store.database.name
-    looks = _tried(lambda: [store.run(census.look())], queue)
+    looks = _tried(lambda: [store.run(read.look())], queue)
     began = time.monotonic()
     for check in _checks(store.database.name):
         yield check.name, _made(store, check)
@@ -143,7 +141,7 @@ def _examine(store: Store, quick: bool) -> Iterator[tuple[str, Judgement]]:
         return
     if looks[0].live and not quick:
         time.sleep(max(0.0, LOOK_AGAIN_AFTER - (time.monotonic() - began)))
-        again = _tried(lambda: [store.run(census.look())], queue)
+        again = _tried(lambda: [store.run(read.look())], queue)
         looks += again if isinstance(again, list) else []
     for name, judge in _NODE_CHECKS.items():
         yield name, judge(looks)

@@ -113,7 +113,7 @@ def _make(store: Store, with_all: bool) -> dict[str, str]:
 def _layout(store: Store) -> dict[str, set[str]]:
     """The collections that are there, each with its parts."""
     from ..store import inbox
-    from ..store.look import read_layout
+    from ..store.read import read_layout
 
     layout = store.run(read_layout())
     if (options := store.run(inbox.read_options())) is not None:

@@ -1,4 +1,4 @@
-"""`tontine job`: one job whole, and what can be done about it."""
+"""`tontine job`: one job whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WIDTH = 14
 @json_option
 @store_options
 def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) -> None:
-    """Show one job whole: its document, errors with tracebacks, and what can be done about it.
+    """Show one job whole: its document, and errors with tracebacks.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
 
     Digits are a number first, and an _id if no job has that number.
     """
-    from ..store import look, offspring
+    from ..store import offspring, read
     from ..store.logs import has_lines
     from ..store.which import read_which
 
@@ -65,8 +65,7 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
         if as_json:
             write_json(document | ({"children": _as_json(children)} if children.count else {}))
             return
-        now = opened_store.run(look.now())
-        live = opened_store.run(look.read_nodes(dead=False))
+        now = opened_store.run(read.now())
         has_printed = opened_store.run(has_lines(document.get("seq"), document.get("_id")))
     out = console()
     for line in (*_lines(document, now), *_of(children)):
@@ -75,8 +74,8 @@ def job(name: str, logs: bool, follow: bool, as_json: bool, store: StoreConfig) 
         note(tell(*odd))
     if has_printed:
         note(f"`tontine job {document['seq']} --logs` shows what it printed and logged")
-    if advice := hint(document, look.tasks_of(live), now):
-        note(advice)
+    name = document.get("seq", document["_id"])
+    note(f"`tontine why {legible(name, 100)}` tells why it is where it is, and what to do about it")
 
 
 def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
@@ -155,27 +154,3 @@ def _traceback(error: Any) -> Iterator[Text]:
     if trace:
         yield Text()
         yield Text(legible_lines(trace).rstrip(), style="dim")
-
-
-def hint(document: Mapping[str, Any], known: set[str], now: datetime) -> str | None:
-    """What an operator may want to do now."""
-    seq, run_at = document.get("seq"), document.get("run_at")
-    error = document.get("error")
-    if seq is None:
-        return f"it has no number yet; `tontine why {legible(document.get('_id'), 100)}` tells why"
-    match document.get("state"):
-        case JobState.FAILED if isinstance(error, Mapping) and error.get("type") == "InvalidJob":
-            return "the document itself is wrong: insert a corrected one"
-        case JobState.FAILED | JobState.CANCELLED:
-            return f"`tontine retry {seq}` puts it back in the queue"
-        case JobState.WORKING if document.get("cancel"):
-            return "its node was asked to end it"
-        case JobState.WORKING:
-            return f"`tontine cancel {seq}` asks its node to end it"
-        case JobState.QUEUED if isinstance(run_at, datetime) and run_at > now:
-            return f"it runs {ago(run_at, now)}; `tontine cancel {seq}` takes it back"
-        case JobState.QUEUED if document.get("task") not in known:
-            return f"no live node has the task {legible(document.get('task'), 100)}: it waits for one that does"
-        case JobState.QUEUED:
-            return f"it waits for a free slot; `tontine cancel {seq}` takes it back"
-    return None

@@ -80,12 +80,12 @@ def _found(store: Store, meant: Filter, limit: int) -> Iterator[dict[str, Any]]:
 
 
 def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter) -> None:
-    from ..store import look
+    from ..store import read
 
-    now = store.run(look.now())
-    unnumbered = store.run(look.find_unnumbered(_UNNUMBERED_SHOWN))
+    now = store.run(read.now())
+    unnumbered = store.run(read.find_unnumbered(_UNNUMBERED_SHOWN))
     if found:
-        names = store.run(look.read_names({document.get("node") for document in found}))
+        names = store.run(read.read_names({document.get("node") for document in found}))
         rows = [_row(document, now, names) for document in found]
         write_table(_COLUMNS, rows, right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK"))
     elif not unnumbered:

@@ -15,7 +15,9 @@ from ..diagnose.doctor import probe
 from ..errors import UnknownNode
 from ..legible import count, duration, legible
 from ..records.node import Sighting, differing_versions
+from ..records.share import Share
 from ..records.states import Desired, NodeState
+from ..rules.health import has_lease, is_beating
 from .complete import complete_nodes
 from .options import json_option, opened, store_options
 from .output import console, node_state, note, write_json, write_table
@@ -56,127 +58,127 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its lease hold, does its
     claim loop move, is it in the roster, has it workers, does anything inside it keep failing.
     """
-    from ..store import look
+    from ..store import read
 
     if checked is not None:
         if every:
             raise click.UsageError("--check looks at one node: leave out --all")
         raise click.exceptions.Exit(_check(checked, as_json, store))
     with opened(store) as opened_store:
-        found = opened_store.run(look.read_nodes())
-        roster, _ = opened_store.run(look.read_cluster())
-    shown = [node for node in found if every or not _is_past(node)]
+        found = [Shown(one) for one in opened_store.run(read.read_nodes())]
+        roster, _ = opened_store.run(read.read_cluster())
+    shown = [one for one in found if every or not one.is_past]
     if as_json:
-        for node in shown:
-            write_json(node)
+        for one in shown:
+            write_json(one.record)
         return
     if not shown:
         note("no node: `tontine node MODULE` starts one")
         return
-    write_table(_COLUMNS, [_row(node) for node in shown], right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
+    rows = [_row(one) for one in shown]
+    write_table(_COLUMNS, rows, right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
     _write_troubles(shown)
     _write_differences(shown)
     hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
 
 
+class Shown:
+    """A node's record, and what it says."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.record = record
+        self.node = Sighting.from_document(record)
+        self.now: datetime = record["now"]
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it died long ago, or never lived: one that cannot load its modules says why where it is started."""
+        # A state that is none stands out and stays in the list, although nobody can rely on such a node.
+        if self.record.get("state") != NodeState.DEAD:
+            return False
+        if self.record.get("modules") == []:
+            return True
+        died_at = self.node.died_at
+        return died_at is None or self.now - died_at > DEAD_SHOWN_FOR
+
+    @property
+    def inside(self) -> list[str]:
+        """What fails inside a node that beats: of any other nobody knows."""
+        troubles = self.node.troubles if is_beating(self.node) else ()
+        return [trouble.told(self.now) for trouble in troubles]
+
+
 def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     """Look twice at one node and say how it is; the exit code."""
-    from ..diagnose.doctor import census
+    from ..diagnose.doctor import read
 
     with opened(store) as opened_store:
-        looks = [opened_store.run(census.look_at(name))]
+        looks = [opened_store.run(read.look_at(name))]
         if not looks[0].nodes:
             raise UnknownNode(f"there is no node named {legible(name, 100)!r}: `tontine nodes --all` lists them")
         node = looks[0].nodes[0]
         if pause := probe.pause_between(node):
             time.sleep(pause)
-            looks.append(opened_store.run(census.look_at(node.id)))
+            looks.append(opened_store.run(read.look_at(node.id)))
     health = probe.examine(looks, node.id)
     if as_json:
         facts = {"healthy": health.is_well, "why": health.why, "advice": health.advice}
-        write_json(
-            {"_id": node.id, "name": node.name, "state": looks[-1].nodes[0].state if looks[-1].nodes else None, **facts}
-        )
+        last = looks[-1].nodes
+        state = last[0].state if last else None
+        write_json({"_id": node.id, "name": node.name, "state": state, **facts})
     else:
         click.echo(legible(health.why + (f"; {health.advice}" if health.advice else "")))
     return int(not health.is_well)
 
 
-def _write_differences(nodes: Sequence[Mapping[str, Any]]) -> None:
-    live = [seen for node in nodes if not (seen := Sighting.from_document(node)).is_dead]
+def _write_differences(shown: Sequence[Shown]) -> None:
+    live = [one.node for one in shown if not one.node.is_dead]
     for difference in differing_versions(live):
         console().print(Text(f"! versions differ: {legible(difference)}", style="yellow"))
 
 
-def _write_troubles(nodes: Sequence[Mapping[str, Any]]) -> None:
+def _write_troubles(shown: Sequence[Shown]) -> None:
     out = console()
-    for node in nodes:
-        for fact in _inside(node):
-            out.print(Text(f"! {legible(node.get('name', node['_id']), 100)} {legible(fact)}", style="yellow"))
+    for one in shown:
+        for fact in one.inside:
+            out.print(Text(f"! {legible(one.node.name, 100)} {legible(fact)}", style="yellow"))
 
 
-def _inside(node: Mapping[str, Any]) -> list[str]:
-    """What fails inside a node that beats: of any other nobody knows."""
-    seen = Sighting.from_document(node)
-    return [trouble.told(node["now"]) for trouble in seen.troubles] if seen.is_beating else []
-
-
-def _is_past(node: Mapping[str, Any]) -> bool:
-    """Whether it died long ago, or never lived: one that cannot load its modules says why where it is started."""
-    if node.get("state") != NodeState.DEAD:
-        return False
-    if node.get("modules") == []:
-        return True
-    died_at = node.get("died_at")
-    return not isinstance(died_at, datetime) or node["now"] - died_at > DEAD_SHOWN_FOR
-
-
-def _row(node: Mapping[str, Any]) -> tuple[Any, ...]:
-    metrics = node.get("metrics")
-    numbers = metrics if isinstance(metrics, Mapping) else {}
+def _row(shown: Shown) -> tuple[Any, ...]:
+    node = shown.node
+    has_beat = not node.is_dead and node.beat_age is not None
     return (
-        node.get("name", node["_id"]),
-        node_state(node.get("state")),
-        share(node.get("share")),
-        "-" if node.get("state") == NodeState.DEAD else f"{node.get('running', 0)}/{node.get('slots', 0)}",
-        numbers.get("done", 0),
-        numbers.get("failed", 0),
-        "-" if (age := beat_age(node)) is None else duration(age),
-        node.get("tick", "-"),
-        ", ".join(" ".join(module) for module in Sighting.from_document(node).modules) or "-",
-        node.get("host", "-"),
-        node.get("pid", "-"),
-        node.get("version", "-"),
-        _remark(node),
+        node.name,
+        node_state(shown.record.get("state")),
+        share(node.share),
+        "-" if node.is_dead else f"{node.running}/{node.slots}",
+        node.done,
+        node.failed,
+        duration(node.beat_age or 0.0) if has_beat else "-",
+        node.tick,
+        ", ".join(" ".join(module) for module in node.modules) or "-",
+        node.host or "-",
+        "-" if node.pid is None else node.pid,
+        node.version or "-",
+        _remark(shown),
     )
 
 
-def share(value: Any) -> str:
+def share(value: Share | None) -> str:
     """A share as rank/size and its epoch."""
-    if not isinstance(value, Mapping):
-        return "-"
-    return legible(f"{value.get('rank')}/{value.get('size')} e{value.get('epoch')}", 40)
+    return "-" if value is None else f"{value.rank}/{value.size} e{value.epoch}"
 
 
-def beat_age(node: Mapping[str, Any]) -> float | None:
-    """Seconds since the last heartbeat, by the server's clock; None for the dead and for records that do not tell."""
-    until, lease = node.get("lease_until"), node.get("lease")
-    if node.get("state") == NodeState.DEAD or not isinstance(until, datetime) or not isinstance(lease, int | float):
-        return None
-    return max(0.0, float(lease - (until - node["now"]).total_seconds()))
-
-
-def _remark(node: Mapping[str, Any]) -> str:
-    state, desired = node.get("state"), node.get("desired")
-    if state == NodeState.DEAD:
-        died_at = node.get("died_at")
-        when = f"{duration((node['now'] - died_at).total_seconds())} ago" if isinstance(died_at, datetime) else ""
-        return legible(f"{when}: {node.get('death', '')}".strip(": "), 200)
-    if desired == Desired.STOPPED:
+def _remark(shown: Shown) -> str:
+    node = shown.node
+    if node.is_dead:
+        when = "" if node.died_at is None else f"{duration((shown.now - node.died_at).total_seconds())} ago"
+        return legible(f"{when}: {node.death}".strip(": "), 200)
+    if node.desired is Desired.STOPPED:
         return "stopping"
-    if desired == Desired.PAUSED and state != NodeState.PAUSED:
+    if node.desired is Desired.PAUSED and node.state is not NodeState.PAUSED:
         return "finishing, then pausing"
-    if isinstance(until := node.get("lease_until"), datetime) and until < node["now"]:
+    if not has_lease(node):
         return "its lease ran out"
-    return "in trouble: see below" if _inside(node) else Sighting.from_document(node).lacks_workers
+    return "in trouble: see below" if shown.inside else node.lacks_workers

@@ -141,7 +141,7 @@ seq_argument = click.argument("seqs", nargs=-1, required=True, type=click.IntRan
 def reached(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store]:
     """The store, after its server has answered once: a wrong URI is told in seconds, before anything is done."""
     from ..store.connect import check, open_store
-    from ..store.look import hurried
+    from ..store.read import hurried
 
     store = open_store(config)
     try:

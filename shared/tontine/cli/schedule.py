@@ -98,11 +98,11 @@ def ls(as_json: bool, store: StoreConfig) -> None:
 
     A broken one is a document that no node can use: it says why, and `schedule add` replaces it.
     """
-    from ..store import look, standings
+    from ..store import read, standings
 
     with opened(store) as opened_store:
         found = opened_store.run(standings.read_standings())
-        now = opened_store.run(look.now())
+        now = opened_store.run(read.now())
     if as_json:
         for one in found:
             write_json(_document(one))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ..errors import StoreError
 from ..legible import legible
 from ..lookalike import near_tasks
-from ..store import look
+from ..records.node import Sighting
+from ..rules.health import known_tasks
+from ..store import read
 from ..store.call import Store
 from .output import note
 
@@ -16,9 +18,10 @@ def told_unknown(store: Store, task: str) -> str | None:
     A producer may not be able to see the nodes, and what it came for is done already.
     """
     try:
-        known = look.tasks_of(store.run(look.read_nodes(dead=False)))
+        nodes = store.run(read.read_nodes(dead=False))
     except StoreError:
         return None
+    known = known_tasks(map(Sighting.from_document, nodes))
     if task in known:
         return None
     near = " or ".join(legible(one, 100) for one in near_tasks(task, known))

@@ -13,7 +13,7 @@ import click
 from ..legible import count, duration, legible
 from ..records.job import Job
 from ..records.states import FINAL, OPEN, JobState
-from ..store import look
+from ..store import read
 from ..store.call import Store
 from .output import console, json_text, note, write_json
 from .progress import Meter
@@ -125,7 +125,7 @@ def _wait_for_one(store: Store, job: Job, *, as_json: bool) -> int:
     hint, pause = _Hint(store, job.task), _PAUSE_AT_LEAST
     with Meter(f"job {job.seq}", 1) as meter:
         while True:
-            document = store.run(look.read_by_id(job.id))
+            document = store.run(read.read_by_id(job.id))
             if document is None or document.get("state") in FINAL:
                 break
             progress = document.get("progress")
@@ -159,7 +159,7 @@ def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
             before, asked = tally.reached, time.monotonic()
             pieces = tally.next_pieces()
             for first, last in pieces:
-                tally.learn((first, last), store.run(look.count_between(first, last)))
+                tally.learn((first, last), store.run(read.count_between(first, last)))
             meter.reach(tally.reached)
             if tally.reached - before < PIECE * len(pieces) and not tally.is_complete:
                 # Looking takes a fifth of the time at most, and less and less of it while nothing happens.
@@ -178,7 +178,7 @@ def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
 def _write_all(store: Store, batch: Submitted) -> None:
     for first, last in _pieces(batch.ranges):
         for start in range(first, last + 1, 100):  # results may be large
-            for document in store.run(look.read_ended(start, min(start + 99, last), 100)):
+            for document in store.run(read.read_ended(start, min(start + 99, last), 100)):
                 write_json(document)
 
 
@@ -188,7 +188,7 @@ def _show_many(store: Store, batch: Submitted, tally: Tally, took: float) -> Non
     click.echo(f"{count(batch.size, 'job')} ended in {duration(took)}: {', '.join(parts)}")
     left = ERRORS_SHOWN
     for first, last in batch.ranges if any(tally.ended[state] for state in _UNHAPPY) else ():
-        for document in store.run(look.read_ended(first, last, left, _UNHAPPY)):
+        for document in store.run(read.read_ended(first, last, left, _UNHAPPY)):
             note(_how(document))
             left -= 1
         if not left:

@@ -36,18 +36,18 @@ def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig
     It only reads. When nothing explains why a job waits, it looks again a few seconds later to see whether the job's
     owner is working at all. Exit code 2 if there is no such job.
     """
-    from ..diagnose.why import read as evidence
+    from ..diagnose.why import read
     from ..store.call import Store
 
     if (name is None) == (id_text is None):
         raise click.UsageError("give a job's number or its _id")
 
     def gather(opened_store: Store) -> Evidence:
-        steps = evidence.gather_by_id(id_text or "") if name is None else evidence.gather_named(name)
+        steps = read.gather_by_id(id_text or "") if name is None else read.gather_named(name)
         found = opened_store.run(steps)
         if found.job and found.job.is_numbered and (wait := second_look(found)):
             time.sleep(wait)
-            return opened_store.run(evidence.look_again(found.job.seq, found))
+            return opened_store.run(read.look_again(found.job.seq, found))
         return found
 
     with opened(store) as opened_store:

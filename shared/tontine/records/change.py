@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -43,3 +44,13 @@ class Delta(NamedTuple):
     @property
     def is_whole(self) -> bool:
         return self.kind is DeltaKind.INSERTED or self.kind is DeltaKind.REPLACED
+
+    @property
+    def touched(self) -> set[str]:
+        """The names of the fields of the document in which something changed."""
+        return {path.partition(".")[0] for path in (*self.fields, *self.removed)}
+
+
+def seconds(date: datetime) -> float:
+    """A date among the fields, as `at` has it; one without a time zone is UTC."""
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,7 @@
-"""A node's record as it was seen at one moment of the server's clock: is it there, does it beat, does it work. Pure."""
+"""A node's record, read in one place and tolerant of anything in it: any driver may have written it. Pure.
+
+Whether what it says is well is for `rules/health.py` to judge.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,42 @@ from .share import Share
 from .states import Desired, NodeState
 from .trouble import Trouble, lack_of_workers, read_troubles
 
-SILENT_AFTER = 0.35
-"""Of a lease: two heartbeats and the time limit of one call. An older beat stands still."""
 BEATS_IN_A_LEASE = 10
-NAMES_TOLD = 3
 DEFAULT_LEASE = 20.0
+LONGEST_LEASE = 3600.0
+"""The longest that a node can be given: a record that says more is not believed."""
+NAMES_TOLD = 3
+
+_SETTLED = ("done", "failed", "retried", "dropped")
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A module that a node says it has."""
+
+    name: str
+    version: str = ""
+    tasks: frozenset[str] = frozenset()
+    schedules: frozenset[str] = frozenset()
+
+
+def modules_in(record: Mapping[str, Any]) -> list[Announced]:
+    """The modules of a record, in its order; what has no name is none."""
+    return [
+        Announced(
+            one["name"],
+            str(one.get("version", "")),
+            _texts(one.get("tasks")),
+            _texts(one.get("schedules")),
+        )
+        for one in _listed(record.get("modules"))
+        if isinstance(one, Mapping) and is_text(one.get("name"))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a record says, tolerant of anything in it."""
+    """A record as it was seen at one moment of the server's clock."""
 
     id: str
     name: str
@@ -32,7 +61,15 @@ class Sighting:
     share: Share | None = None
     slots: int = 0
     running: int = 0
+    held: int | None = None
+    """How many jobs it had in hand at its last heartbeat; None when the record does not tell."""
+    done: int = 0
+    failed: int = 0
+    settled: int = 0
+    """Attempts that it has ended, in whichever way."""
     tasks: frozenset[str] = frozenset()
+    modules: tuple[tuple[str, str], ...] = ()
+    """The names and versions of what it announces, in that order."""
     lease: float = DEFAULT_LEASE
     beat: int = 0
     tick: int = 0
@@ -46,63 +83,56 @@ class Sighting:
     workers_wanted: int | None = None
     bytes: int | None = None
     """Of the jobs and results that its master holds."""
+    host: str = ""
+    pid: int | None = None
     version: str = ""
-    death: str = ""
+    started_at: datetime | None = None
     died_at: datetime | None = None
-    modules: tuple[tuple[str, str], ...] = ()
-    """The names and versions of what it announces, in that order."""
+    death: str = ""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Sighting:
         """The sighting of a record that was read with the server's `now`."""
-        metrics = document.get("metrics")
-        numbers = metrics if isinstance(metrics, Mapping) else {}
-        died_at = document.get("died_at")
-        lease = _number(document.get("lease"))
-        lease = lease if lease > 0 else DEFAULT_LEASE
+        metrics = _mapping(document.get("metrics"))
+        modules = modules_in(document)
+        lease = _lease(document) or DEFAULT_LEASE
         beat_age = _beat_age(document, lease)
+        clock_ahead = _clock_ahead(document, metrics, beat_age)
         return cls(
             id=str(document["_id"]),
             name=str(document.get("name") or document["_id"]),
             state=_member(NodeState, document.get("state"), NodeState.DEAD),
             desired=_member(Desired, document.get("desired"), Desired.RUNNING),
-            share=_share(document.get("share")),
-            slots=int(_number(document.get("slots"))),
-            running=int(_number(document.get("running"))),
-            tasks=frozenset(_tasks(document.get("modules"))),
+            share=Share.said_in(document.get("share")),
+            slots=_whole(document.get("slots")),
+            running=_whole(document.get("running")),
+            held=_count(metrics.get("held")),
+            done=_whole(metrics.get("done")),
+            failed=_whole(metrics.get("failed")),
+            settled=sum(_whole(metrics.get(name)) for name in _SETTLED),
+            tasks=frozenset(task for module in modules for task in module.tasks),
+            modules=_told_versions(modules),
             lease=lease,
-            beat=int(_number(document.get("beat"))),
-            tick=int(_number(document.get("tick"))),
+            beat=_whole(document.get("beat")),
+            tick=_whole(document.get("tick")),
             beat_age=beat_age,
-            crashes=int(_number(numbers.get("crashes"))),
-            last_crash=str(numbers.get("last_crash") or ""),
-            troubles=read_troubles(document.get("troubles"), _clock_ahead(document, numbers, beat_age)),
-            workers=_count(numbers.get("workers")),
-            workers_wanted=_count(numbers.get("workers_wanted")),
-            bytes=_count(numbers.get("bytes")),
+            crashes=_whole(metrics.get("crashes")),
+            last_crash=str(metrics.get("last_crash") or ""),
+            troubles=read_troubles(document.get("troubles"), clock_ahead),
+            workers=_count(metrics.get("workers")),
+            workers_wanted=_count(metrics.get("workers_wanted")),
+            bytes=_count(metrics.get("bytes")),
+            host=str(document.get("host") or ""),
+            pid=_count(document.get("pid")),
             version=str(document.get("version") or ""),
+            started_at=_date(document.get("started_at")),
+            died_at=_date(document.get("died_at")),
             death=str(document.get("death") or ""),
-            died_at=died_at if isinstance(died_at, datetime) else None,
-            modules=tuple(_modules(document.get("modules"))),
         )
 
     @property
     def is_dead(self) -> bool:
         return self.state is NodeState.DEAD
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether its beat stands still, although it has not been declared dead."""
-        return not self.is_dead and self.beat_age is not None and self.beat_age > SILENT_AFTER * self.lease
-
-    @property
-    def is_beating(self) -> bool:
-        return not self.is_dead and not self.is_silent
-
-    @property
-    def has_lease(self) -> bool:
-        """Whether its lease has not run out, by the server's clock; a record that does not tell has one."""
-        return not self.is_dead and (self.beat_age is None or self.beat_age <= self.lease)
 
     @property
     def is_leaving(self) -> bool:
@@ -120,35 +150,32 @@ class Sighting:
     @property
     def lacks_workers(self) -> str:
         """That it has fewer workers than it wants, as the predicate of a sentence; not while it starts."""
-        return "" if self.state is NodeState.INITIALIZING else lack_of_workers(self.workers, self.workers_wanted)
+        if self.state is NodeState.INITIALIZING:
+            return ""
+        return lack_of_workers(self.workers, self.workers_wanted)
 
     def troubles_with(self, *what: str) -> list[Trouble]:
         """Those of its troubles that keep it from these."""
         return [trouble for trouble in self.troubles if trouble.what in what]
 
-    def buried_in(self, lease: float | None = None) -> float:
-        """About how many seconds from now others, whose lease this is, declare it dead if it stays silent."""
-        lease = lease or self.lease
-        return max(0.0, lease * (1 + 1 / BEATS_IN_A_LEASE) - (self.beat_age or 0.0))
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What nodes watch of each other. `beat` is whatever the record has there: that it stands still is what counts."""
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, int | float) and math.isfinite(value) else 0
+    beat: Any
+    lease: float
+    """0 when the record does not tell: then the watcher's own counts."""
+    modules: tuple[str, ...]
 
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Pulse:
+        names = sorted(module.name for module in modules_in(document))
+        return cls(document.get("beat"), _lease(document), tuple(names))
 
-def _count(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
-
-
-def _member(kind: Any, value: Any, otherwise: Any) -> Any:
-    return kind(value) if is_text(value) and value in set(kind) else otherwise
-
-
-def _share(value: Any) -> Share | None:
-    try:
-        return Share.from_document(value)
-    except (TypeError, KeyError, ValueError, OverflowError):
-        return None
+    def is_still(self, other: Pulse) -> bool:
+        """Whether nothing has moved; compared as text, because NaN is not even itself."""
+        return repr(self.beat) == repr(other.beat)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:
@@ -157,44 +184,74 @@ def differing_versions(nodes: Iterable[Sighting]) -> list[str]:
     for node in nodes:
         for module, version in node.modules:
             holders.setdefault(module, {}).setdefault(version, []).append(node.name)
-    return [
-        f"{module} " + ", ".join(f"{version} ({_some(names)})" for version, names in sorted(versions.items()))
-        for module, versions in sorted(holders.items())
-        if len(versions) > 1
-    ]
+    return [f"{module} {_told_holders(versions)}" for module, versions in sorted(holders.items()) if len(versions) > 1]
+
+
+def _told_holders(versions: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{version} ({_some(names)})" for version, names in sorted(versions.items()))
 
 
 def _some(names: Sequence[str]) -> str:
     told = sorted(names)[:NAMES_TOLD]
-    return ", ".join(told) + (f" and {len(names) - len(told)} more" if len(names) > len(told) else "")
+    more = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
+    return ", ".join(told) + more
 
 
-def _modules(value: Any) -> list[tuple[str, str]]:
-    found = [one for one in (value if isinstance(value, list) else ()) if isinstance(one, Mapping)]
-    return sorted({(legible(one["name"], 60), legible(one.get("version", "?"), 60)) for one in found if "name" in one})
-
-
-def _tasks(modules: Any) -> list[str]:
-    return [
-        str(task)
-        for module in (modules if isinstance(modules, list) else ())
-        if isinstance(module, Mapping)
-        if isinstance(tasks := module.get("tasks"), list)
-        for task in tasks
-    ]
+def _told_versions(modules: Iterable[Announced]) -> tuple[tuple[str, str], ...]:
+    told = {(legible(one.name, 60), legible(one.version or "?", 60)) for one in modules}
+    return tuple(sorted(told))
 
 
 def _beat_age(document: Mapping[str, Any], lease: float) -> float | None:
     # A beat writes `lease_until`, by the server's clock: that is the only trace of when it was.
-    until, now = document.get("lease_until"), document.get("now")
-    if not isinstance(until, datetime) or not isinstance(now, datetime):
+    until, now = _date(document.get("lease_until")), _date(document.get("now"))
+    if until is None or now is None:
         return None
     return max(0.0, lease - (until - now).total_seconds())
 
 
 def _clock_ahead(document: Mapping[str, Any], metrics: Mapping[str, Any], beat_age: float | None) -> float:
     """How far the node's clock was ahead of the server's at its last heartbeat, which tells both."""
-    clock, now = metrics.get("clock"), document.get("now")
-    if beat_age is None or not isinstance(clock, datetime) or not isinstance(now, datetime):
+    clock, now = _date(metrics.get("clock")), _date(document.get("now"))
+    if beat_age is None or clock is None or now is None:
         return 0.0
     return (clock - now).total_seconds() + beat_age
+
+
+def _lease(document: Mapping[str, Any]) -> float:
+    """In seconds; 0 when the record does not tell."""
+    lease: Any = document.get("lease")
+    is_number = isinstance(lease, int | float) and not isinstance(lease, bool)
+    return float(lease) if is_number and 0 < lease <= LONGEST_LEASE else 0.0
+
+
+def _member(kind: Any, value: Any, otherwise: Any) -> Any:
+    return kind(value) if is_text(value) and value in set(kind) else otherwise
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _whole(value: Any) -> int:
+    return int(value) if _is_finite(value) else 0
+
+
+def _count(value: Any) -> int | None:
+    return int(value) if _is_finite(value) and value >= 0 else None
+
+
+def _date(value: Any) -> datetime | None:
+    return value if isinstance(value, datetime) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _texts(value: Any) -> frozenset[str]:
+    return frozenset(str(one) for one in _listed(value) if is_text(one))

@@ -48,6 +48,10 @@ class Roster:
             return None
         return Share(self.epoch, self.members.index(node), len(self.members))
 
+    def owner_of(self, seq: int) -> str | None:
+        """The member whose share a number is in; None while there is no member."""
+        return self.members[seq % len(self.members)] if self.members else None
+
     def shares(self) -> dict[str, Share]:
         """Every member's share."""
         return {node: Share(self.epoch, rank, len(self.members)) for rank, node in enumerate(self.members)}

@@ -37,6 +37,14 @@ class Share:
     def from_document(cls, document: Mapping[str, Any]) -> Share:
         return cls(int(document["epoch"]), int(document["rank"]), int(document["size"]))
 
+    @classmethod
+    def said_in(cls, value: Any) -> Share | None:
+        """The share that stands in a record; None where nothing there can be one, whoever wrote it."""
+        try:
+            return cls.from_document(value)
+        except (TypeError, KeyError, ValueError, OverflowError):
+            return None
+
     def to_document(self) -> dict[str, int]:
         return {"epoch": self.epoch, "rank": self.rank, "size": self.size}
 

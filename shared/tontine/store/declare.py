@@ -17,8 +17,8 @@ from ..legible import legible
 from ..records.schedule import DEFINING, Declared, Schedule, rank_of
 from ..records.states import NodeState
 from .call import Call, Steps, find
-from .look import now
 from .names import NODES, SCHEDULES
+from .read import now
 
 GONE_FOR = 600.0
 """Seconds after which a version that no node has any more gives way to an older one: a restart takes less."""

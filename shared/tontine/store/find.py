@@ -14,8 +14,8 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
 from ..records.states import OPEN, JobState
 from .call import Call, Steps, find
-from .look import now
 from .names import JOBS
+from .read import now
 
 PIECE = 20_000
 """Jobs that one call goes through at most."""

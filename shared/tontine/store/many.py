@@ -23,8 +23,8 @@ from .call import Call, Steps, find
 from .control import PUT_BACK, retry
 from .end import cancelled
 from .find import hinted, search
-from .look import now
 from .names import JOBS, LOGS
+from .read import now
 from .retention import SHORTEST, read_retention
 
 BATCH = 1000

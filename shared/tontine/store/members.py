@@ -13,6 +13,7 @@ from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
 from ..records.job import is_text
+from ..records.node import Pulse
 from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
 from .bell import ring
@@ -21,7 +22,6 @@ from .names import CLUSTER, NODES, ROSTER
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 _LAST_BEAT = 2**53
-LONGEST_LEASE = 3600.0
 
 
 def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[None]:
@@ -109,37 +109,6 @@ def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
     if len(kept) < len(values):
         update["$unset"] = dict.fromkeys(values.keys() - kept.keys(), "")
     yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE}, update), repeats=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """What others watch of a node. `beat` is whatever its record has there: that it stands still is what counts."""
-
-    beat: Any
-    lease: float
-    modules: tuple[str, ...]
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Pulse:
-        modules = document.get("modules")
-        return cls(
-            document.get("beat"),
-            _seconds(document.get("lease")),
-            tuple(sorted(_name(module) for module in modules)) if isinstance(modules, list) else (),
-        )
-
-    def is_still(self, other: Pulse) -> bool:
-        """Whether nothing has moved; compared as text, because NaN is not even itself."""
-        return repr(self.beat) == repr(other.beat)
-
-
-def _seconds(lease: Any) -> float:
-    is_number = isinstance(lease, int | float) and not isinstance(lease, bool)
-    return float(lease) if is_number and 0 < lease <= LONGEST_LEASE else 0.0
-
-
-def _name(module: Any) -> str:
-    return str(module.get("name")) if isinstance(module, Mapping) else ""
 
 
 def beats() -> Steps[dict[str, Pulse]]:

@@ -48,17 +48,13 @@ class Sample:
         """Tolerant of anything in it: other versions write here, too."""
         who = document.get("node")
         who = who if isinstance(who, Mapping) else {}
-        try:
-            share = Share.from_document(document["share"])
-        except (TypeError, KeyError, ValueError):
-            share = None
         return cls(
             at=document["at"],
             node=str(who.get("id")),
             name=str(who.get("name")),
             state=str(document.get("state")),
             cpu=_number(document.get("cpu")),
-            share=share,
+            share=Share.said_in(document.get("share")),
             **{name: int(_number(document.get(name))) for name in _COUNTS},
         )
 

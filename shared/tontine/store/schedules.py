@@ -17,7 +17,6 @@ from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
-from ..diagnose.doctor.schedules import Survey
 from ..errors import ConfigError, TontineError
 from ..legible import legible
 from ..offers import Offers
@@ -28,13 +27,12 @@ from . import on_demand
 from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
 from .indexes import START_BY
 from .insert import Wish, put_named
-from .look import now, read_cluster, read_nodes
 from .names import JOBS, SCHEDULES
 from .raw import identity
+from .read import now, read_nodes
 
 DUE_AT_ONCE = 100
 CHECKED_AT_ONCE = 200
-SURVEYED_AT_MOST = 10_000
 TRIES = 5
 NAME_SHOWN = 200
 
@@ -117,22 +115,10 @@ def read_schedules() -> Steps[list[Schedule | Broken]]:
     return [_judged(one) for one in found]
 
 
-def survey() -> Steps[Survey]:
-    """What `tontine doctor` judges; without arguments, which may be large."""
-    found = yield find(SCHEDULES, THERE, raw=True, projection=_SLIM, limit=SURVEYED_AT_MOST)
-    judged = [_judged(one) for one in found]
-    schedules = tuple(one for one in judged if isinstance(one, Schedule))
-    roster, _ = yield from read_cluster()
-    nodes = yield from read_nodes(dead=False)
-    around = Offers.of(nodes)
-    told = (f"{legible(one.name, 80)}: {why}" for one in schedules for why in around.warnings(one))
-    return Survey(
-        now=(yield from now()),
-        schedules=schedules,
-        broken=tuple(one for one in judged if isinstance(one, Broken)),
-        members=len(roster.members),
-        warnings=tuple(told) if nodes else (),  # that there are none is told already
-    )
+def read_slim(limit: int) -> Steps[list[Schedule | Broken]]:
+    """So many schedules without their arguments, which may be large."""
+    found = yield find(SCHEDULES, THERE, raw=True, projection=_SLIM, limit=limit)
+    return [_judged(one) for one in found]
 
 
 def remove(name: str) -> Steps[bool]:

@@ -9,8 +9,8 @@ from ..offers import Offers
 from ..records.job import Job, is_text
 from ..records.schedule import Broken, LastRun, Schedule, Standing
 from .call import Steps, find
-from .look import read_nodes
 from .names import JOBS, SCHEDULES
+from .read import read_nodes
 from .schedules import read_schedules
 
 

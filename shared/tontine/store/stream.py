@@ -1,15 +1,17 @@
-"""(6) Every change of the queue as deltas, for whoever looks on: one stream, without payloads and results.
+"""(6) Every change of the queue as deltas, for whoever looks on.
 
-It goes on from where it was for as long as the server remembers; when it no longer does, `StreamLost` says so, and the
-reader must look at everything again. Changes come as the server sends them, many at a time: taking them one by one from
-the driver costs as much again as reading them does.
+`Stream` is for an observer: without payloads and results, and many changes at a time, as the server sends them; taking
+them one by one from the driver costs as much again as reading them does. It goes on from where it was for as long as
+the server remembers; when it no longer does, `StreamLost` says so, and the reader must look at everything again.
+
+`changes` is for an audit: jobs, nodes and cluster, in order, and nothing left out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -19,8 +21,8 @@ from bson import Int64, Timestamp
 from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, PyMongoError
 
 from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
-from ..records.change import Delta, DeltaKind
-from .call import DECODED, AsyncStore, translated
+from ..records.change import NEVER, Delta, DeltaKind
+from .call import DECODED, PLAIN, AsyncStore, Store, translated
 from .names import CLUSTER, EVENTS, JOBS, NODES, ROSTER
 
 QUIET_MS = 500
@@ -46,7 +48,21 @@ _WANTED: list[dict[str, Any]] = [
 ]
 _LARGE = ("args", "result", "errors")
 _FIELDS = "updateDescription.updatedFields"
-_PIPELINE: list[dict[str, Any]] = [
+# Flat, and nothing but what a delta is made of: every document within a document takes time to read.
+_FLAT: dict[str, Any] = {
+    "$project": {
+        "operationType": 1,
+        "clusterTime": 1,
+        "wallTime": 1,
+        "collection": "$ns.coll",
+        "key": "$documentKey._id",
+        "document": "$fullDocument",
+        "set": f"${_FIELDS}",
+        "removed": "$updateDescription.removedFields",
+        "cut": "$updateDescription.truncatedArrays",
+    }
+}
+_OBSERVED: list[dict[str, Any]] = [
     {"$match": {"$or": _WANTED}},
     {
         # Paths and nothing to compute: the server does this for every change and every observer.
@@ -54,23 +70,44 @@ _PIPELINE: list[dict[str, Any]] = [
             **{f"{part}.{name}": 0 for part in ("fullDocument", _FIELDS) for name in (*_LARGE, "error.traceback")},
         }
     },
+    _FLAT,
+]
+_AUDITED: list[dict[str, Any]] = [
     {
-        # Flat, and nothing but what a delta is made of: every document within a document takes time to read.
-        "$project": {
-            "operationType": 1,
-            "clusterTime": 1,
-            "wallTime": 1,
-            "collection": "$ns.coll",
-            "key": "$documentKey._id",
-            "document": "$fullDocument",
-            "set": f"${_FIELDS}",
-            "removed": "$updateDescription.removedFields",
-            "cut": "$updateDescription.truncatedArrays",
+        "$match": {
+            "ns.coll": {"$in": [JOBS, NODES, CLUSTER]},
+            "operationType": {"$in": ["insert", "update", "replace", "delete"]},
         }
     },
+    _FLAT,
 ]
 # Dates without a time zone are read ten times as fast; they are UTC.
 _CODEC = DECODED.with_options(tz_aware=False)
+_PLAIN_CODEC = PLAIN.with_options(tz_aware=False)
+
+
+def changes(store: Store) -> Iterator[Delta | None]:
+    """All changes from now on; None when the stream opened, and when it was quiet for a moment.
+
+    Elections and outages only delay them. What cannot be caught up on (an oplog that has moved past) is an error.
+    """
+    database = store.database.with_options(codec_options=_PLAIN_CODEC)
+    reader = _Reader()
+    token: Mapping[str, Any] | None = None
+    while True:
+        try:
+            with database.watch(_AUDITED, resume_after=token, max_await_time_ms=QUIET_MS) as stream:
+                token = token or stream.resume_token
+                yield None
+                while stream.alive:
+                    change = stream.try_next()
+                    token = stream.resume_token
+                    yield None if change is None else reader.read(change)
+        except PyMongoError as error:
+            trouble = translated(error)
+            if token is None or not isinstance(trouble, StoreUnavailable):
+                raise trouble from error
+            yield None
 
 
 class Stream:
@@ -83,7 +120,7 @@ class Stream:
         self._since = since
         self._session: Any = None
         self._cursor = 0
-        self._last: tuple[int, int, int] = (0, 0, 0)
+        self._reader = _Reader()
         self._is_over = False
 
     async def __aenter__(self) -> Stream:
@@ -134,7 +171,7 @@ class Stream:
             start["startAtOperationTime"] = Timestamp(*self._since)
         with pymongo.timeout(_LIMIT):
             answer = await self._command(
-                {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_PIPELINE], "cursor": {"batchSize": 0}}
+                {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_OBSERVED], "cursor": {"batchSize": 0}}
             )
         self._cursor = answer["id"]
         # Also a stream that breaks before its first change goes on from where it began.
@@ -172,32 +209,40 @@ class Stream:
         await self._session.end_session()
         self._cursor, self._session = 0, None
 
-    def _deltas(self, changes: Iterable[Mapping[str, Any]]) -> list[Delta]:
+    def _deltas(self, changes: Iterable[dict[str, Any]]) -> list[Delta]:
         deltas: list[Delta] = []
         for change in changes:
-            kind = change["operationType"]
-            if kind in ("invalidate", "dropDatabase"):
+            if change["operationType"] in ("invalidate", "dropDatabase"):
                 self._is_over = True
                 break
-            deltas.append(self._delta(kind, change))
+            if fields := change.get("set"):
+                change["set"] = _without_large(fields)
+            deltas.append(self._reader.read(change))
         return deltas
 
-    def _delta(self, kind: str, change: Mapping[str, Any]) -> Delta:
+
+class _Reader:
+    """Makes deltas of changes, and gives each its place among those of one operation time."""
+
+    def __init__(self) -> None:
+        self._last = NEVER
+
+    def read(self, change: Mapping[str, Any]) -> Delta:
         stamp = change["clusterTime"]
-        last = self._last
-        place = last[2] + 1 if last[0] == stamp.time and last[1] == stamp.inc else 0
+        seconds, counter, place = self._last
+        place = place + 1 if (seconds, counter) == (stamp.time, stamp.inc) else 0
         self._last = version = (stamp.time, stamp.inc, place)
         wall = change.get("wallTime")
         fields = change.get("document")
         removed: tuple[str, ...] = ()
         if fields is None:
-            fields = _without_large(change.get("set") or {})
+            fields = change.get("set") or {}
             removed = tuple(change.get("removed") or ())
             if cut := change.get("cut"):
                 removed += tuple(f"{one['field']}.{one['newSize']}" for one in cut)
         return Delta(
             change["collection"],
-            _KINDS.get(kind, DeltaKind.CHANGED),
+            _KINDS.get(change["operationType"], DeltaKind.CHANGED),
             change.get("key"),
             (wall - _EPOCH).total_seconds() if isinstance(wall, datetime) else float(stamp.time),
             version,

@@ -13,6 +13,7 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import JobState
 from .call import Call, Steps, command, find
 from .names import JOBS
+from .read import OPEN_JOBS
 
 NEWEST = 5_000
 OPEN_AT_MOST = 5_000
@@ -23,14 +24,6 @@ _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
-# Every unfinished job is in one of these indexes.
-_OPEN: dict[str, dict[str, Any]] = {
-    "fresh": {"state": QUEUED, "run_at": None, "priority": None, "seq": {"$gte": 0}},
-    "ranked": {"state": QUEUED, "run_at": None, "priority": {"$exists": True}, "seq": {"$gte": 0}},
-    "due": {"state": QUEUED, "run_at": {"$exists": True, "$ne": None}, "seq": {"$gte": 0}},
-    "held": {"state": WORKING},
-    "raw": {"seq": None},
-}
 _SORTED = {"fresh": None, "ranked": [("priority", -1), ("seq", 1)], "due": [("run_at", 1)], "held": None, "raw": None}
 SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0}
 
@@ -67,7 +60,7 @@ def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[
     known_from = int(newest[-1]["seq"]) if len(newest) == NEWEST else 0
     found = {_key(one): one for one in reversed(newest)}
     complete = True
-    for index, where in _OPEN.items():
+    for index, where in OPEN_JOBS.items():
         some = yield from _open(index, where, tasks, limit)
         complete = complete and len(some) < limit
         # What was read later is newer.
@@ -117,7 +110,7 @@ def _key(document: Mapping[str, Any]) -> str:
 def count_open() -> Steps[dict[str, int]]:
     """How many jobs are queued and working, counted on the indexes: cheap, however many have ended."""
     counts = {QUEUED: 0, WORKING: 0}
-    for index, where in _OPEN.items():
+    for index, where in OPEN_JOBS.items():
         state = WORKING if index == "held" else QUEUED
         counts[state] += yield from _count(where, index)
     return counts
@@ -137,7 +130,7 @@ def spread(size: int) -> Steps[tuple[dict[int, tuple[int, datetime | None]], boo
     """Fresh queued jobs by share of a roster of that size, each with the time of its oldest; False when there are more
     than were counted."""
     pipeline: list[dict[str, Any]] = [
-        {"$match": _OPEN["fresh"]},
+        {"$match": OPEN_JOBS["fresh"]},
         {"$limit": SPREAD_AT_MOST},
         {
             "$group": {

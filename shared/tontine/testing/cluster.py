@@ -23,7 +23,7 @@ from ..config import DEFAULT_DATABASE, StoreConfig
 from ..errors import TontineError
 from ..legible import legible
 from ..records.states import Desired, NodeState
-from ..store import control, look
+from ..store import control, read
 from ..store.call import Store
 from ..store.connect import open_store
 
@@ -253,7 +253,7 @@ class Cluster:
         return self._given
 
     def _records(self) -> list[dict[str, Any]]:
-        return self._store.run(look.read_nodes(dead=False))
+        return self._store.run(read.read_nodes(dead=False))
 
     def _wait(self, is_so: Callable[[], bool], within: float, what: str) -> None:
         until = time.monotonic() + within

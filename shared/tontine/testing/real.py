@@ -15,8 +15,8 @@ from ..errors import JobNotFinished
 from ..records.job import Job
 from ..store.call import Store, find
 from ..store.connect import uri_of
-from ..store.look import count_unfinished
 from ..store.names import JOBS
+from ..store.read import count_unfinished
 from .cluster import Cluster
 
 SOON = 5.0

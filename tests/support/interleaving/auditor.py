@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tontine.diagnose.audit.change import Change
+from tests.support.changes import delta
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Finding
+from tontine.records.change import Delta
 from tontine.store.names import CLUSTER, JOBS, NODES
 
 Document = Mapping[str, Any]
@@ -29,11 +30,11 @@ class Auditor:
         self.findings += self._history.see(_change(collection, old, new, at))
 
 
-def _change(collection: str, old: Document | None, new: Document | None, at: datetime | None) -> Change:
+def _change(collection: str, old: Document | None, new: Document | None, at: datetime | None) -> Delta:
     if new is None:
         assert old is not None
-        return Change(collection, "delete", old["_id"], at=at)
+        return delta(collection, "delete", old["_id"], at=at)
     if old is None:
-        return Change(collection, "insert", new["_id"], new, at=at)
+        return delta(collection, "insert", new["_id"], new, at=at)
     fields = {name: value for name, value in new.items() if name not in old or old[name] != value}
-    return Change(collection, "update", new["_id"], fields, sorted(old.keys() - new.keys()), at)
+    return delta(collection, "update", new["_id"], fields, sorted(old.keys() - new.keys()), at)

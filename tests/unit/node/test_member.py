@@ -10,8 +10,8 @@ import pytest
 
 from tontine.clock import SystemClock
 from tontine.config import Timing
+from tontine.records.node import Pulse
 from tontine.records.roster import Roster
-from tontine.store.members import Pulse
 from tontine_node.member import Heartbeat, Member
 
 

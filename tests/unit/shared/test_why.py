@@ -15,6 +15,7 @@ from tontine.records.roster import Roster
 from tontine.records.share import Share
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import Trouble
+from tontine.rules.health import buried_in, is_silent
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 TASKS = frozenset({"shop.resize", "shop.mail"})
@@ -307,8 +308,8 @@ def test_a_sighting_takes_any_record() -> None:
         "share": {"epoch": 1, "rank": 0, "size": 2},
     }
     seen = Sighting.from_document({"_id": "x", "state": "working", **now})
-    assert (seen.beat_age, seen.is_silent, seen.share) == (6.0, True, Share(1, 0, 2))
-    assert seen.buried_in() == pytest.approx(5.0)
+    assert (seen.beat_age, is_silent(seen), seen.share) == (6.0, True, Share(1, 0, 2))
+    assert buried_in(seen, seen.lease) == pytest.approx(5.0)
 
 
 def trouble(what: str) -> Trouble:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from ...diagnose.doctor import read as checkup
+from ...diagnose.doctor import read
 from ...legible import count, legible
 from ...store.call import Store
 from ..output import console, write_json, write_table
@@ -29,13 +29,13 @@ class Place:
 
     @classmethod
     def look(cls, store: Store) -> Place:
-        hello = store.run(checkup.hello())
+        hello = store.run(read.hello())
         try:
             load = round(os.getloadavg()[0], 2)
         except OSError:
             load = None
         members = len(hello["hosts"]) if "hosts" in hello else None
-        version = store.run(checkup.version())
+        version = store.run(read.version())
         return cls(os.cpu_count() or 1, load, platform.python_version(), version, members)
 
 

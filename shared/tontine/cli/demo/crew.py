@@ -9,7 +9,9 @@ from pathlib import Path
 from ...config import StoreConfig
 from ...errors import ConfigError
 from ...legible import legible
-from ...store import look
+from ...records.node import Sighting
+from ...rules.health import has_lease
+from ...store import read
 from ...store.call import Store
 from ...testing.cluster import Cluster, NodeProcess
 
@@ -37,18 +39,14 @@ def refuse_company(store: Store, database: str) -> None:
     """Refuse to start beside another demo. What was killed a moment ago counts as alive until its lease ends."""
     until = time.monotonic() + LEASE + 1
     while True:
-        alive = [node for node in store.run(look.read_nodes(dead=False)) if _has_lease(node)]
+        nodes = map(Sighting.from_document, store.run(read.read_nodes(dead=False)))
+        alive = [node for node in nodes if has_lease(node)]
         if not alive:
             return
         if time.monotonic() > until:
-            names = ", ".join(sorted(legible(node.get("name"), 40) for node in alive))
+            names = ", ".join(sorted(legible(node.name, 40) for node in alive))
             raise ConfigError(
                 f"nodes run in the database {database!r} already ({names}): "
                 f"`tontine stop --all --database {database}` stops them, or choose another --database"
             )
         time.sleep(0.2)
-
-
-def _has_lease(node: dict[str, object]) -> bool:
-    until, now = node.get("lease_until"), node["now"]
-    return until is not None and until > now  # type: ignore[operator]

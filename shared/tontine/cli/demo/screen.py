@@ -21,8 +21,9 @@ from rich.text import Text
 from ...config import StoreConfig
 from ...errors import StoreError
 from ...legible import legible
+from ...records.node import Sighting
 from ...records.states import JobState
-from ...store import look
+from ...store import read
 from ...store.call import Store
 from ..nodes import share
 from ..output import console, node_state
@@ -80,10 +81,8 @@ class Lines:
         return True
 
     def _nodes(self) -> str:
-        nodes = self._store.run(look.read_nodes(dead=False))
-        return "  ".join(
-            f"{legible(node.get('name'), 20)} {node['state']} {share(node.get('share'))}" for node in nodes
-        )
+        nodes = map(Sighting.from_document, self._store.run(read.read_nodes(dead=False)))
+        return "  ".join(f"{legible(node.name, 20)} {node.state} {share(node.share)}" for node in nodes)
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +97,7 @@ def flow(store: Store, stream: Stream) -> str:
     """The jobs of this demo by state."""
     if stream.first is None:
         return "no job yet"
-    counts = store.run(look.count_between(stream.first, stream.last))
+    counts = store.run(read.count_between(stream.first, stream.last))
     return "  ".join(
         f"{counts.get(state.value, 0)} {state.value}" for state in JobState if state is not JobState.CANCELLED
     )
@@ -126,10 +125,9 @@ class LiveTable:
         table = Table(box=None, pad_edge=False)
         for name in ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED"):
             table.add_column(name, justify="right" if name in ("RUNNING", "DONE", "FAILED") else "left")
-        for node in self._store.run(look.read_nodes(dead=False)):
-            metrics = node.get("metrics") or {}
-            cells = [share(node.get("share")), node.get("running"), metrics.get("done", 0), metrics.get("failed", 0)]
-            table.add_row(legible(node.get("name")), node_state(node["state"]), *map(legible, cells))
+        for node in map(Sighting.from_document, self._store.run(read.read_nodes(dead=False))):
+            cells = [share(node.share), node.running, node.done, node.failed]
+            table.add_row(legible(node.name), node_state(node.state), *map(legible, cells))
         return table
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...errors import StoreError
 from ...legible import count, duration
-from ...store import events, look
+from ...store import events, read
 from ...store.call import Store
 from ...testing.cluster import Cluster, NodeProcess
 from .crew import LEASE, launch_next
@@ -62,7 +62,7 @@ class Story:
 
     def _kill(self, now: float) -> None:
         """Kill the busiest node, so that there is something to inherit; while none is busy, wait a little."""
-        held = self._store.run(look.count_held())
+        held = self._store.run(read.count_held())
         ready = [node for node in self._crew.running if self._crew.is_ready(node)]
         node = max(ready, key=lambda one: held.get(one.id, 0), default=None)
         if len(ready) > 1 and not any(held.get(one.id) for one in ready) and now < self._kill_at + PATIENCE:
@@ -80,7 +80,7 @@ class Story:
     def _look_for_heirs(self, death: Death, now: float) -> None:
         if death.inherited_after is not None:
             return
-        roster, _ = self._store.run(look.read_cluster())
+        roster, _ = self._store.run(read.read_cluster())
         if death.node.id not in roster:
             death.inherited_after = now - death.at
             heirs = " and ".join(node.name for node in self._crew.running if node.id in roster) or "the others"

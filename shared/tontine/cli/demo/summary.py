@@ -6,7 +6,7 @@ import time
 
 from ...legible import count, duration, legible
 from ...records.states import OPEN, JobState
-from ...store import look
+from ...store import read
 from ...store.call import Store
 from .story import Death, Story
 from .stream import Stream, is_as_designed
@@ -23,18 +23,18 @@ def drain(store: Store, stream: Stream) -> None:
 
 
 def _open(store: Store, stream: Stream) -> int:
-    counts = store.run(look.count_between(stream.first or 0, stream.last))
+    counts = store.run(read.count_between(stream.first or 0, stream.last))
     return sum(counts.get(state.value, 0) for state in OPEN)
 
 
 def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]:
     """The lines to show at the end, and whether every job ended as it should."""
     first, last = stream.first or 0, stream.last
-    counts = store.run(look.count_between(first, last))
-    failed = store.run(look.read_ended(first, last, _FAILURES_READ, [JobState.FAILED.value]))
+    counts = store.run(read.count_between(first, last))
+    failed = store.run(read.read_ended(first, last, _FAILURES_READ, [JobState.FAILED.value]))
     wrong = [job for job in failed if not is_as_designed(job)]
-    retried = store.run(look.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value}))
-    rerun = store.run(look.count_where(first, last, {"lost": {"$gt": 0}}))
+    retried = store.run(read.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value}))
+    rerun = store.run(read.count_where(first, last, {"lost": {"$gt": 0}}))
     unfinished = sum(counts.get(state.value, 0) for state in OPEN)
     ended = f"{counts.get('done', 0):,} done, {retried:,} of them after failed attempts"
     failures = f"{len(failed) - len(wrong):,} failed as designed, {len(wrong):,} otherwise"

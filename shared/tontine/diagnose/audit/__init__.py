@@ -1,1 +1,1 @@
-"""Do the documents keep the protocol's invariants: what was read becomes findings. Pure; `store/ledger.py` reads."""
+"""Do the documents keep the protocol's invariants: `read.py` asks the store, and what was read becomes findings."""

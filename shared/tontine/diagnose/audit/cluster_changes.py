@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .change import Change
+from ...records.change import Delta, DeltaKind
 from .invariant import Finding
 from .roster import fault, is_step, shown
 
@@ -27,14 +27,14 @@ class ClusterChanges:
         elif document["_id"] == _COUNTER:
             self._counter = document.get("seq")
 
-    def see(self, change: Change) -> Iterator[Finding]:
+    def see(self, change: Delta) -> Iterator[Finding]:
         if change.id == _ROSTER:
             yield from self._see_roster(change)
         elif change.id == _COUNTER:
             yield from self._see_counter(change)
 
-    def _see_counter(self, change: Change) -> Iterator[Finding]:
-        if change.operation == "delete":
+    def _see_counter(self, change: Delta) -> Iterator[Finding]:
+        if change.kind is DeltaKind.GONE:
             yield Finding("S7", f"the counter was removed at {self._counter}")
             return
         was, now = self._counter, change.fields.get("seq")
@@ -45,8 +45,8 @@ class ClusterChanges:
                 yield Finding("S7", f"the counter fell from {was} to {now}")
             self._counter = now
 
-    def _see_roster(self, change: Change) -> Iterator[Finding]:
-        if change.operation == "delete":
+    def _see_roster(self, change: Delta) -> Iterator[Finding]:
+        if change.kind is DeltaKind.GONE:
             yield Finding("S5", f"the roster was removed at epoch {self._roster.get('epoch')}")
             return
         before, is_recalled = self._roster, self._is_recalled

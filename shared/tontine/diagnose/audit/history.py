@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .change import Change
+from ...records.change import Delta
 from .cluster_changes import ClusterChanges
 from .invariant import Finding
 from .job_changes import JobChanges
 from .node_changes import NodeChanges
-
-__all__ = ["WATCHED", "Change", "History"]
 
 WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "S8")
 """The invariants that changes can show."""
@@ -46,7 +44,7 @@ class History:
         for document in cluster:
             self._cluster.recall(document)
 
-    def see(self, change: Change) -> Iterator[Finding]:
+    def see(self, change: Delta) -> Iterator[Finding]:
         """What is wrong with a change."""
         if change.collection in self._judges:
             self.changes += 1

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
+from ...records.change import Delta, DeltaKind
 from ...records.states import OPEN, JobState
-from .change import Change
 from .invariant import Finding
 from .job_moves import Before, Facts, judge_counts, judge_move, judge_numbering, went_back
 
@@ -25,14 +24,14 @@ class JobChanges:
         self.put_back: set[int] = set()
         self._is_alive = is_alive
         self._known: dict[str, tuple[Any, ...]] = {}
-        self._claimed_at: dict[str, datetime] = {}
+        self._claimed_at: dict[str, float] = {}
         self._seqs: dict[int, str] = {}
 
-    def see(self, change: Change) -> Iterator[Finding]:
+    def see(self, change: Delta) -> Iterator[Finding]:
         key = repr(change.id)
         before = _unpacked(self._known.pop(key, ()))
         claimed_at = self._claimed_at.pop(key, None)
-        if change.operation == "delete":
+        if change.kind is DeltaKind.GONE:
             yield from _judge_removal(change, before)
             return
         after = _after(change, before)
@@ -48,12 +47,12 @@ class JobChanges:
             for invariant, fact in self._judge(change, Before(before, claimed_at), after):
                 yield Finding(invariant, fact, seq)
 
-    def _judge_seq(self, change: Change, key: str) -> Iterator[Finding]:
+    def _judge_seq(self, change: Delta, key: str) -> Iterator[Finding]:
         seq = change.fields.get("seq")
         if isinstance(seq, int) and (owner := self._seqs.setdefault(seq, key)) != key:
             yield Finding("S7", f"given to {owner} and to {change.id!r}", seq)
 
-    def _judge(self, change: Change, before: Before, after: Facts) -> Iterator[tuple[str, str]]:
+    def _judge(self, change: Delta, before: Before, after: Facts) -> Iterator[tuple[str, str]]:
         was = before.facts
         if was.get("seq") is None and ("seq" in was or "seq" in change.fields):
             # Until it has a number it is whoever inserted it who may do with it what they like.
@@ -69,7 +68,7 @@ class JobChanges:
             yield from judge_move(change, before, after, self._is_alive)
 
 
-def _judge_removal(change: Change, before: Facts) -> Iterator[Finding]:
+def _judge_removal(change: Delta, before: Facts) -> Iterator[Finding]:
     """Only what has ended may go."""
     if "seq" in before and before["seq"] is None:
         yield Finding("S1", f"the job with _id {change.id!r} was removed before it had a number")
@@ -77,12 +76,12 @@ def _judge_removal(change: Change, before: Facts) -> Iterator[Finding]:
         yield Finding("S1", f"removed while {before['state']}", before.get("seq"))
 
 
-def _is_claim(change: Change, before: Facts) -> bool:
+def _is_claim(change: Delta, before: Facts) -> bool:
     """Whether a change that left a job working made it so: a whole document may say again what it was."""
     return before.get("state") == JobState.QUEUED or (not change.is_whole and "state" in change.fields)
 
 
-def _after(change: Change, before: Facts) -> dict[str, Any]:
+def _after(change: Delta, before: Facts) -> dict[str, Any]:
     """What is known after a change. Results and errors may be large: it only matters whether there is one."""
     after = dict.fromkeys(_NAMES) if change.is_whole else dict(before)
     for name in change.touched & set(_NAMES):

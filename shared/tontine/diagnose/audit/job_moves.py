@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
 
+from ...records.change import Delta, seconds
 from ...records.states import FINAL, JOB_MOVES, JobState
-from .change import Change
 
 Facts = Mapping[str, Any]
 Faults = Iterator[tuple[str, str]]
@@ -32,7 +32,7 @@ class Before:
     """A job before a change, and the server's time of its claim while it is held."""
 
     facts: Facts
-    claimed_at: datetime | None = None
+    claimed_at: float | None = None
 
 
 def went_back(before: Facts, after: Facts) -> bool:
@@ -75,7 +75,7 @@ def _judge_attempt(before: Facts, after: Facts) -> Faults:
         yield "S4", f"its attempt went from {was} to {now} without a claim"
 
 
-def judge_move(change: Change, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
+def judge_move(change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
     was, now = before.facts["state"], after.get("state")
     if went_back(before.facts, after):
         if left := [name for name in _REMADE if after.get(name)]:
@@ -97,14 +97,14 @@ def judge_move(change: Change, before: Before, after: Facts, is_alive: Callable[
         yield "S2", "failed while nobody held it"
 
 
-def _touched(change: Change, before: Facts, after: Facts) -> set[str]:
+def _touched(change: Delta, before: Facts, after: Facts) -> set[str]:
     """What changed in an ended job, but for when it will be removed, and how long it holds its key."""
     if change.is_whole:
         return {name for name in before if after.get(name) != before[name]}
     return change.touched - {"expire_at", "held_key", "held_until"}
 
 
-def _judge_end(change: Change, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
+def _judge_end(change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
     """An attempt ended: by its holder, or for its holder's death. Given back it is nobody's, or its last holder's."""
     holder, state = before.facts.get("node"), after.get("state")
     given_back = after.get("node") is None and state in (JobState.QUEUED, JobState.CANCELLED)
@@ -122,7 +122,7 @@ def _judge_end(change: Change, before: Before, after: Facts, is_alive: Callable[
         yield from _judge_start(change, before.claimed_at)
 
 
-def _mourned(change: Change, before: Facts, after: Facts) -> str:
+def _mourned(change: Delta, before: Facts, after: Facts) -> str:
     """For whose death a job was given back or ended (J7), if for anybody's."""
     if not _is_number(before.get("lost")) or after.get("lost") == before["lost"]:
         return ""
@@ -132,11 +132,12 @@ def _mourned(change: Change, before: Facts, after: Facts) -> str:
     return found[1] if found else ""
 
 
-def _judge_start(change: Change, claimed_at: datetime | None) -> Faults:
-    started_at = change.fields.get("started_at")
-    if claimed_at is None or change.at is None or not isinstance(started_at, datetime):
+def _judge_start(change: Delta, claimed_at: float | None) -> Faults:
+    date = change.fields.get("started_at")
+    if claimed_at is None or not isinstance(date, datetime):
         return
-    early, ran = (claimed_at - started_at).total_seconds(), (change.at - started_at).total_seconds()
+    started_at = seconds(date)
+    early, ran = claimed_at - started_at, change.at - started_at
     if early > _TOLERANCE + _DRIFT * ran:
         yield "S2", f"ended by a run that began {early:.1f} s before its claim"
 

@@ -84,7 +84,7 @@ def judge_counter(chunk: Sequence[Mapping[str, Any]], counter: int) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OpenJob:
     """Where an open job stands, as far as being stuck goes."""
 
     seq: Any
@@ -96,7 +96,7 @@ class Standing:
     due: datetime | None
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Standing:
+    def from_document(cls, document: Mapping[str, Any]) -> OpenJob:
         times = [document.get(name) for name in ("run_at", "created_at")]
         lost, node = document.get("lost"), document.get("node")
         return cls(
@@ -133,7 +133,7 @@ class Suspects:
 
     def see(self, document: Mapping[str, Any]) -> None:
         """Take notice of one job."""
-        job = Standing.from_document(document)
+        job = OpenJob.from_document(document)
         self.open += job.is_held or job.is_queued
         if job.is_held and job.node in self._live and len(self.claims) < CLAIMS_KEPT:
             self.claims[job.seq] = job.node, job.attempt
@@ -148,7 +148,7 @@ class Suspects:
     def seqs(self) -> list[Any]:
         return [*self._held, *self.claims, *(seq for _, _, seq in self._oldest)]
 
-    def keep_standing(self, jobs: Iterable[Standing]) -> None:
+    def keep_standing(self, jobs: Iterable[OpenJob]) -> None:
         """Forget the claims of live nodes that have ended since."""
         now = {job.seq: (job.node, job.attempt) for job in jobs if job.is_held}
         self.claims = {seq: claim for seq, claim in self.claims.items() if now.get(seq) == claim}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from ...records.change import Delta, DeltaKind, seconds
 from ...records.states import NODE_MOVES, NodeState
-from .change import Change
 from .invariant import Finding
 
 _LEASE_EXPIRED = "lease expired"
@@ -22,7 +22,7 @@ class NodeChanges:
         self._dead: set[str] = set()
         self._states: dict[str, str] = {}
         self._leases: dict[str, float] = {}
-        self._beat_at: dict[str, datetime] = {}
+        self._beat_at: dict[str, float] = {}
 
     def is_alive(self, node: str) -> bool:
         """Whether the last that was seen of a node was a sign of life."""
@@ -36,18 +36,18 @@ class NodeChanges:
         elif isinstance(lease, int | float):
             self._leases[node] = lease
             if isinstance(until, datetime):
-                self._beat_at[node] = until - timedelta(seconds=lease)
+                self._beat_at[node] = seconds(until) - lease
 
-    def see(self, change: Change) -> Iterator[Finding]:
+    def see(self, change: Delta) -> Iterator[Finding]:
         node = str(change.id)
-        if change.operation == "delete":
+        if change.kind is DeltaKind.GONE:
             self._forget(node)
         elif node in self._dead:
             yield from _judge_dead(change, node)
         else:
             yield from self._judge(change, node)
 
-    def _judge(self, change: Change, node: str) -> Iterator[Finding]:
+    def _judge(self, change: Delta, node: str) -> Iterator[Finding]:
         if isinstance(lease := change.fields.get("lease"), int | float):
             self._leases[node] = lease
         was = self._states.get(node)
@@ -62,14 +62,14 @@ class NodeChanges:
             return
         if now is not None:
             self._states[node] = now
-        if "beat" in change.fields and change.at is not None:
+        if "beat" in change.fields:
             self._beat_at[node] = change.at
 
-    def _judge_burial(self, change: Change, node: str) -> Iterator[Finding]:
+    def _judge_burial(self, change: Delta, node: str) -> Iterator[Finding]:
         beaten_at, lease = self._beat_at.get(node), self._leases.get(node)
-        if change.at is None or beaten_at is None or lease is None:
+        if beaten_at is None or lease is None:
             return
-        quiet = (change.at - beaten_at).total_seconds()
+        quiet = change.at - beaten_at
         if quiet < lease * (1 - _MARGIN):
             yield Finding("S8", f"declared dead {quiet:.1f} s after a beat, with a lease of {lease:g} s", node=node)
 
@@ -78,7 +78,7 @@ class NodeChanges:
             known.pop(node, None)
 
 
-def _judge_dead(change: Change, node: str) -> Iterator[Finding]:
+def _judge_dead(change: Delta, node: str) -> Iterator[Finding]:
     """Nobody writes onto the record of a dead node; one that was removed may be made again, as dead (D3)."""
     state = change.fields.get("state", NodeState.DEAD)
     if state != NodeState.DEAD:

@@ -3,7 +3,6 @@ a suspicion, until it has been the same in every look for longer than nodes need
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,9 +12,10 @@ from ...legible import count, duration
 from ...records.node import DEFAULT_LEASE, Sighting
 from ...records.roster import Roster
 from ...records.share import crowd
-from ...records.states import Desired, NodeState
+from ...records.states import NodeState
+from ...rules.health import dead_holders, dead_members, is_beating, is_stray, working_members
 from .invariant import Finding
-from .jobs import Claims, Standing
+from .jobs import Claims, OpenJob
 
 A_FEW = 3
 """Leases, after which a dead node's jobs and place must be given on."""
@@ -28,66 +28,39 @@ Suspicions = dict[Hashable, Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """A node's record as it was seen, with what tells an idle node from a busy one."""
-
-    seen: Sighting
-    started_at: datetime | None
-    held: int | None
-    """How many jobs it had in hand at its last heartbeat; None when it does not tell."""
-    settled: int
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Present:
-        metrics = document.get("metrics")
-        numbers = {
-            name: int(value)
-            for name, value in (metrics.items() if isinstance(metrics, Mapping) else ())
-            if isinstance(value, int | float) and math.isfinite(value)
-        }
-        started_at = document.get("started_at")
-        return cls(
-            Sighting.from_document(document),
-            started_at if isinstance(started_at, datetime) else None,
-            numbers.get("held"),
-            sum(numbers.get(name, 0) for name in ("done", "failed", "retried", "dropped")),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """Nodes, roster and the jobs under suspicion, at about one moment of the server's clock."""
 
     now: datetime
-    nodes: tuple[Present, ...]
+    nodes: tuple[Sighting, ...]
     roster: Roster
-    jobs: tuple[Standing, ...] = ()
+    jobs: tuple[OpenJob, ...] = ()
     raw: frozenset[str] = frozenset()
     keys: Mapping[str, tuple[Any, ...]] | None = None
     claims: Claims = field(default_factory=dict)
     """What live nodes have held since every job was looked at."""
 
     @property
-    def states(self) -> dict[str, Sighting]:
-        return {node.seen.id: node.seen for node in self.nodes}
+    def by_id(self) -> dict[str, Sighting]:
+        return {node.id: node for node in self.nodes}
 
     @property
     def live(self) -> frozenset[str]:
-        return frozenset(node.seen.id for node in self.nodes if not node.seen.is_dead)
+        return frozenset(node.id for node in self.nodes if not node.is_dead)
 
     @property
-    def keepers(self) -> list[Present]:
+    def keepers(self) -> list[Sighting]:
         """The nodes that keep things right: they beat, and have started."""
-        return [node for node in self.nodes if node.seen.is_beating and node.seen.state is not NodeState.INITIALIZING]
+        return [node for node in self.nodes if is_beating(node) and node.state is not NodeState.INITIALIZING]
 
     @property
-    def takers(self) -> list[Present]:
+    def takers(self) -> list[Sighting]:
         """The nodes that claim."""
-        return [node for node in self.keepers if not node.seen.is_leaving and node.seen.id in self.roster]
+        return [node for node in working_members(self.keepers, self.roster) if not node.is_leaving]
 
     @property
     def lease(self) -> float:
-        return max((node.seen.lease for node in self.keepers), default=DEFAULT_LEASE)
+        return max((node.lease for node in self.keepers), default=DEFAULT_LEASE)
 
     @property
     def patience(self) -> float:
@@ -127,9 +100,9 @@ def judge_node(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 def judge_return(first: Look, last: Look) -> Iterator[Finding]:
     """Nodes that were dead and are not any more."""
-    for node in sorted(set(first.states) - first.live):
+    for node in sorted(set(first.by_id) - first.live):
         if node in last.live:
-            yield Finding("S6", f"was dead, then {last.states[node].state.value}", node=node)
+            yield Finding("S6", f"was dead, then {last.by_id[node].state.value}", node=node)
 
 
 def suspicions(look: Look) -> Suspicions:
@@ -149,47 +122,48 @@ Suspected = Iterator[tuple[Hashable, Finding]]
 def _shares(look: Look) -> Suspected:
     """Each beating member shows its share of this epoch, others none: then shares are disjoint and complete."""
     for node in look.keepers:
-        seen, own = node.seen, look.roster.share_of(node.seen.id)
-        if seen.share != own:
-            shown = "no share" if seen.share is None else f"share {seen.share.to_document()}"
+        own = look.roster.share_of(node.id)
+        if node.share != own:
+            shown = "no share" if node.share is None else f"share {node.share.to_document()}"
             fact = f"shows {shown} at epoch {look.roster.epoch}, where it has {own.to_document() if own else 'none'}"
-            yield ("share", seen.id, seen.share, look.roster.epoch), Finding("S5", fact, node=seen.id)
+            yield ("share", node.id, node.share, look.roster.epoch), Finding("S5", fact, node=node.id)
 
 
 def _membership(look: Look) -> Suspected:
     for node in look.keepers:
-        seen, is_in = node.seen, node.seen.id in look.roster
-        if seen.is_leaving and is_in:
-            yield ("unwanted", seen.id), Finding("L3", f"{seen.desired.value} is wanted, yet a member", node=seen.id)
-        # A node that was told to stop by a signal leaves first and then finishes what it runs.
-        idle = not seen.running and not node.held
-        if seen.desired is Desired.RUNNING and seen.state is not NodeState.PAUSED and not is_in and idle:
-            yield ("absent", seen.id), Finding("L3", f"{seen.state.value} and wanted, yet no member", node=seen.id)
+        if node.is_leaving and node.id in look.roster:
+            yield ("unwanted", node.id), Finding("L3", f"{node.desired.value} is wanted, yet a member", node=node.id)
+        if is_stray(node, look.roster):
+            yield ("absent", node.id), Finding("L3", f"{node.state.value} and wanted, yet no member", node=node.id)
 
 
 def _dead_members(look: Look) -> Suspected:
-    states = look.states
-    for member in look.roster.members:
-        seen = states.get(member)
-        if (seen is None or seen.is_dead) and look.is_overdue(seen.died_at if seen else None):
-            fact = f"{_death(look, seen)}, yet a member at epoch {look.roster.epoch}"
+    nodes = look.by_id
+    for member in sorted(dead_members(look.roster.members, nodes)):
+        if look.is_overdue(_died_at(nodes.get(member))):
+            fact = f"{_death(look, nodes.get(member))}, yet a member at epoch {look.roster.epoch}"
             yield ("dead member", member), Finding("L3", fact, node=member)
 
 
-def _death(look: Look, seen: Sighting | None) -> str:
-    if seen is None:
+def _died_at(node: Sighting | None) -> datetime | None:
+    return node.died_at if node else None
+
+
+def _death(look: Look, node: Sighting | None) -> str:
+    if node is None:
         return "without a record"
-    if seen.died_at is None:
+    if node.died_at is None:
         return "dead"
-    return f"dead for {duration((look.now - seen.died_at).total_seconds())}"
+    return f"dead for {duration((look.now - node.died_at).total_seconds())}"
 
 
 def _held(look: Look) -> Suspected:
-    states = look.states
-    for job in look.jobs:
-        seen = states.get(job.node or "")
-        if job.is_held and (seen is None or seen.is_dead) and look.is_overdue(seen.died_at if seen else None):
-            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, seen)}"
+    nodes = look.by_id
+    held = [(job, job.node or "") for job in look.jobs if job.is_held]
+    dead = dead_holders({holder for _, holder in held}, nodes)
+    for job, holder in held:
+        if holder in dead and look.is_overdue(_died_at(nodes.get(holder))):
+            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, nodes.get(holder))}"
             yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
 
 
@@ -199,17 +173,17 @@ def _adrift(look: Look) -> Suspected:
     It has what it claims before the claim is written, and until its end is: every heartbeat in between counts them all,
     and a node that beats does so before patience ends.
     """
-    standing: dict[str | None, list[Standing]] = {}
+    standing: dict[str | None, list[OpenJob]] = {}
     for job in look.jobs:
         if job.is_held and look.claims.get(job.seq) == (job.node, job.attempt):
             standing.setdefault(job.node, []).append(job)
     for node in look.keepers:
-        jobs, held = standing.get(node.seen.id, ()), node.held
+        jobs, held = standing.get(node.id, ()), node.held
         if held is not None and held < len(jobs):
-            fact = f"on {node.seen.id}, which has {count(held, 'job')} in hand and should have {len(jobs)} or more"
+            fact = f"on {node.id}, which has {count(held, 'job')} in hand and should have {len(jobs)} or more"
             for job in jobs:
-                key = ("adrift", job.seq, job.attempt, node.seen.id)
-                yield key, Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.seen.id)
+                key = ("adrift", job.seq, job.attempt, node.id)
+                yield key, Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.id)
 
 
 def _queued(look: Look) -> Suspected:
@@ -219,11 +193,11 @@ def _queued(look: Look) -> Suspected:
             continue
         for node in look.takers:
             since = max(job.due, node.started_at or job.due)
-            room = node.seen.free_slots if job.lost < SUSPECT else node.seen.slots and not node.seen.running
-            if job.task in node.seen.tasks and room and since < look.due_before:
+            room = node.free_slots if job.lost < SUSPECT else node.slots and not node.running
+            if job.task in node.tasks and room and since < look.due_before:
                 waited = duration((look.now - job.due).total_seconds())
-                fact = f"queued and due for {waited}, although node {node.seen.id} has its task and free slots"
-                yield ("queued", job.seq, job.attempt, node.seen.id, node.settled), Finding("L1", fact, job.seq)
+                fact = f"queued and due for {waited}, although node {node.id} has its task and free slots"
+                yield ("queued", job.seq, job.attempt, node.id, node.settled), Finding("L1", fact, job.seq)
                 break
 
 

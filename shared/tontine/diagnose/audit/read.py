@@ -9,15 +9,16 @@ from typing import Any
 from bson.son import SON
 
 from ...errors import NotPermitted, StoreError
+from ...records.node import Sighting
 from ...records.roster import Roster
 from ...records.states import OPEN
 from ...store.call import Call, Steps, command, find, find_one
 from ...store.counter import counted
 from ...store.indexes import INDEXES
-from ...store.look import find_unnumbered, now
 from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, ROSTER
-from .jobs import Standing
-from .nodes import Look, Present
+from ...store.read import find_unnumbered, now
+from .jobs import OpenJob
+from .nodes import Look
 from .roster import roster_of
 
 CHUNK = 5000
@@ -141,9 +142,9 @@ def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Steps[Look]:
     moment = yield from now()
     return Look(
         moment,
-        tuple(map(Present.from_document, nodes)),
+        tuple(map(Sighting.from_document, nodes)),
         roster,
-        tuple(map(Standing.from_document, found)),
+        tuple(map(OpenJob.from_document, found)),
         frozenset(map(repr, raw)),
         holders,
     )

@@ -39,8 +39,9 @@ def judge_schema(version: Version) -> Judgement:
             "upgrade this one, too",
         )
     if version.found < version.ours:
+        found = f"version {version.found}" if version.found else "no version yet"
         return warn(
-            f"the schema has {f'version {version.found}' if version.found else 'no version yet'}, not {version.ours}",
+            f"the schema has {found}, not {version.ours}",
             "`tontine init` brings it up to date, and so does the next node that starts and may",
         )
     return ok(f"the schema has version {version.found}")
@@ -98,15 +99,20 @@ class Unclaimable:
 def judge_tasks(found: Unclaimable) -> Judgement:
     if not found.waiting:
         return ok("every queued task has a live node")
-    told = []
-    for task, number in sorted(found.waiting.items(), key=lambda item: -item[1])[:_SHOWN]:
-        near = difflib.get_close_matches(task, sorted(found.known), 1, 0.8)
-        many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
-        told.append(f"{legible(task, 100)} ({many}{f', is {near[0]} meant?' if near else ''})")
+    most = sorted(found.waiting, key=lambda task: found.waiting[task], reverse=True)[:_SHOWN]
+    told = ", ".join(_told_task(task, found) for task in most)
     return warn(
-        f"jobs wait for tasks that no live node has: {', '.join(told)}",
+        f"jobs wait for tasks that no live node has: {told}",
         "start a node with these tasks, or cancel the jobs",
     )
+
+
+def _told_task(task: str, found: Unclaimable) -> str:
+    number = found.waiting[task]
+    many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
+    near = difflib.get_close_matches(task, sorted(found.known), 1, 0.8)
+    meant = f", is {near[0]} meant?" if near else ""
+    return f"{legible(task, 100)} ({many}{meant})"
 
 
 @dataclass(frozen=True, slots=True)

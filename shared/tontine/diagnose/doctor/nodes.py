@@ -9,12 +9,25 @@ from datetime import datetime
 from ...legible import count, duration
 from ...records.node import Sighting, differing_versions
 from ...records.roster import Roster
-from ...records.states import Desired, NodeState
+from ...records.states import NodeState
 from ...records.trouble import LASTING, Trouble
+from ...rules.health import (
+    buried_in,
+    claim_loop_stands_still,
+    dead_holders,
+    dead_members,
+    is_beating,
+    is_silent,
+    is_stray,
+    is_unburied,
+    is_unnumbered_too_long,
+    working_members,
+)
 from .backlog import Raw
 from .verdict import Judgement, fail, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
+"""Seconds: who looks once is more patient."""
 _TOLD = 5
 
 
@@ -34,11 +47,11 @@ class Look:
 
     @property
     def beating(self) -> list[Sighting]:
-        return [node for node in self.nodes if node.is_beating]
+        return [node for node in self.nodes if is_beating(node)]
 
     @property
-    def alive_ids(self) -> set[str]:
-        return {node.id for node in self.live}
+    def by_id(self) -> dict[str, Sighting]:
+        return {node.id: node for node in self.nodes}
 
 
 Looks = Sequence[Look]
@@ -68,7 +81,7 @@ def judge_nodes(looks: Looks) -> Judgement:
 
 def judge_roster(looks: Looks) -> Judgement:
     """Dead members: any live node removes them within seconds."""
-    dead = _in_both(looks, lambda look: set(look.roster.members) - look.alive_ids)
+    dead = _in_both(looks, lambda look: dead_members(look.roster.members, look.by_id))
     last = looks[-1]
     if not dead:
         return ok(f"epoch {last.roster.epoch}, {count(len(last.roster.members), 'member')}, none of them dead")
@@ -82,33 +95,27 @@ def judge_roster(looks: Looks) -> Judgement:
 
 def judge_membership(looks: Looks) -> Judgement:
     """Live nodes that want a share and are in no roster."""
-
-    def outside(look: Look) -> set[str]:
-        ready = (NodeState.WAITING, NodeState.WORKING)
-        wanted = [node for node in look.beating if node.desired is Desired.RUNNING and node.state in ready]
-        return {node.id for node in wanted if node.id not in look.roster}
-
-    strays = _in_both(looks, outside)
+    strays = _in_both(looks, lambda look: {node.id for node in look.nodes if is_stray(node, look.roster)})
     if not strays:
         return ok("every node that wants a share has one")
     told = f"live nodes that are not in the roster: {_names(strays, looks)}"
-    return (fail if len(looks) > 1 else warn)(told, "look into their logs, and restart them if this lasts")
+    judge = fail if len(looks) > 1 else warn
+    return judge(told, "look into their logs, and restart them if this lasts")
 
 
 def judge_beats(looks: Looks) -> Judgement:
     """Heartbeats that stand still. The others bury such a node after a lease."""
     last = looks[-1]
-    silent = [node for node in last.live if node.is_silent]
+    silent = [node for node in last.nodes if is_silent(node)]
     if not silent:
         return ok("all heartbeats are young") if last.live else ok("no node, no heartbeat")
     told = ", ".join(f"{node.name} ({duration(node.beat_age or 0)})" for node in silent)
     if not last.beating:
         return warn(f"no heartbeat for a while, and nobody to inherit: {told}", "start a node: `tontine node MODULE`")
     lease = min(node.lease for node in last.beating)
-    forgotten = [node for node in silent if (node.beat_age or 0) > 1.5 * lease + 5]
-    if forgotten:
+    if any(is_unburied(node, lease) for node in silent):
         return fail(f"silent for more than a lease, and nobody buries them: {told}", "look into the live nodes' logs")
-    wait = max(node.buried_in(lease) for node in silent)
+    wait = max(buried_in(node, lease) for node in silent)
     return warn(f"heartbeats stand still: {told}; the others inherit in about {wait:.0f} s", "")
 
 
@@ -116,18 +123,20 @@ def judge_ticks(looks: Looks) -> Judgement:
     """Claim loops that stand still in a node that beats."""
     if len(looks) == 1:
         return unknown("needs two looks", "run this without --quick")
-    before = {node.id: node for node in looks[0].live}
-    pairs = [(before[node.id], node) for node in looks[-1].live if node.id in before]
-    beaten = [(first, second) for first, second in pairs if second.beat > first.beat]
-    stuck = {second.id for first, second in beaten if first.tick == second.tick}
+    before = looks[0].by_id
+    there = [node for node in looks[-1].live if node.id in before]
+    still = {node.id: claim_loop_stands_still(before[node.id], node) for node in there}
+    stuck = {node for node, stands in still.items() if stands}
     if stuck:
         return fail(
             f"the claim loop stands still, although it beats, in: {_names(stuck, looks)}",
             "look into its log and restart it",
         )
-    if pairs and not beaten:
-        return unknown("no node has beaten between the two looks")
-    return ok("every claim loop moves" if pairs else "no node, no claim loop")
+    if not there:
+        return ok("no node, no claim loop")
+    if all(stands is None for stands in still.values()):
+        return unknown("no node that has started has beaten between the two looks")
+    return ok("every claim loop moves")
 
 
 def judge_numbering(looks: Looks) -> Judgement:
@@ -138,9 +147,9 @@ def judge_numbering(looks: Looks) -> Judgement:
         return ok("no job waits for its number")
     waited = (last.now - last.raw.oldest).total_seconds() if last.raw.oldest else 0.0
     told = f"{count(len(raw), 'job')} without a number" + (f", the oldest for {duration(waited)}" if waited > 1 else "")
-    if not any(node.id in last.roster for node in last.beating):
+    if not working_members(last.nodes, last.roster):
         return warn(f"{told}, and no node to number them", "start a node, or `tontine resume --all`")
-    if len(looks) == 1 and waited < LONG_UNNUMBERED:
+    if len(looks) == 1 and not is_unnumbered_too_long(waited, LONG_UNNUMBERED):
         return ok(f"{told}: nodes number new jobs within a second")
     return fail(f"{told}, although nodes are there", "look into the log of the first member of the roster")
 
@@ -148,7 +157,7 @@ def judge_numbering(looks: Looks) -> Judgement:
 def judge_held(looks: Looks) -> Judgement:
     """Jobs that dead nodes hold: any live node gives them back within seconds."""
     last = looks[-1]
-    holders = _in_both(looks, lambda look: set(look.held) - look.alive_ids)
+    holders = _in_both(looks, lambda look: dead_holders(look.held, look.by_id))
     number = sum(last.held[holder] for holder in holders)
     if not holders:
         return ok(f"{count(sum(last.held.values()), 'job')} in the hands of live nodes")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...legible import duration
 from ...records.node import Sighting
 from ...records.states import Desired, NodeState
+from ...rules.health import has_lease, is_silent
 from .nodes import Looks, judge_inside, judge_membership, judge_ticks
 from .verdict import Judgement, Verdict, fail, ok
 
@@ -31,7 +32,7 @@ class Health:
 
 def pause_between(node: Sighting) -> float:
     """How long to wait for the second look; nothing new would be seen of a node that is dead or still starts."""
-    if not node.has_lease or node.state is NodeState.INITIALIZING:
+    if not has_lease(node) or node.state is NodeState.INITIALIZING:
         return 0.0
     least, most = LOOK_AGAIN_AFTER
     return min(most, max(least, 1.4 * node.heartbeat_every))
@@ -55,11 +56,11 @@ def _alive(node: Sighting, looks: Looks) -> Judgement:
         if node.died_at is not None:
             told = f"{node.name} died {duration((looks[-1].now - node.died_at).total_seconds())} ago"
         return fail(f"{told}: {node.death}" if node.death else told, "start it again: `tontine node MODULE`")
-    if not node.has_lease:
+    if not has_lease(node):
         return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: its lease is over", _RESTART)
     if node.state is NodeState.INITIALIZING:
         return fail(f"{node.name} is still starting", "its log says what it waits for if this lasts")
-    if node.is_silent and _stands_still(looks):
+    if is_silent(node) and _stands_still(looks):
         left = f"its lease is over in {duration(max(0.0, node.lease - (node.beat_age or 0)))}"
         return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: {left}", _RESTART)
     return ok("it is alive")

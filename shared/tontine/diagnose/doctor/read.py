@@ -1,22 +1,42 @@
-"""Reads for `tontine doctor` about the server. Each may be refused for want of a right, which is an answer, too."""
+"""Asks the store what `tontine doctor` judges. Everything about the queue is bounded and on indexes; anything about the
+server may be refused for want of a right, which is an answer, too."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from bson import Timestamp
+from bson import ObjectId, Timestamp
 from bson.son import SON
 
 from ...errors import NotPermitted
-from ...store.call import Call, Steps, command, find_one
+from ...legible import legible
+from ...offers import Offers
+from ...records.node import Sighting
+from ...records.schedule import Broken, Schedule
+from ...records.states import FINAL, JobState
+from ...rules.health import known_tasks
+from ...store import schema
+from ...store.call import Call, Steps, command, find, find_one
 from ...store.inbox import is_open, is_strict, read_options
-from ...store.look import now
-from ...store.names import CLUSTER, INBOX, SETTINGS
+from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
+from ...store.read import DUE, OPEN_JOBS, count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
+from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
+from ...store.schedules import read_slim
+from .backlog import Kept, Raw, Recent, Unclaimable, Version
+from .nodes import Look
+from .schedules import Survey
 from .server import INBOX_COUNTED, Inbox, Oplog, Rights
+
+NEWEST = 10_000
+COUNTED_AT_MOST = 1_000_000
+TASKS_AT_MOST = 200
+RAW_AT_MOST = 1000
+SCHEDULES_AT_MOST = 10_000
 
 
 def hello() -> Steps[dict[str, Any]]:
@@ -155,3 +175,99 @@ def inbox() -> Steps[Inbox | None]:
 
 def _count_in_inbox(which: Mapping[str, Any]) -> Call:
     return Call(INBOX, "count_documents", (which,), {"limit": INBOX_COUNTED}, repeats=True)
+
+
+def validator_faults() -> Steps[list[str]]:
+    """Collections whose validator is missing or not the one it should be."""
+    return [fault for fault in (yield from schema.collection_faults()) if fault.endswith("another validator")]
+
+
+def schema_version() -> Steps[Version]:
+    """The schema's version, and the one that this software knows."""
+    return Version((yield from schema.read_version()), schema.VERSION)
+
+
+def kept() -> Steps[Kept]:
+    """Retention, and about how many jobs have ended: all but those that an index says are open."""
+    retention = yield from read_retention()
+    total: int = yield Call(JOBS, "estimated_document_count", repeats=True)
+    open_jobs = 0
+    for index, where in OPEN_JOBS.items():
+        options = {"hint": index, "limit": COUNTED_AT_MOST}
+        open_jobs += yield Call(JOBS, "count_documents", (where,), options, repeats=True, within=30)
+    return Kept(retention.done, retention.failed, max(0, total - open_jobs))
+
+
+def unclaimable() -> Steps[Unclaimable]:
+    """Jobs that are due, of tasks that no live node has."""
+    nodes = yield from read_nodes(dead=False)
+    known = known_tasks(map(Sighting.from_document, nodes))
+    waiting = yield from _fresh_but(known)
+    for index in ("due", "ranked"):
+        found = yield find(
+            JOBS, {**OPEN_JOBS[index], **DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1}
+        )
+        waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
+    return Unclaimable(waiting, known, NEWEST)
+
+
+def _fresh_but(known: frozenset[str]) -> Steps[Counter[str]]:
+    """Walks from task to task in the index, however many jobs are queued of each."""
+    waiting: Counter[str] = Counter()
+    fresh, last = OPEN_JOBS["fresh"], ""
+    for _ in range(TASKS_AT_MOST):
+        where = {**fresh, "task": {"$gt": last}}
+        found = yield find_one(JOBS, where, sort=[("task", 1)], hint="fresh", projection={"task": 1})
+        if found is None:
+            break
+        last = str(found["task"])
+        if last not in known:
+            options = {"hint": "fresh", "limit": NEWEST + 1}
+            waiting[last] = yield Call(JOBS, "count_documents", ({**fresh, "task": last},), options, repeats=True)
+    return waiting
+
+
+def recent() -> Steps[Recent]:
+    """How the newest jobs ended."""
+    found = yield find(
+        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=NEWEST, hint="seq", projection={"_id": 0, "state": 1}
+    )
+    states = [one.get("state") for one in found]
+    return Recent(len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states))
+
+
+def look_at(name: str) -> Steps[Look]:
+    """Only the nodes with that name or id, and the roster: what a probe of one node costs."""
+    nodes = yield from read_namesakes(name)
+    roster, _ = yield from read_cluster()
+    moment = nodes[0]["now"] if nodes else (yield from now())
+    return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Raw((), None, moment))
+
+
+def look() -> Steps[Look]:
+    """The nodes, the roster, who holds what, and the jobs without a number."""
+    moment = yield from now()
+    nodes = yield from read_nodes()
+    roster, _ = yield from read_cluster()
+    held = yield from count_held()
+    raw = yield from find_unnumbered(RAW_AT_MOST)
+    times = [one.generation_time for one in raw if isinstance(one, ObjectId)]
+    seen = Raw(tuple(map(repr, raw)), min(times, default=None), moment)
+    return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, held, seen)
+
+
+def survey() -> Steps[Survey]:
+    """The schedules without their arguments, which may be large, and what live nodes say about them."""
+    judged = yield from read_slim(SCHEDULES_AT_MOST)
+    schedules = tuple(one for one in judged if isinstance(one, Schedule))
+    roster, _ = yield from read_cluster()
+    nodes = yield from read_nodes(dead=False)
+    offers = Offers.of(nodes)
+    told = (f"{legible(one.name, 80)}: {why}" for one in schedules for why in offers.warnings(one))
+    return Survey(
+        now=(yield from now()),
+        schedules=schedules,
+        broken=tuple(one for one in judged if isinstance(one, Broken)),
+        members=len(roster.members),
+        warnings=tuple(told) if nodes else (),  # that there are none is told already
+    )

@@ -1,4 +1,4 @@
-"""Why a job is where it is: evidence becomes findings, the most important first. Pure; `store/evidence.py` gathers."""
+"""Why a job is where it is: `read.py` gathers evidence, and it becomes findings, the most important first."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from ...family import Children
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.roster import Roster
+from ...rules.health import is_beating, working_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class Evidence:
 
     @property
     def beating(self) -> list[Sighting]:
-        return [node for node in self.nodes if node.is_beating]
+        return [node for node in self.nodes if is_beating(node)]
 
     @property
     def working(self) -> list[Sighting]:
         """Members that beat: those that can claim now."""
-        return [node for node in self.beating if node.id in self.roster]
+        return working_members(self.nodes, self.roster)
 
     @property
     def able(self) -> list[Sighting]:
@@ -92,8 +93,9 @@ class Evidence:
     @property
     def owner_id(self) -> str | None:
         """The member whose share the job's number is in."""
-        members = self.roster.members
-        return members[self.job.seq % len(members)] if self.job and self.job.is_numbered and members else None
+        if self.job is None or not self.job.is_numbered:
+            return None
+        return self.roster.owner_of(self.job.seq)
 
     @property
     def owner(self) -> Sighting | None:

@@ -9,6 +9,7 @@ from ...legible import duration, legible
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.states import Desired
+from ...rules.health import buried_in, is_gone, is_silent
 from .evidence import Evidence, Finding
 from .history import tell_history
 from .inside import cannot_end, look_into
@@ -19,9 +20,9 @@ from .words import about, at, names
 def explain_held(e: Evidence, job: Job) -> Iterator[Finding]:
     """The findings for a job that a node holds."""
     holder = e.node(job.node)
-    if holder is None or holder.is_dead:
+    if holder is None or is_gone(holder):
         yield _holder_dead(e, job, holder)
-    elif holder.is_silent:
+    elif is_silent(holder):
         yield _holder_silent(e, holder)
     else:
         if wrong := cannot_end(holder, e.now, has_started=started_at(job) is not None):
@@ -52,7 +53,7 @@ def _holder_silent(e: Evidence, holder: Sighting) -> Finding:
             f"{silent}, and nobody else is there to inherit.",
             START,
         )
-    wait = holder.buried_in(min(node.lease for node in others))
+    wait = buried_in(holder, min(node.lease for node in others))
     return Finding(
         "holder-silent",
         f"{silent}; if it stays silent, {names(others)} will give the job back in {about(wait)}.",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...legible import count
 from ...lookalike import near_tasks
 from ...records.job import nobodys_task
 from ...records.states import Desired, NodeState
+from ...rules.health import is_silent, known_tasks
 from .evidence import Evidence, Finding
 from .words import names, these
 
@@ -51,18 +54,20 @@ def nobody(e: Evidence) -> Finding | None:
 
 def no_task(e: Evidence) -> Finding | None:
     """No live node has the task."""
-    known = {task for node in e.live for task in node.tasks}
+    known = known_tasks(e.nodes)
     if e.task in known:
         return None
-    near = near_tasks(e.task, known)
-    advice = f"is {' or '.join(near)} meant? " if near else ""
-    nobodys = f"{reason}. " if (reason := nobodys_task(e.task)) else ""
-    return Finding(
-        "unknown-task",
-        f"No live node has the task {e.task}: {these(e.live, 'has', 'have')} {count(len(known), 'other task')}.",
-        f"{nobodys}{advice}{'' if nobodys else 'start a node with its module, or '}`tontine cancel` it and submit the "
-        "right one",
-    )
+    others = f"{these(e.live, 'has', 'have')} {count(len(known), 'other task')}"
+    return Finding("unknown-task", f"No live node has the task {e.task}: {others}.", _name_another(e.task, known))
+
+
+def _name_another(task: str, known: Collection[str]) -> str:
+    near = near_tasks(task, known)
+    meant = f"is {' or '.join(near)} meant? " if near else ""
+    cancel = "`tontine cancel` it and submit the right one"
+    if reason := nobodys_task(task):
+        return f"{reason}. {meant}{cancel}"
+    return f"{meant}start a node with its module, or {cancel}"
 
 
 def _nobody_able(e: Evidence) -> Finding | None:
@@ -77,5 +82,5 @@ def _nobody_able(e: Evidence) -> Finding | None:
             f"Only {these(having, 'has', 'have')} the task {e.task}, and {these(paused, 'is', 'are')} paused.",
             f"`tontine resume {paused[0].name}`",
         )
-    away = ", ".join(f"{node.name} is {'silent' if node.is_silent else node.state.value}" for node in having)
+    away = ", ".join(f"{node.name} is {'silent' if is_silent(node) else node.state.value}" for node in having)
     return Finding("able-away", f"No member that beats has the task {e.task}: {away}.", START)

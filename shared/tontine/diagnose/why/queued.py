@@ -9,6 +9,7 @@ from ...legible import count, duration
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.states import Desired, JobState
+from ...rules.health import buried_in, is_gone, is_silent
 from .evidence import Evidence, Finding
 from .history import tell_history
 from .inside import cannot_claim, look_into
@@ -38,17 +39,12 @@ def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
 
 def second_look(e: Evidence) -> float:
     """Seconds after which the owner should be seen again, because nothing seen explains the wait; 0: no need."""
-    owner, job = e.owner, e.job
-    if (
-        job is None
-        or job.state is not JobState.QUEUED
-        or owner is None
-        or not owner.is_beating
-        or owner.is_leaving
-        or owner not in e.able
-    ):
+    owner = e.owner
+    is_queued = e.job is not None and e.job.state is JobState.QUEUED
+    if not is_queued or owner is None or owner.is_leaving or owner not in e.able:
         return 0.0
-    if not owner.free_slots or _waited(e) < _WAITS_UNNOTICED or cannot_claim(owner, e.now):
+    is_explained = not owner.free_slots or cannot_claim(owner, e.now)
+    if is_explained or _waited(e) < _WAITS_UNNOTICED:
         return 0.0
     wait = owner.heartbeat_every * 1.3
     return wait if wait <= _SECOND_LOOK_AT_MOST else 0.0
@@ -73,12 +69,12 @@ def _limited(e: Evidence, start_by: datetime) -> Finding:
 def _about_owner(e: Evidence) -> Iterator[Finding]:
     """The number's owner, what it does, and who may help."""
     owner, name = e.owner, e.name_of(e.owner_id)
-    if owner is None or owner.is_dead:
+    if owner is None or is_gone(owner):
         why = f" ({owner.death})" if owner and owner.death else ""
         yield Finding(
             "owner-dead", f"Its owner, node {name}, is dead{why}: the other members inherit its share in a few seconds."
         )
-    elif owner.is_silent:
+    elif is_silent(owner):
         yield _owner_silent(e, owner)
     elif owner.is_leaving:
         verb = "paused" if owner.desired is Desired.PAUSED else "stopped"
@@ -104,7 +100,7 @@ def _owner_silent(e: Evidence, owner: Sighting) -> Finding:
     return Finding(
         "owner-silent",
         f"Its owner, node {owner.name}, has not beaten for {owner.beat_age or 0:.0f} s; if it stays silent, "
-        f"{names(others)} will inherit its share in {about(owner.buried_in(lease))}.",
+        f"{names(others)} will inherit its share in {about(buried_in(owner, lease))}.",
     )
 
 
@@ -121,18 +117,20 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
         yield Finding("owner-troubled", f"Its owner, node {owner.name}, {wrong}.", look_into(owner))
     if e.ahead:
         yield _behind(e, owner)
-    if is_busy := owner.slots > 0 and not owner.free_slots:
-        yield Finding(
-            "slots-busy",
-            f"All {owner.slots} slots of its owner, node {owner.name}, are busy."
-            if owner.slots > 1
-            else f"The only slot of its owner, node {owner.name}, is busy.",
-            "more nodes, or more --processes or --slots, if this lasts",
-        )
+    is_busy = owner.slots > 0 and not owner.free_slots
+    if is_busy:
+        yield _busy(owner)
     if wrong or is_busy:
         yield from _helpers(e)
     elif not e.ahead:
         yield _next(e, owner)
+
+
+def _busy(owner: Sighting) -> Finding:
+    told = f"All {owner.slots} slots of its owner, node {owner.name}, are busy."
+    if owner.slots == 1:
+        told = f"The only slot of its owner, node {owner.name}, is busy."
+    return Finding("slots-busy", told, "more nodes, or more --processes or --slots, if this lasts")
 
 
 def _nobody_takes_it(e: Evidence) -> Iterator[Finding]:

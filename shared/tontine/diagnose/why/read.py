@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,15 +12,16 @@ from bson import ObjectId
 from ...lookalike import lookalikes, tell
 from ...records.job import LIMIT, SUSPECT, Job, problem
 from ...records.node import Sighting
+from ...records.share import Share
 from ...records.states import OPEN, JobState
-from ...store.call import Steps, find, find_one
+from ...rules.health import claim_loop_stands_still
+from ...store.call import Call, Steps, find, find_one
 from ...store.claim import Overview, overview
-from ...store.look import now, read_nodes
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
+from ...store.read import DUE, now, read_nodes
 from ...store.which import number_in, possible_ids
 from . import Evidence, Trace
-from .ahead import count_ahead
 from .words import is_later
 
 COUNTED_AT_MOST = 10_000
@@ -63,9 +64,10 @@ def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
     """The evidence a while later: now it shows whether the owner's claim loop moves."""
     after = yield from gather(seq)
     seen = before.node(after.owner_id)
-    if seen is None or after.owner is None or after.owner.beat == seen.beat:
+    if seen is None or after.owner is None:
         return after
-    return replace(after, owner_ticks=after.owner.tick != seen.tick)
+    stands_still = claim_loop_stands_still(seen, after.owner)
+    return replace(after, owner_ticks=None if stands_still is None else not stands_still)
 
 
 def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
@@ -148,3 +150,44 @@ def _missing(seq: int, around: Overview) -> Steps[Evidence]:
         removes=(around.retention.done, around.retention.failed) != (None, None),
     )
     return Evidence(moment, trace=trace, roster=around.roster)
+
+
+def count_ahead(job: Job, share: Share, tasks: Sequence[str], limit: int) -> Steps[tuple[int, int]]:
+    """Jobs before this due one, and how many of them because of their priority. Each stops at one above the limit."""
+    ranked = yield from _count("ranked", _higher(job), share, tasks, limit)
+    ahead = ranked
+    for index, where in _older(job):
+        ahead += yield from _count(index, where, share, tasks, limit)
+    return min(ahead, limit + 1), ranked
+
+
+def _count(index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[str], limit: int) -> Steps[int]:
+    seq = {**where.get("seq", {}), **share.query()}
+    matching = {**where, "state": JobState.QUEUED.value, "task": {"$in": list(tasks)}, "seq": seq}
+    number: int = yield Call(
+        JOBS, "count_documents", (matching,), {"limit": limit + 1, "hint": index}, repeats=True, within=30
+    )
+    return number
+
+
+def _higher(job: Job) -> dict[str, Any]:
+    """Jobs that a node looks for first: of a priority above zero, and above this job's own."""
+    return {"priority": {"$gt": max(0, job.priority)}, **DUE}
+
+
+def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
+    """The rest, in the order of the claim loop: equals by number, then postponed jobs, fresh ones, low ones."""
+    fresh = {"run_at": None, "priority": None}
+    if job.priority > 0:
+        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **DUE})]
+    if job.run_at is not None:
+        equals = {"run_at": job.run_at, "seq": {"$lt": job.seq}}  # such as those given back together
+        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
+    due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
+    if job.priority == 0:
+        return [due, ("fresh", {**fresh, "seq": {"$lt": job.seq}})]
+    low: list[tuple[str, dict[str, Any]]] = [
+        ("ranked", {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
+        ("ranked", {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
+    ]
+    return [due, ("fresh", fresh), *low]

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from ...records.job import Job
 from ...records.node import Sighting
+from ...rules.health import is_unnumbered_too_long
 from .evidence import Evidence, Finding
 from .inside import cannot_number, look_into
 from .obstacle import START, no_task, nobody
 from .words import at, names
-
-_NUMBERED_WITHIN = 5.0
 
 
 def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
@@ -31,7 +30,7 @@ def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
         yield nobody(e) or Finding("no-node", "No node is a member of the roster.", START)
     elif all(cannot_number(node, e.now) for node in e.working):
         yield _nobody_numbers(e, e.working[0], waited)
-    elif waited > _NUMBERED_WITHIN:
+    elif is_unnumbered_too_long(waited):
         yield Finding(
             "unnumbered-long",
             f"It has no number yet, although it was inserted {at(e.inserted_at, e.now)} and "
@@ -45,7 +44,7 @@ def explain_unnumbered(e: Evidence, job: Job) -> Iterator[Finding]:
 
 
 def _nobody_numbers(e: Evidence, node: Sighting, waited: float) -> Finding:
-    since = f", although it was inserted {at(e.inserted_at, e.now)}" if waited > _NUMBERED_WITHIN else ""
+    since = f", although it was inserted {at(e.inserted_at, e.now)}" if is_unnumbered_too_long(waited) else ""
     wrong = f"node {node.name} {cannot_number(node, e.now)}"
     return Finding("numbering-troubled", f"It has no number yet{since}: {wrong}.", look_into(node))
 

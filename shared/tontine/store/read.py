@@ -25,7 +25,18 @@ from .which import read_job
 
 T = TypeVar("T")
 
+_QUEUED = JobState.QUEUED.value
 _FINAL = sorted(state.value for state in FINAL)
+
+OPEN_JOBS: dict[str, dict[str, Any]] = {
+    "fresh": {"state": _QUEUED, "run_at": None, "priority": None, "seq": {"$gte": 0}},
+    "ranked": {"state": _QUEUED, "run_at": None, "priority": {"$exists": True}, "seq": {"$gte": 0}},
+    "due": {"state": _QUEUED, "run_at": {"$exists": True, "$ne": None}, "seq": {"$gte": 0}},
+    "held": {"state": JobState.WORKING.value},
+    "raw": {"seq": None},
+}
+"""Every job that has not ended is in one of these indexes: the condition that finds it there."""
+DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
 
 
 def read_document(seq: int) -> Steps[dict[str, Any] | None]:
@@ -167,26 +178,13 @@ def find_unnumbered(limit: int) -> Steps[list[Any]]:
 def count_unknown(tasks: Sequence[str], limit: int) -> Steps[dict[str, int]]:
     """Queued, due jobs of other tasks than these, by task; the count stops at `limit`."""
     counts: Counter[str] = Counter()
-    queued = {"state": JobState.QUEUED.value, "task": {"$nin": list(tasks)}, "seq": {"$gte": 0}}
     # One query for each index that holds queued jobs, so that none has to read all jobs.
-    fresh = queued | {"run_at": None, "priority": None}
-    ranked = queued | {"run_at": None, "priority": {"$type": "number"}}
-    due = queued | {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}}
-    for where in (fresh, ranked, due):
-        found = yield find(JOBS, where, projection={"_id": 0, "task": 1}, limit=limit)
+    fresh, ranked, due = (OPEN_JOBS[index] for index in ("fresh", "ranked", "due"))
+    for where in (fresh, ranked, due | {"$expr": {"$lte": ["$run_at", "$$NOW"]}}):
+        others = where | {"task": {"$nin": list(tasks)}}
+        found = yield find(JOBS, others, projection={"_id": 0, "task": 1}, limit=limit)
         counts.update(str(job.get("task")) for job in found)
     return counts
-
-
-def tasks_of(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The tasks that these nodes' records announce."""
-    return {
-        str(task)
-        for node in nodes
-        for module in node.get("modules") or ()
-        if isinstance(module, Mapping)
-        for task in module.get("tasks") or ()
-    }
 
 
 def read_layout() -> Steps[dict[str, set[str]]]:

@@ -1,0 +1,1 @@
+"""What is decided from records: each question has one answer here, whoever asks. Pure."""

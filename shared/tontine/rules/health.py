@@ -1,0 +1,111 @@
+"""One opinion about health: whatever can be wrong with nodes and queue is judged by one function here. Pure.
+
+Doctor, audit, why, the commands and the observer ask these. What is theirs is the words, and the patience: a queue that
+works passes through most of these conditions for a moment, so who looks once, twice or for a minute waits differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ..records.node import BEATS_IN_A_LEASE, Sighting
+from ..records.roster import Roster
+from ..records.states import NodeState
+
+SILENT_AFTER = 0.35
+"""Of a lease: two heartbeats and the time limit of one call. An older beat stands still."""
+UNBURIED_LEASES, UNBURIED_SECONDS = 1.5, 5.0
+"""After so many leases and seconds without a beat, others should have buried a node."""
+NUMBERED_WITHIN = 5.0
+"""Seconds: the first member numbers new jobs within one, and any other helps after half of one (F2)."""
+
+
+class Mortal(Protocol):
+    """A node as far as it can be dead, in whoever's record of it."""
+
+    @property
+    def is_dead(self) -> bool: ...
+
+
+def is_gone(node: Mortal | None) -> bool:
+    """Whether a node is dead. One that was a member, or held a job, had a record: without it, it is dead, too."""
+    return node is None or node.is_dead
+
+
+def dead_members(members: Iterable[str], nodes: Mapping[str, Mortal]) -> set[str]:
+    """Members of the roster that are dead: live nodes take them out, once their jobs are given back (M2)."""
+    return {member for member in members if is_gone(nodes.get(member))}
+
+
+def dead_holders(holders: Iterable[str], nodes: Mapping[str, Mortal]) -> set[str]:
+    """Dead nodes among those that hold jobs: live nodes give these back (J7)."""
+    return {holder for holder in holders if is_gone(nodes.get(holder))}
+
+
+def beat_stands_still(beat_age: float | None, lease: float) -> bool:
+    """Whether the last heartbeat is older than it ever is in a sound node; where nothing is told, it is not."""
+    return beat_age is not None and beat_age > SILENT_AFTER * lease
+
+
+def lease_is_over(beat_age: float | None, lease: float) -> bool:
+    """Whether a lease has run out, by the server's clock; where nothing is told, it has not."""
+    return beat_age is not None and beat_age > lease
+
+
+def is_silent(node: Sighting) -> bool:
+    """Whether its beat stands still, although it has not been declared dead."""
+    return not node.is_dead and beat_stands_still(node.beat_age, node.lease)
+
+
+def is_beating(node: Sighting) -> bool:
+    return not node.is_dead and not is_silent(node)
+
+
+def has_lease(node: Sighting) -> bool:
+    return not node.is_dead and not lease_is_over(node.beat_age, node.lease)
+
+
+def buried_in(node: Sighting, lease: float) -> float:
+    """About how many seconds from now others, whose lease this is, declare it dead if it stays silent (D2)."""
+    one_beat_more = lease * (1 + 1 / BEATS_IN_A_LEASE)
+    return max(0.0, one_beat_more - (node.beat_age or 0.0))
+
+
+def is_unburied(node: Sighting, lease: float) -> bool:
+    """Whether it has been silent for so long that others, whose lease this is, should have declared it dead."""
+    return is_silent(node) and (node.beat_age or 0.0) > UNBURIED_LEASES * lease + UNBURIED_SECONDS
+
+
+def is_stray(node: Sighting, roster: Roster) -> bool:
+    """Whether it is alive, wanted and ready, and yet no member (M1)."""
+    is_ready = node.state in (NodeState.WAITING, NodeState.WORKING)
+    # A node that was told to stop by a signal leaves first, and then finishes what it has.
+    has_work = bool(node.running or node.held)
+    is_wanted = is_beating(node) and is_ready and not node.is_leaving and not has_work
+    return is_wanted and node.id not in roster
+
+
+def claim_loop_stands_still(before: Sighting, after: Sighting) -> bool | None:
+    """Whether a node has beaten between two looks and its claim loop has not moved.
+
+    None when that cannot be told: it has not beaten, or it still starts and has no claim loop.
+    """
+    if after.is_dead or after.state is NodeState.INITIALIZING or after.beat == before.beat:
+        return None
+    return after.tick == before.tick
+
+
+def working_members(nodes: Iterable[Sighting], roster: Roster) -> list[Sighting]:
+    """Members that beat: those who number and claim."""
+    return [node for node in nodes if is_beating(node) and node.id in roster]
+
+
+def is_unnumbered_too_long(waited: float, patience: float = NUMBERED_WITHIN) -> bool:
+    """Whether a job that came without a number, so many seconds ago, should have got one (F2)."""
+    return waited > patience
+
+
+def known_tasks(nodes: Iterable[Sighting]) -> frozenset[str]:
+    """The tasks that live nodes have, whether they beat or not: jobs of any other wait for nobody."""
+    return frozenset(task for node in nodes if not node.is_dead for task in node.tasks)
