@@ -175,7 +175,8 @@ class Cluster:
         """Start one node without waiting for it."""
         number = len(self.nodes) + 1
         name = name or f"node-{number}"
-        log = self._directory / f"{name}-{number}.log"
+        is_again = any(node.name == name for node in self.nodes)
+        log = self._directory / (f"{name}-{number}.log" if is_again else f"{name}.log")
         log.touch()
         command = [sys.executable, "-m", "tontine", "node", *modules, "--name", name]
         # The URI is not among the arguments, which every user of the machine can read.
