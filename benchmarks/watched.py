@@ -21,11 +21,11 @@ from tests.support.feeding import until
 from tontine.clock import wall_time
 from tontine.config import StoreConfig
 from tontine.records.change import Delta
-from tontine_observer.app import ObserverApp
-from tontine_observer.board import Board
-from tontine_observer.live import LiveSource
-from tontine_observer.process import settle_in
-from tontine_observer.settings import Settings
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.feed.process import settle_in
+from tontine_observer.picture.board import Board
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.settings import Settings
 
 WARM_UP = 10.0
 

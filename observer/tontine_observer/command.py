@@ -16,17 +16,17 @@ from tontine.config import StoreConfig, seconds
 from tontine.errors import MissingExtra
 from tontine.store.connect import resolve
 
-from .board import Board
-from .cleaning import Cleaner
-from .feed import Feed
-from .follow import follow
-from .live import LiveSource
-from .looker import Looker
-from .once import HEALTHY, UNREACHABLE, observe_once, show_once
-from .process import NICE, settle_in
-from .recording import Recorder
-from .replay import ReplaySource
-from .settings import Settings, screen_options
+from .faces.follow import follow
+from .faces.once import HEALTHY, UNREACHABLE, observe_once, show_once
+from .feed.feed import Feed
+from .feed.live import LiveSource
+from .feed.polls import Looker
+from .feed.process import NICE, settle_in
+from .feed.recording import Recorder
+from .feed.replay import ReplaySource
+from .picture.board import Board
+from .records.clean import Cleaner
+from .terminal.settings import Settings, screen_options
 from .web.options import TAB_DRIVER, WebWish, web_options
 
 
@@ -164,7 +164,7 @@ def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool,
 def _open_screen(wishes: Wishes) -> int:
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the observer's screen", "observer")
-    from .app import ObserverApp
+    from .terminal.app import ObserverApp
 
     app = ObserverApp(source_of(wishes), wishes.screen)
     settle_in(wishes.nice)
@@ -175,7 +175,7 @@ def _open_screen(wishes: Wishes) -> int:
 def _take_screenshot(wishes: Wishes, file: Path) -> int:
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the observer's screen", "observer")
-    from .screenshot import take
+    from .terminal.screenshot import take
 
     return HEALTHY if take(source_of(wishes), wishes.screen, file, wishes.timeout) else UNREACHABLE
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
-from tontine_observer.filters import Filter
-from tontine_observer.picture import (
+from tontine_observer.feed.requests import Phase, Progress, Wish
+from tontine_observer.query.filters import Filter
+from tontine_observer.records.picture import (
     Alert,
     Attempt,
     Change,
@@ -36,7 +37,6 @@ from tontine_observer.picture import (
     Weight,
     node_counts,
 )
-from tontine_observer.requests import Phase, Progress, Wish
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
 STATES = ("working", "waiting", "working", "paused", "working", "working", "working", "dead", "waiting", "working")

@@ -11,15 +11,15 @@ import pytest
 
 from tests.screens.dump import press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture
-from tontine_observer.keys import COMMANDS, remapped
-from tontine_observer.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
-from tontine_observer.look.themes import THEMES
-from tontine_observer.picture import JobPage
-from tontine_observer.screens.choose import Choose
-from tontine_observer.screens.confirm import Confirm
-from tontine_observer.screens.help import ABOUT, Help
-from tontine_observer.screens.page import Page, Told
-from tontine_observer.sorting import Order
+from tontine_observer.draw.themes import THEMES
+from tontine_observer.query.sorting import Order
+from tontine_observer.records.picture import JobPage
+from tontine_observer.stage.commands import COMMANDS, remapped
+from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
+from tontine_observer.terminal.screens.choose import Choose
+from tontine_observer.terminal.screens.confirm import Confirm
+from tontine_observer.terminal.screens.help import ABOUT, Help
+from tontine_observer.terminal.screens.page import Page, Told
 
 WIDE = (160, 48)
 

@@ -9,12 +9,12 @@ from textual.pilot import Pilot
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, StillSource, picture
-from tontine_observer.app import ObserverApp
-from tontine_observer.layout import JOBS
-from tontine_observer.picture import Link, Mode
-from tontine_observer.requests import Phase, Progress
-from tontine_observer.screens.confirm import Confirm
-from tontine_observer.screens.page import Page
+from tontine_observer.feed.requests import Phase, Progress
+from tontine_observer.records.picture import Link, Mode
+from tontine_observer.stage.layout import JOBS
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.screens.confirm import Confirm
+from tontine_observer.terminal.screens.page import Page
 
 
 async def answered(app: ObserverApp, pilot: Pilot[None], source: StillSource) -> None:

@@ -21,10 +21,10 @@ from tests.support.mongod import mongod, restarted, with_users
 from tontine.config import StoreConfig
 from tontine.store import claim, events, insert, members, schema, settle
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.feed import Feed
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.pressure import Limits
+from tontine_observer.feed.feed import Feed
+from tontine_observer.feed.pressure import Limits
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import ChangeKind, Mode
 
 
 def submit(store: Store, count: int, task: str = "t.t", **args: Any) -> list[int]:

@@ -12,9 +12,9 @@ from tontine.store import window
 from tontine.store.call import AsyncStore, Steps, Store
 from tontine.store.connect import open_async_store
 from tontine.store.stream import BATCH, Stream
-from tontine_observer.board import Board
-from tontine_observer.looker import Looker
-from tontine_observer.picture import Mode
+from tontine_observer.feed.polls import Looker
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import Mode
 
 
 class Counting(AsyncStore):

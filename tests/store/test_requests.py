@@ -17,12 +17,12 @@ from tontine.errors import ConfigError
 from tontine.records.states import NodeState
 from tontine.store import claim, look, members, schema
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.filters import parse
-from tontine_observer.live import LiveSource
-from tontine_observer.looker import Looker
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.requests import MOST, Phase, Progress, Wish
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.feed.polls import Looker
+from tontine_observer.feed.requests import MOST, Phase, Progress, Wish
+from tontine_observer.picture.board import Board
+from tontine_observer.query.filters import parse
+from tontine_observer.records.picture import ChangeKind, Mode
 
 
 @pytest.fixture

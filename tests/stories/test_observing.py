@@ -24,10 +24,10 @@ from tontine.client import Client
 from tontine.config import StoreConfig
 from tontine.store import schema
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.live import LiveSource
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.requests import Phase, Wish
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.feed.requests import Phase, Wish
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import ChangeKind, Mode
 
 pytestmark = pytest.mark.story
 

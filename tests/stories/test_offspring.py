@@ -20,8 +20,8 @@ from tontine import Client, TontineError
 from tontine.cli import tontine
 from tontine.store import schema
 from tontine.store.call import Store
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.pages import read_page
+from tontine_observer.feed.jobpage import read_page
+from tontine_observer.records.clean import Cleaner
 
 pytestmark = pytest.mark.story
 

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tontine.config import StoreConfig
-from tontine_observer.board import Board
-from tontine_observer.feed import Feed
-from tontine_observer.looker import Looker
-from tontine_observer.picture import Mode
+from tontine_observer.feed.feed import Feed
+from tontine_observer.feed.polls import Looker
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import Mode
 
 
 @asynccontextmanager

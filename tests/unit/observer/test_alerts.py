@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.changes import START, World, moment
-from tontine_observer.board import Board
-from tontine_observer.picture import Pane, Weight
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import Pane, Weight
 
 MODULES = [{"name": "t", "version": "1", "tasks": ["t.t"]}]
 

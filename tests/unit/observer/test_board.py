@@ -10,13 +10,13 @@ from bson import ObjectId
 
 from tontine.cli.output import json_text
 from tontine.records.roster import Roster
-from tontine_observer.board import Board
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.facts import NodeFact
-from tontine_observer.once import document
-from tontine_observer.picture import Picture
-from tontine_observer.pulse import Pulse
-from tontine_observer.snapshot import Snapshot
+from tontine_observer.faces.once import document
+from tontine_observer.model.pulse import Pulse
+from tontine_observer.picture.board import Board
+from tontine_observer.records.clean import Cleaner
+from tontine_observer.records.facts import NodeFact
+from tontine_observer.records.picture import Picture
+from tontine_observer.records.snapshot import Snapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.changes import START, World, moment
-from tontine_observer.board import Board
-from tontine_observer.picture import JobRow
-from tontine_observer.snapshot import Snapshot, Window
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import JobRow
+from tontine_observer.records.snapshot import Snapshot, Window
 
 ACTS = (
     *("insert", "raw", "number", "claim", "done", "failed", "requeue", "retry", "remove", "replace", "beat", "flip"),
@@ -246,8 +246,8 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
 
 def test_the_window_is_bounded_and_says_when_it_is_not_complete() -> None:
     from tontine.records.change import Delta
-    from tontine_observer.cleaning import Cleaner
-    from tontine_observer.jobtable import JobTable
+    from tontine_observer.model.jobs import JobTable
+    from tontine_observer.records.clean import Cleaner
 
     table = JobTable(Cleaner(), open_kept=10, ended_kept=5)
     world = World()

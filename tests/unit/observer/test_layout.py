@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tontine.errors import ConfigError
-from tontine_observer.keys import COMMANDS, key_name, meant, read_keys, remapped
-from tontine_observer.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, STATUS, TABS, TIME, plan
-from tontine_observer.pace import Pace
+from tontine_observer.stage.commands import COMMANDS, key_name, meant, read_keys, remapped
+from tontine_observer.stage.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, STATUS, TABS, TIME, plan
+from tontine_observer.terminal.pace import Pace
 
 SIZES = list(product((1, 20, 40, 79, 80, 119, 120, 160, 240), (1, 4, 10, 23, 24, 30, 48)))
 

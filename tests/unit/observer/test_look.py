@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine_observer.look.colours import contrast
-from tontine_observer.look.columns import Column, arrange, heading, row
-from tontine_observer.look.glyphs import ASCII, UNICODE, Glyphs
-from tontine_observer.look.line import cut, fit, justify, left, length, on, plain, right, size, wrap
-from tontine_observer.look.plot import bar, spark, squeeze, tall_spark
-from tontine_observer.look.style import Look
-from tontine_observer.look.themes import CONTRAST, DARK, LIGHT, MONO, ROLES, TERMINAL, THEMES, Kind
-from tontine_observer.look.words import age, amount, change, lag, rate, short
+from tontine_observer.draw.colours import contrast
+from tontine_observer.draw.columns import Column, arrange, heading, row
+from tontine_observer.draw.glyphs import ASCII, UNICODE, Glyphs
+from tontine_observer.draw.line import cut, fit, justify, left, length, on, plain, right, size, wrap
+from tontine_observer.draw.plot import bar, spark, squeeze, tall_spark
+from tontine_observer.draw.style import Look
+from tontine_observer.draw.themes import CONTRAST, DARK, LIGHT, MONO, ROLES, TERMINAL, THEMES, Kind
+from tontine_observer.draw.words import age, amount, change, lag, rate, short
 
 COLUMNS = (
     Column("name", "NAME", 6, 9, most=12),

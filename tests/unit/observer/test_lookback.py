@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.changes import START, World, moment
-from tontine_observer.backfill import fill_curves
-from tontine_observer.board import Board
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.curves import DONE, FINE_KEPT, INCOMING, Curves
-from tontine_observer.jobtable import STEPS_KEPT, JobTable
-from tontine_observer.lives import LIFE_KEPT, Lives
-from tontine_observer.picture import ChangeKind
+from tontine_observer.model.backfill import fill_curves
+from tontine_observer.model.curves import DONE, FINE_KEPT, INCOMING, Curves
+from tontine_observer.model.jobs import STEPS_KEPT, JobTable
+from tontine_observer.model.nodes import LIFE_KEPT, Lives
+from tontine_observer.picture.board import Board
+from tontine_observer.records.clean import Cleaner
+from tontine_observer.records.picture import ChangeKind
 
 
 def board_of(world: World) -> Board:
@@ -166,7 +166,7 @@ def test_samples_tell_what_flowed_before_and_how_deep_the_queue_was() -> None:
 
 
 def test_history_is_bounded() -> None:
-    from tontine_observer.cleaning import Cleaner
+    from tontine_observer.records.clean import Cleaner
 
     world = World()
     world.put_node("ada")
@@ -187,7 +187,7 @@ def test_history_is_bounded() -> None:
 
 
 def test_moves_survive_the_thinning_of_a_long_life() -> None:
-    from tontine_observer.cleaning import Cleaner
+    from tontine_observer.records.clean import Cleaner
 
     world = World()
     world.put_node("ada")

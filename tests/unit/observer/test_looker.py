@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tontine_observer.board import Board
-from tontine_observer.looker import ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER, WATCH_EVERY, Looker
-from tontine_observer.picture import Mode
+from tontine_observer.feed.polls import ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER, WATCH_EVERY, Looker
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import Mode
 
 
 def looking(mode: Mode) -> Looker:

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.changes import START, World, moment
 from tontine.errors import ConfigError
-from tontine_observer.board import Board
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.picture import Mode
-from tontine_observer.recording import Recorder
-from tontine_observer.replay import ReplaySource, replay
-from tontine_observer.requests import Phase, Wish
+from tontine_observer.feed.recording import Recorder
+from tontine_observer.feed.replay import ReplaySource, replay
+from tontine_observer.feed.requests import Phase, Wish
+from tontine_observer.picture.board import Board
+from tontine_observer.records.clean import Cleaner
+from tontine_observer.records.picture import Mode
 
 EVIL = "\x1b]0;owned\x07\u202e[bold]\r\n password=hunter2 " + "x" * 1_000_000
 

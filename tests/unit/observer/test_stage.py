@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.support.changes import START, World
-from tontine_observer.board import Board
-from tontine_observer.look.style import Look
-from tontine_observer.look.themes import DARK
-from tontine_observer.picture import Link, Mode
-from tontine_observer.stage import FLOOD, Stage
+from tontine_observer.draw.style import Look
+from tontine_observer.draw.themes import DARK
+from tontine_observer.picture.board import Board
+from tontine_observer.records.picture import Link, Mode
+from tontine_observer.stage.stage import FLOOD, Stage
 
 
 class Clock:

@@ -1,0 +1,95 @@
+"""Fills in what was before the observer came: from the nodes' samples. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ..records.clean import Cleaner
+from .curves import DONE, FAILED, INCOMING, RETRIED, Curves
+from .nodes import Lives
+
+BIN = 10.0
+
+
+class Sampled(Protocol):
+    """What a sample tells of a node."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def retried(self) -> int: ...
+    @property
+    def seq(self) -> int: ...
+
+
+Sample = tuple[float, Sampled]
+"""When, and what."""
+
+
+def fill_curves(curves: Curves, samples: Sequence[Sample], until: float, queued: int) -> None:
+    """What was settled and given out before `until`, and how many jobs must have been waiting then."""
+    past = [sample for sample in samples if sample[0] < until]
+    if len(past) < 2:
+        return
+    flows: dict[int, dict[str, float]] = {}
+    last: dict[str, Sample] = {}
+    for at, one in past:
+        before = last.get(one.node)
+        last[one.node] = (at, one)
+        if before is not None and one.done >= before[1].done:
+            numbers = {DONE: one.done, FAILED: one.failed, RETRIED: one.retried}
+            earlier = {DONE: before[1].done, FAILED: before[1].failed, RETRIED: before[1].retried}
+            _spread(flows, before[0], at, {kind: numbers[kind] - earlier[kind] for kind in numbers})
+    _given_out(flows, past)
+    _write(curves, flows, queued)
+    curves.sampled.add(past[0][0], until)
+
+
+def _given_out(flows: dict[int, dict[str, float]], past: Iterable[Sample]) -> None:
+    """Numbers that were given out: the highest that any node knew of grows with them."""
+    known: tuple[float, int] | None = None
+    for at, one in past:
+        if one.seq <= 0:
+            continue
+        if known is None:
+            known = (at, one.seq)
+        elif one.seq > known[1]:
+            _spread(flows, known[0], at, {INCOMING: one.seq - known[1]})
+            known = (at, one.seq)
+
+
+def _spread(flows: dict[int, dict[str, float]], begin: float, end: float, amounts: dict[str, int]) -> None:
+    first, last = int(begin // BIN), int(end // BIN)
+    bins = range(first + 1, last + 1) if last > first else range(first, first + 1)
+    for kind, amount in amounts.items():
+        if amount > 0:
+            for place in bins:
+                flow = flows.setdefault(place, {})
+                flow[kind] = flow.get(kind, 0.0) + amount / len(bins)
+
+
+def _write(curves: Curves, flows: dict[int, dict[str, float]], queued: int) -> None:
+    """From the newest to the oldest: how many waited follows from what came and went since."""
+    depth = float(queued)
+    for place in sorted(flows, reverse=True):
+        for second in range(int(BIN)):
+            at = place * BIN + second
+            curves.level(at, {"queued": max(0, round(depth))})
+            for kind, amount in flows[place].items():
+                curves.add(at, kind, amount / BIN)
+        depth += flows[place].get(DONE, 0.0) + flows[place].get(FAILED, 0.0) - flows[place].get(INCOMING, 0.0)
+
+
+def fill_lives(lives: Lives, samples: Iterable[Sample], until: float, clean: Cleaner) -> None:
+    """The states that nodes said they were in before `until`: that they found work or ran out of it is not recorded."""
+    told = ((at, clean.name(one.node), clean.name(one.name), clean.name(one.state)) for at, one in samples)
+    lives.fill_in(told, until)

@@ -1,0 +1,58 @@
+"""The lines that lead: the tabs above a single pane, and the footer with the keys that matter most. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...draw.line import Line, cut, fit, justify, length, size
+from ..commands import Command, key_name
+from ..layout import PANES, TIME, Box
+from .scene import Scene
+from .view import TITLES
+
+
+def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
+    """The panes by their keys; the filter of the one that is shown."""
+    view = scene.view
+    line: Line = []
+    for number, pane in enumerate(PANES, 1):
+        is_here = pane == view.tab
+        count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
+        line += [(f" {number} ", "key"), (TITLES[pane] + count, "title.focus" if is_here else "muted"), (" ", "text")]
+    chosen = view.lists[view.tab].chosen
+    text = chosen.problem or chosen.text or "-"
+    role = "bad" if chosen.problem else "match" if chosen.text else "faint"
+    room = max(4, box.width - length(line) - 10)
+    end: Line = [("filter: ", "faint"), (cut(text, room, scene.glyphs.more), role), (" ", "text")]
+    if length(line) + length(end) > box.width:
+        end = []
+    return [justify(line, end, box.width)]
+
+
+def footer(scene: Scene, box: Box, commands: Sequence[Command]) -> list[Line]:
+    """What was just said, else the keys that matter most in this pane, as many as fit."""
+    if scene.view.notice:
+        role = "bad.strong/bar" if scene.view.is_notice_bad else "info/bar"
+        return [fit([(" " + cut(scene.view.notice, box.width - 2, scene.glyphs.more), role)], box.width, "text/bar")]
+    chosen: list[tuple[str, str, int]] = []
+    room = box.width - 1
+    for command in sorted(commands, key=lambda one: -one.weight):
+        if not command.label or not command.keys or not command.applies_to(scene.view.focus):
+            continue
+        key = _shown(command)
+        wide = size(key) + size(command.label) + 3
+        if wide <= room:
+            chosen.append((key, command.label, command.weight))
+            room -= wide
+    line: Line = [(" ", "text/bar")]
+    for key, label, _ in chosen:
+        line += [(key, "key/bar"), (f" {label}  ", "muted/bar")]
+    return [fit(line, box.width, "text/bar")]
+
+
+def _shown(command: Command) -> str:
+    """The key as it is written; pairs that belong together are shown as one."""
+    pairs = {"change_before": "[ ]", "closer": "+ -"}
+    if command.name in pairs and not command.keys[0].isalpha():
+        return pairs[command.name]
+    return key_name(command.keys[0])

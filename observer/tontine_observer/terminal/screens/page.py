@@ -1,0 +1,64 @@
+"""A page about one thing: drawn anew every second, with the keys that apply to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from ...draw.line import Line
+from ...draw.style import Look
+from .dialog import Dialog
+
+Body = Callable[[int], list[Line]]
+Act = Callable[[str], Awaitable[object]]
+
+
+class Page(Dialog[None]):
+    """Lines that are asked for again and again until it is closed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "close")]
+
+    def __init__(self, title: str, look: Look, body: Body, keys: dict[str, tuple[str, str]], act: Act) -> None:
+        super().__init__(title, look, 112)
+        self._body = body
+        self._keys = keys
+        self._act = act
+        self._said = ""
+        for key, (name, _) in keys.items():
+            self._bindings.bind(key, f"act('{name}')", show=False)
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.set_interval(1.0, self.draw)
+
+    def body(self, width: int) -> list[Line]:
+        return self._body(width)
+
+    def fixed(self, _: int) -> list[Line]:
+        line: Line = [(" ", "text")]
+        for key, (_name, label) in self._keys.items():
+            line += [(key, "key"), (f" {label}   ", "muted")]
+        return [[(f" {self._said}", "bad")], [*line, ("esc", "key"), (" close", "muted")]]
+
+    def say(self, text: str) -> None:
+        """Something to tell, above the keys."""
+        self._said = text
+        self.draw()
+
+    async def action_act(self, name: str) -> None:
+        self._said = ""
+        await self._act(name)
+        self.draw()
+
+
+class Told(Dialog[None]):
+    """Some sentences, until any of the closing keys."""
+
+    def __init__(self, title: str, look: Look, sentences: list[Line]) -> None:
+        super().__init__(title, look, 90)
+        self._sentences = sentences
+
+    def body(self, _: int) -> list[Line]:
+        return self._sentences
