@@ -20,10 +20,11 @@ from .faces.follow import follow
 from .faces.once import HEALTHY, UNREACHABLE, observe_once, show_once
 from .feed.feed import Feed
 from .feed.live import LiveSource
-from .feed.polls import Looker
+from .feed.polls import Polls
 from .feed.process import NICE, settle_in
 from .feed.recording import Recorder
 from .feed.replay import ReplaySource
+from .model import intake
 from .picture.board import Board
 from .records.clean import Cleaner
 from .terminal.settings import Settings, screen_options
@@ -131,7 +132,9 @@ def observe(
         streams=not no_streams,
         nice=nice,
         board=board,
-        recorder=Recorder(record, store.database, clean, partial(board.note, "observer")) if record else None,
+        recorder=Recorder(record, store.database, clean, partial(intake.note, board.known, "observer"))
+        if record
+        else None,
         replay=replay,
         screen=screen,
     )
@@ -146,14 +149,14 @@ def observe(
 def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool, watch: float) -> int:
     """One of the faces; its exit code."""
     if wishes.recorder is not None:
-        wishes.board.taps.append(wishes.recorder)
+        wishes.board.known.taps.append(wishes.recorder)
     if wishes.screen.screenshot is not None:
         return _take_screenshot(wishes, wishes.screen.screenshot)
     if wishes.replay is not None and (once or as_json or not has_screen()):
         ReplaySource(wishes.replay, wishes.board)
         return show_once(wishes.board, as_json=as_json)
     if lines or (as_json and not once):
-        feed = Feed(wishes.store, wishes.board, streams=wishes.streams, looker=looker(wishes))
+        feed = Feed(wishes.store, wishes.board, streams=wishes.streams, polls=polls(wishes))
         settle_in(wishes.nice)
         return follow(feed, wishes.board, plain=plain, timeout=wishes.timeout)
     if once or not has_screen():
@@ -186,11 +189,11 @@ def source_of(wishes: Wishes) -> LiveSource | ReplaySource:
         return ReplaySource(wishes.replay, wishes.board)
     # Now: whatever the embedded MongoDB has to say, it says before there is a screen.
     store = replace(wishes.store, uri=resolve(wishes.store))
-    return LiveSource(store, wishes.board, looker=looker(wishes), streams=wishes.streams)
+    return LiveSource(store, wishes.board, polls=polls(wishes), streams=wishes.streams)
 
 
-def looker(wishes: Wishes) -> Looker:
-    return Looker(wishes.board, answer_within=wishes.timeout, read_only=wishes.read_only, since=wishes.since)
+def polls(wishes: Wishes) -> Polls:
+    return Polls(wishes.board.known, answer_within=wishes.timeout, read_only=wishes.read_only, since=wishes.since)
 
 
 def has_screen() -> bool:

@@ -10,33 +10,18 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
-from tontine_observer.feed.requests import Phase, Progress, Wish
 from tontine_observer.query.filters import Filter
-from tontine_observer.records.picture import (
-    Alert,
-    Attempt,
-    Change,
-    ChangeKind,
-    EpochMark,
-    Flow,
-    JobList,
-    JobPage,
-    JobRow,
-    Lane,
-    Link,
-    Mode,
-    ModuleRow,
-    NodeRow,
-    Pane,
-    Picture,
-    Series,
-    ShareRow,
-    Status,
-    Target,
-    Timeline,
-    Weight,
-    node_counts,
-)
+from tontine_observer.records.alert import Alert, Weight
+from tontine_observer.records.change import Change, ChangeKind
+from tontine_observer.records.flow import Flow, Series
+from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
+from tontine_observer.records.pane import Pane, Target
+from tontine_observer.records.picture import Picture, Status
+from tontine_observer.records.request import Phase, Progress, Request
+from tontine_observer.records.share import ShareRow
+from tontine_observer.records.timeline import EpochMark, Lane, Timeline
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
 STATES = ("working", "waiting", "working", "paused", "working", "working", "working", "dead", "waiting", "working")
@@ -325,7 +310,7 @@ class StillSource:
     """Takes note of what is asked, and answers as it was told to."""
 
     board: StillBoard = field(default_factory=StillBoard)
-    asked: list[Wish] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
     answers: tuple[Progress, ...] = (Progress(Phase.REQUESTED, "asked"), Progress(Phase.DONE, "it is so"))
     is_running: bool = False
 
@@ -360,8 +345,8 @@ class StillSource:
     async def search(self, wanted: Filter) -> JobList:
         return self.board.jobs()
 
-    async def ask(self, wish: Wish) -> AsyncIterator[Progress]:
-        self.asked.append(wish)
+    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+        self.asked.append(request)
         for answer in self.answers:
             yield answer
 

@@ -13,7 +13,7 @@ from tests.screens.dump import press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture
 from tontine_observer.draw.themes import THEMES
 from tontine_observer.query.sorting import Order
-from tontine_observer.records.picture import JobPage
+from tontine_observer.records.job import JobPage
 from tontine_observer.stage.commands import COMMANDS, remapped
 from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
 from tontine_observer.terminal.screens.choose import Choose

@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, StillSource, picture
-from tontine_observer.feed.requests import Phase, Progress
-from tontine_observer.records.picture import Link, Mode
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.records.request import Phase, Progress
 from tontine_observer.stage.layout import JOBS
 from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.screens.confirm import Confirm

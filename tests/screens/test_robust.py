@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, job, picture
-from tontine_observer.records.picture import Link, Mode
+from tontine_observer.records.link import Link, Mode
 from tontine_observer.stage.layout import JOBS
 from tontine_observer.terminal.screens.confirm import Confirm
 

@@ -18,12 +18,14 @@ from tontine.cli.output import json_text
 from tontine.errors import ConfigError, NotPermitted, StoreError
 
 from ..feed.feed import Feed
-from ..model.heard import Lost, NodeMoved, RosterMoved, Told
-from ..model.jobs import Step
-from ..model.nodes import Epoch, is_routine
+from ..model.heard import Heard, Lost, NodeMoved, RosterMoved
+from ..model.jobs import JobMoved
+from ..model.nodes import is_routine
 from ..picture.board import Board
-from ..picture.moment import date
-from ..records.picture import Alert, Link, Mode
+from ..records.alert import Alert
+from ..records.link import Link, Mode
+from ..records.timeline import Epoch
+from ..records.values import date
 from ..terminal.signals import end_on_signals
 from .once import NOT_PERMITTED, SCHEMA, UNREACHABLE, document
 
@@ -40,10 +42,10 @@ class Follower:
         self._mode: tuple[Mode, str] | None = None
         self._is_open = False
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, heard: Heard) -> None:
         if not self._is_open:
             return
-        line = _line(told)
+        line = _line(heard)
         if line is not None:
             self._write(line)
 
@@ -86,14 +88,14 @@ class Follower:
         click.echo(text)
 
 
-def _line(told: Told) -> dict[str, Any] | None:
-    match told:
+def _line(heard: Heard) -> dict[str, Any] | None:
+    match heard:
         case NodeMoved(at, before, after):
             return _node(at, before, after)
         case RosterMoved(new, _):
             return _epoch(new)
-        case Step():
-            return _job(told)
+        case JobMoved():
+            return _job(heard)
         case Lost(at, reason):
             return {"kind": "gap", "at": date(at), "reason": reason}
     return None
@@ -112,12 +114,12 @@ def _epoch(new: Epoch) -> dict[str, Any]:
     return {"kind": "epoch", "at": date(new.at), "epoch": new.epoch, "members": new.members}
 
 
-def _job(step: Step) -> dict[str, Any] | None:
-    row = step.after or step.before
-    states = [one.state if one else None for one in (step.before, step.after)]
+def _job(moved: JobMoved) -> dict[str, Any] | None:
+    row = moved.after or moved.before
+    states = [one.state if one else None for one in (moved.before, moved.after)]
     if row is None or states[0] == states[1]:
         return None
-    line = {"kind": "job", "at": date(step.at), "seq": row.seq, "_id": row.id, "task": row.task}
+    line = {"kind": "job", "at": date(moved.at), "seq": row.seq, "_id": row.id, "task": row.task}
     line |= {"from": states[0], "to": states[1], "node": row.node, "attempt": row.attempt}
     return {**line, "error": row.error} if row.error else line
 
@@ -164,7 +166,7 @@ def follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
 
 async def _follow(feed: Feed, board: Board, *, plain: bool, within: float) -> int:
     follower, stopped = Follower(board, plain=plain), asyncio.Event()
-    board.taps.append(follower)
+    board.known.taps.append(follower)
     end_on_signals(stopped.set)
     await feed.start()
     try:

@@ -18,8 +18,10 @@ from tontine.legible import count, duration
 from tontine.store.look import hurried, read_nodes
 
 from ..feed.reading import read_snapshot
+from ..model import intake
 from ..picture.board import Board
-from ..records.picture import NodeRow, Picture
+from ..records.node import NodeRow
+from ..records.picture import Picture
 
 HEALTHY, DEGRADED, UNREACHABLE, NOT_PERMITTED = 0, 1, 3, 4
 SCHEMA = 1
@@ -64,9 +66,9 @@ def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> No
     until = time.monotonic() + watch
     with reached(config, timeout) as store:
         while time.monotonic() < until:
-            board.see_beats(store.run(hurried(read_nodes(), timeout)))
+            intake.see_beats(board.known, store.run(hurried(read_nodes(), timeout)))
             time.sleep(_LOOK_EVERY)
-        board.load(store.run(hurried(read_snapshot(), timeout)))
+        intake.load(board.known, store.run(hurried(read_snapshot(), timeout)))
 
 
 def document(picture: Picture) -> dict[str, Any]:

@@ -21,15 +21,17 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import is_electing, open_async_store, resolve
 from tontine.store.stream import BATCH, Stream
 
+from ..model import intake
 from ..picture.board import Board
-from ..records.picture import ELECTION, Mode
-from .polls import WATCH_EVERY, Looker, nap
+from ..records.link import ELECTION, Mode
+from .link import WATCH_EVERY
+from .polls import Polls, nap
 from .pressure import Limits, Pressure
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0
 TAKE_EVERY = 0.05
 """Changes that come meanwhile come together: asking costs more than reading one."""
-LOOK_EVERY = 2.0
+POLL_EVERY = 2.0
 STREAM_AGAIN = 30.0
 ENDED_WITHIN = 5.0
 
@@ -47,7 +49,7 @@ class Feed:
         board: Board,
         *,
         streams: bool = True,
-        looker: Looker | None = None,
+        polls: Polls | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.board = board
@@ -57,7 +59,8 @@ class Feed:
         self._config = config
         self.uri = config.uri or ""
         """The one in use, with its password; empty until the embedded MongoDB has told its own."""
-        self._looker = looker or Looker(board)
+        self._polls = polls or Polls(board.known)
+        self._link = self._polls.link
         self._streams = streams
         self._pressure = Pressure(limits)
         self._token: Any = None
@@ -102,13 +105,13 @@ class Feed:
             except (StoreError, ConfigError) as error:
                 # A store that was heard since the last trouble is asked again at once.
                 self.trouble = error
-                pause = RETRY_FROM if self._looker.was_heard() else min(pause * 2, RETRY_TO)
+                pause = RETRY_FROM if self._link.has_answered() else min(pause * 2, RETRY_TO)
                 await self._rest(error, pause)
 
     async def _watch(self) -> None:
         while not self._ending.is_set():
             await nap(self._ending, WATCH_EVERY)
-            self._looker.watch(is_electing=self._is_electing())
+            self._link.watch(is_electing=self._is_electing())
 
     def _is_electing(self) -> bool:
         return self.store is not None and is_electing(self.store)
@@ -123,9 +126,9 @@ class Feed:
         until = time.monotonic() + pause
         reason = ELECTION if self._is_electing() else legible(error, 160)
         while (left := until - time.monotonic()) > 0 and not self._ending.is_set():
-            self._looker.show(mode=Mode.STALE, reason=reason, retry_in=left, lag=None)
+            self._link.show(mode=Mode.STALE, reason=reason, retry_in=left, lag=None)
             await nap(self._ending, min(left, 0.5))
-        self._looker.show(retry_in=0.0)
+        self._link.show(retry_in=0.0)
 
     async def _follow(self, store: AsyncStore) -> None:
         """Follow the stream, or look again and again, for as long as that works."""
@@ -136,7 +139,7 @@ class Feed:
         except StreamLost as lost:
             # The token leads nowhere any more: it must not be tried again.
             self._token = None
-            self.board.lose(str(lost))
+            intake.lose(self.board.known, str(lost))
             await nap(self._ending, RETRY_FROM * random.uniform(0.1, 1.0))  # noqa: S311
         except (NoStreams, NotPermitted) as refusal:
             self._token = None
@@ -147,16 +150,16 @@ class Feed:
             await self._sample(store)
 
     async def _stream(self, store: AsyncStore) -> None:
-        hello = await self._looker.greet(store)
+        hello = await self._polls.greet(store)
         is_new = self._token is None
         # What is at that time is in every reading made after it.
         since = (hello.time[0], hello.time[1] + 1)
         async with Stream(store, since=since, token=self._token) as stream:
             if is_new:
-                await self._looker.look(store, hello, begin_again=True)
+                await self._polls.read_all(store, hello, begin_again=True)
             self.trouble = None
-            self._looker.heard(mode=Mode.LIVE, reason="", retry_in=None)
-            await self._together(self._pump(stream), self._looker.keep_looking(store, self._breaking))
+            self._link.heard(mode=Mode.LIVE, reason="", retry_in=None)
+            await self._together(self._pump(stream), self._polls.keep_checking(store, self._breaking))
 
     async def _together(self, *loops: Coroutine[Any, Any, None]) -> None:
         """Run loops until one of them ends, or all shall; then end as that one did."""
@@ -179,16 +182,16 @@ class Feed:
             if deltas:
                 self._take(deltas)
             else:
-                self._looker.heard()
+                self._link.heard()
             if len(deltas) < BATCH:
                 await nap(self._breaking, TAKE_EVERY)
             else:
                 await asyncio.sleep(0)  # let the screen have its turn
 
     def _take(self, deltas: list[Delta]) -> None:
-        self.board.take(deltas)
-        lag = max(0.0, self._looker.server_now() - deltas[-1].at)
-        self._looker.heard(lag=lag)
+        intake.take(self.board.known, deltas)
+        lag = max(0.0, self._link.server_now() - deltas[-1].at)
+        self._link.heard(lag=lag)
         if self._pressure.note(len(deltas), deltas[-1].at, lag):
             raise _TooMuch
 
@@ -201,25 +204,25 @@ class Feed:
         self._show_sampled()  # at once: what is checked by counting follows from it
         is_calm = False
         while not is_calm and not self._ending.is_set():
-            hello = await self._looker.greet(store)
-            await self._looker.sample(store, hello)
-            is_calm = self._pressure.is_calm(hello.at.timestamp(), self.board.flowed())
+            hello = await self._polls.greet(store)
+            await self._polls.sample(store, hello)
+            is_calm = self._pressure.is_calm(hello.at.timestamp(), self.board.known.flowed())
             self._show_sampled()
-            await nap(self._ending, LOOK_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+            await nap(self._ending, POLL_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
 
     def _show_sampled(self) -> None:
         rate = self._pressure.rate
         reason = f"more than {self._pressure.limits.rate:,.0f} changes a second: jobs are counted, and some shown"
-        self._looker.show(mode=Mode.SAMPLED, reason=reason, retry_in=None, lag=None, rate=rate)
+        self._link.show(mode=Mode.SAMPLED, reason=reason, retry_in=None, lag=None, rate=rate)
 
     async def _poll(self, store: AsyncStore, reason: str, again: float | None) -> None:
         """Look every two seconds; after `again` seconds the stream is tried once more."""
         until = time.monotonic() + again if again is not None else float("inf")
         while time.monotonic() < until and not self._ending.is_set():
-            hello = await self._looker.greet(store)
-            await self._looker.look(store, hello, polled=True)
-            self._looker.show(mode=Mode.POLL, reason=reason, retry_in=None, lag=None)
-            await nap(self._ending, LOOK_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
+            hello = await self._polls.greet(store)
+            await self._polls.read_all(store, hello, polled=True)
+            self._link.show(mode=Mode.POLL, reason=reason, retry_in=None, lag=None)
+            await nap(self._ending, POLL_EVERY * random.uniform(0.9, 1.1))  # noqa: S311
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:

@@ -13,9 +13,10 @@ from tontine.legible import duration
 from tontine.store import logs, look
 from tontine.store.call import Steps
 
-from ..records.clean import Cleaner, mapping
-from ..records.facts import job_row
-from ..records.picture import Attempt, JobPage, JobRow
+from ..records.clean import Cleaner
+from ..records.job import Attempt, JobPage, JobRow
+from ..records.rows import job_row
+from ..records.values import mapping
 
 LINES_SHOWN = 2000
 _SHOWN = {"_id", "args", "result", "error", "errors", "progress"}

@@ -14,14 +14,16 @@ from tontine.store.call import AsyncStore
 from tontine.store.look import hurried
 from tontine.uri import hide
 
+from ..model import intake
 from ..picture.board import Board
 from ..query.filters import Filter
 from ..query.searching import condition
-from ..records.picture import JobList, JobPage
+from ..records.job import JobList, JobPage
+from ..records.request import Phase, Progress, Request
 from .feed import Feed
 from .jobpage import read_page
-from .polls import Looker
-from .requests import Phase, Progress, Wish, ask
+from .polls import Polls
+from .requests import ask
 
 PAGE_WITHIN = 10.0
 SEARCH_DEPTH, FOUND_AT_MOST = 200_000, 5_000
@@ -30,11 +32,9 @@ SEARCH_DEPTH, FOUND_AT_MOST = 200_000, 5_000
 class LiveSource:
     """Everything a screen needs from a store."""
 
-    def __init__(
-        self, config: StoreConfig, board: Board, *, looker: Looker | None = None, streams: bool = True
-    ) -> None:
+    def __init__(self, config: StoreConfig, board: Board, *, polls: Polls | None = None, streams: bool = True) -> None:
         self.board = board
-        self.feed = Feed(config, board, streams=streams, looker=looker)
+        self.feed = Feed(config, board, streams=streams, polls=polls)
 
     async def start(self) -> None:
         await self.feed.start()
@@ -44,38 +44,40 @@ class LiveSource:
 
     async def page(self, seq: int) -> JobPage | None:
         """One job whole, read now."""
-        return await self._store.run(hurried(read_page(seq, self.board.clean), PAGE_WITHIN))
+        return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
 
     async def search(self, wanted: Filter) -> JobList:
         """Jobs that a filter asks for and that are not in the window; they are added to it."""
-        where = condition(wanted, {fact.name: node for node, fact in self.board.lives.facts().items()})
+        where = condition(wanted, {fact.name: node for node, fact in self.board.known.lives.facts().items()})
         if where is None:
             return self.board.jobs()
         hello = await self._store.run(hurried(window.greet(), PAGE_WITHIN))
-        reading = window.search(where, self.board.seq, SEARCH_DEPTH, FOUND_AT_MOST)
+        reading = window.search(where, self.board.known.seq, SEARCH_DEPTH, FOUND_AT_MOST)
         found = await self._store.run(hurried(reading, PAGE_WITHIN))
-        self.board.add_jobs(found, hello.time)
-        note = f"among the newest {SEARCH_DEPTH:,} numbers" if self.board.seq > SEARCH_DEPTH else ""
+        intake.add_jobs(self.board.known, found, hello.time)
+        note = f"among the newest {SEARCH_DEPTH:,} numbers" if self.board.known.seq > SEARCH_DEPTH else ""
         return replace(self.board.jobs(), note=note)
 
-    async def ask(self, wish: Wish) -> AsyncIterator[Progress]:
+    async def ask(self, request: Request) -> AsyncIterator[Progress]:
         """Pass a request on, and tell what becomes of it."""
         refused = self.board.link.read_only
         if refused:
-            yield Progress(Phase.REFUSED, f"read-only: {refused}", failed=len(wish.targets))
+            yield Progress(Phase.REFUSED, f"read-only: {refused}", failed=len(request.targets))
             return
-        leases = [fact.lease for fact in self.board.lives.facts().values() if not fact.is_dead]
+        leases = [fact.lease for fact in self.board.known.lives.facts().values() if not fact.is_dead]
         try:
-            async for progress in ask(self._store, wish, self.board.lives.fact, max(leases, default=DEFAULT_LEASE)):
+            async for progress in ask(
+                self._store, request, self.board.known.lives.fact, max(leases, default=DEFAULT_LEASE)
+            ):
                 if progress.phase is Phase.REFUSED:
-                    self.board.link = replace(self.board.link, read_only=legible(progress.text, 160))
+                    self.board.known.link = replace(self.board.link, read_only=legible(progress.text, 160))
                 yield progress
         except NotPermitted as refusal:
-            yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(wish.targets))
+            yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(request.targets))
 
     def hide(self, text: str) -> str:
         """A text without the secrets of the connection."""
-        return self.board.clean.redacted(hide(text, self.feed.uri) if self.feed.uri else text)
+        return self.board.known.clean.redacted(hide(text, self.feed.uri) if self.feed.uri else text)
 
     @property
     def _store(self) -> AsyncStore:

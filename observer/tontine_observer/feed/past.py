@@ -17,8 +17,9 @@ from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried
 from tontine.store.stream import Stream
 
+from ..model import intake
 from ..model.backfill import fill_curves, fill_lives
-from ..picture.board import Board
+from ..model.known import Known
 
 T = TypeVar("T")
 
@@ -28,18 +29,19 @@ FINE_FOR, FINE_STEP, COARSE_STEP = 3600.0, 10.0, 300.0
 RECALL_FOR, RECALL_AT_MOST, RECALL_WITHIN = 600.0, 20_000, 5.0
 
 
-async def fill(board: Board, store: AsyncStore, now: datetime, since: float) -> None:
-    """Give a board a past of `since` seconds before `now`, its first look."""
+async def fill(known: Known, store: AsyncStore, now: datetime, since: float) -> None:
+    """Give what is known a past of `since` seconds before `now`, its first look."""
     past = await _read(store, events.since(now - timedelta(seconds=since), EVENTS_AT_MOST))
     if past is None:
         past = await _read(store, events.latest(EVENTS_AT_LEAST)) or []
-    board.remember(past)
+    intake.remember(known, past)
     found = await _samples(store, now, since)
     if not past and not found:
-        board.recall(await _recall(store, now, since))
+        intake.recall(known, await _recall(store, now, since))
     timed = [(one.at.timestamp(), one) for one in found]
-    fill_curves(board.tally.curves, timed, now.timestamp(), board.tally.counts.get(JobState.QUEUED, 0))
-    fill_lives(board.lives, timed, now.timestamp(), board.clean)
+    queued = known.tally.counts.get(JobState.QUEUED, 0)
+    fill_curves(known.tally.curves, timed, now.timestamp(), queued)
+    fill_lives(known.lives, timed, now.timestamp(), known.clean)
 
 
 async def _samples(store: AsyncStore, now: datetime, since: float) -> list[samples.Sample]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,9 +20,13 @@ from tontine.store import events, look, window
 from tontine.store.call import AsyncStore, Steps
 from tontine.store.look import hurried
 
-from ..picture.board import Board
-from ..records.picture import ELECTION, Link, Mode, Pane
+from ..model import intake
+from ..model.known import Known
+from ..records.link import Mode
+from ..records.pane import Pane
 from ..records.snapshot import Snapshot, Window
+from .agenda import Agenda
+from .link import LinkKeeper
 from .past import BACKFILL_FOR, fill
 from .reading import known_tasks, read_truth, read_window, server_of, version_of
 
@@ -42,30 +44,22 @@ ALL_COUNT_WITHIN = 60.0
 EVENTS_OVERLAP = timedelta(seconds=10)
 """Events may become visible this much later than their time says: so much is read twice."""
 EVENTS_AT_ONCE = 500
-WATCH_EVERY = 0.5
-ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER = 1.0, 3.0, 6.0
-"""How long nothing may be heard until that is said. A stream says something twice a second; who polls pauses."""
 _PARTS = ("nodes", "cluster", "jobs")
 
 
-class Looker:
-    """What the feed sees with its own eyes, and what it says about how well it sees."""
+class Polls:
+    """Reads and counts what a stream does not tell, part by part, each as often as it is worth."""
 
     def __init__(
-        self, board: Board, *, answer_within: float = 10.0, read_only: str = "", since: float = BACKFILL_FOR
+        self, known: Known, *, answer_within: float = 10.0, read_only: str = "", since: float = BACKFILL_FOR
     ) -> None:
-        self.board = board
+        self.known = known
+        self.link = LinkKeeper(known)
+        self.agenda = Agenda()
         self._within = answer_within
         self._forced = read_only
         self._since = since
-        self._heard = 0.0
-        self._shown_heard = False
-        self._silent_rounds = 0
-        self._doubted: Link | None = None
-        """What the link said before nothing was heard for too long."""
-        self._due: dict[str, float] = {}
         self._tasks: list[str] = []
-        self._refused: dict[str, str] = {}
         self._is_filled = False
         self._filled_until: datetime | None = None
         self._events_from: datetime | None = None
@@ -73,62 +67,18 @@ class Looker:
         self._counted = -1
         """The generation of jobs at the last count."""
         if read_only:
-            self.show(read_only=read_only)
-
-    # What is said about it
-
-    def show(self, **facts: Any) -> None:
-        """Change what the board's link says."""
-        if "mode" in facts:
-            self._doubted = None
-        age = time.monotonic() - self._heard if self._heard else 0.0
-        self.board.link = replace(self.board.link, age=age, refused=dict(self._refused), **facts)
-
-    def heard(self, **facts: Any) -> None:
-        """The store answered just now, and with more than a greeting: that also who may not read gets."""
-        self._heard = time.monotonic()
-        self._shown_heard = True
-        self._silent_rounds = 0
-        self.board.hear(self.server_now())
-        if self._doubted is not None:
-            facts = {"mode": self._doubted.mode, "reason": self._doubted.reason} | facts
-        self.show(**facts)
-
-    def watch(self, *, is_electing: bool) -> None:
-        """Say when nothing was heard for too long, although no call has failed yet; called every `WATCH_EVERY`.
-
-        Counted in rounds: a machine that slept has not heard anything either, and its store is in order.
-        """
-        self._silent_rounds += 1
-        silent, link = self._silent_rounds * WATCH_EVERY, self.board.link
-        limit = SILENT_AFTER if link.mode is Mode.LIVE else SILENT_POLLED_AFTER
-        if link.is_fresh and silent >= (ELECTION_AFTER if is_electing else limit):
-            self.show(mode=Mode.STALE, reason=ELECTION if is_electing else "", retry_in=None, lag=None)
-            self._doubted = link
-        elif link.mode is Mode.STALE:
-            self.show()
-
-    def was_heard(self) -> bool:
-        """Whether the store has answered since this was asked last."""
-        was, self._shown_heard = self._shown_heard, False
-        return was
-
-    def server_now(self) -> float:
-        return wall_time() - self.board.link.ahead
-
-    # What is asked
+            self.link.show(read_only=read_only)
 
     async def greet(self, store: AsyncStore) -> window.Hello:
         """Who answers, and how its clock differs from ours."""
         before = wall_time()
         hello = await self._run(store, window.greet())
         ahead = (before + wall_time()) / 2 - hello.at.timestamp()
-        is_first = not self._heard
         # The round trip blurs it: small differences are noise, and would make ages tremble.
-        if is_first or abs(ahead - self.board.link.ahead) > 0.05:
-            self.show(ahead=ahead)
-        self.board.server = server_of(hello)
-        if self._is_due("rights", RIGHTS_EVERY):
+        if not self.link.was_ever_heard or abs(ahead - self.known.link.ahead) > 0.05:
+            self.link.show(ahead=ahead)
+        self.known.server = server_of(hello)
+        if self.agenda.is_due("rights", RIGHTS_EVERY):
             await self._check_rights(store)
         return hello
 
@@ -136,14 +86,14 @@ class Looker:
         if self._forced:
             return
         try:
-            may = await self._run(store, checkup.may_change(self.board.database, "nodes"))
+            may = await self._run(store, checkup.may_change(self.known.database, "nodes"))
         except StoreUnavailable:
             raise
         except StoreError:
             return  # it does not tell: the first refusal will
-        self.show(read_only="" if may else "this database user may only read")
+        self.link.show(read_only="" if may else "this database user may only read")
 
-    async def look(
+    async def read_all(
         self, store: AsyncStore, hello: window.Hello, *, begin_again: bool = False, polled: bool = False
     ) -> None:
         """Look at everything, and take it onto the board."""
@@ -153,15 +103,15 @@ class Looker:
         # Who polls goes on from the last count by what nodes tell, and counts again when that is due.
         counts = {} if polled else await self._part(store, "jobs", window.count_open(), {})
         jobs = Window(is_known=False, is_complete=False)
-        is_all_refused = self._refused.keys() >= {"nodes", "cluster"}  # unless jobs may be read
-        if not polled or is_all_refused or self._is_due("window", WINDOW_EVERY):
+        is_all_refused = self.link.refused.keys() >= {"nodes", "cluster"}  # unless jobs may be read
+        if not polled or is_all_refused or self.agenda.is_due("window", WINDOW_EVERY):
             reading = self._part(store, "jobs", read_window(self._tasks), jobs)
-            jobs = await self._timed("window", reading, WINDOW_EVERY, WINDOW_SHARE)
+            jobs = await self.agenda.timed("window", reading, WINDOW_EVERY, WINDOW_SHARE)
         told = await self._news(store, hello) if polled else []
-        if self._refused.keys() >= set(_PARTS):
-            raise NotPermitted(next(iter(self._refused.values())))
+        if self.link.refused.keys() >= set(_PARTS):
+            raise NotPermitted(next(iter(self.link.refused.values())))
         if begin_again:
-            self.board.begin_again()
+            intake.begin_again(self.known)
         snapshot = Snapshot(
             at=hello.at,
             nodes=nodes,
@@ -173,13 +123,13 @@ class Looker:
             version=version_of(hello),
             server=server_of(hello),
         )
-        self.board.load(snapshot, polled=polled)
+        intake.load(self.known, snapshot, polled=polled)
         self._filled_until = self._filled_until or hello.at
         if polled:
-            await self._check(store, hello)
+            await self.check(store, hello)
         else:
-            self._due.pop("count", None)
-            self._due["refill"] = time.monotonic() + COUNT_EVERY
+            self.agenda.hurry("count")
+            self.agenda.put_off("refill", COUNT_EVERY)
 
     async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
         """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""
@@ -201,8 +151,8 @@ class Looker:
             version=version_of(hello),
             server=server_of(hello),
         )
-        self.board.load(snapshot, polled=True)
-        await self._check(store, hello)
+        intake.load(self.known, snapshot, polled=True)
+        await self.check(store, hello)
 
     async def _news(self, store: AsyncStore, hello: window.Hello) -> list[dict[str, Any]]:
         """The events since the last time: what nodes and rosters went through between two looks is among them."""
@@ -220,56 +170,57 @@ class Looker:
         hello = await self.greet(store)
         jobs = await self._part(store, "jobs", read_window(self._tasks), Window(is_known=False))
         if jobs.is_known:
-            self.board.read_window(jobs, version_of(hello))
+            intake.read_window(self.known, jobs, version_of(hello))
 
-    async def keep_looking(self, store: AsyncStore, ending: asyncio.Event) -> None:
+    async def keep_checking(self, store: AsyncStore, ending: asyncio.Event) -> None:
         """Beside the stream: who is primary, and whether what was counted from changes is true."""
         hello = await self.greet(store)
         while not ending.is_set():
-            await self._check(store, hello)
+            await self.check(store, hello)
             await nap(ending, GREET_EVERY)
             hello = await self.greet(store)
             self._events_from = hello.at
 
-    async def _check(self, store: AsyncStore, hello: window.Hello) -> None:
+    async def check(self, store: AsyncStore, hello: window.Hello) -> None:
+        """Count and read again what is due."""
         if self._filled_until is not None and not self._is_filled:
             self._is_filled = True
-            await fill(self.board, store, self._filled_until, self._since)
-        mode = self.board.link.mode
+            await fill(self.known, store, self._filled_until, self._since)
+        mode = self.known.link.mode
         every = {Mode.SAMPLED: COUNT_SAMPLED_EVERY, Mode.POLL: COUNT_POLLED_EVERY}.get(mode, COUNT_EVERY)
-        if self._has_news(mode) and self._is_due("count", every):
-            await self._timed("count", self._count(store, hello), every)
+        if self._has_news(mode) and self.agenda.is_due("count", every):
+            await self.agenda.timed("count", self._count(store, hello), every, COUNT_SHARE)
         if mode is Mode.SAMPLED:
             pass  # what is under load is neither read as a whole nor counted as a whole
-        elif self._is_due("all", COUNT_ALL_EVERY):
-            await self._timed("all", self._count_all(store), COUNT_ALL_EVERY)
-        elif mode is Mode.LIVE and not self.board.jobs_table.is_complete and self._is_due("refill", COUNT_EVERY):
-            await self._timed("refill", self.read_jobs(store), COUNT_EVERY)
-        if self._refused and self._is_due("refused", COUNT_EVERY):
+        elif self.agenda.is_due("all", COUNT_ALL_EVERY):
+            await self.agenda.timed("all", self._count_all(store), COUNT_ALL_EVERY, COUNT_SHARE)
+        elif mode is Mode.LIVE and not self.known.jobs.is_complete and self.agenda.is_due("refill", COUNT_EVERY):
+            await self.agenda.timed("refill", self.read_jobs(store), COUNT_EVERY, COUNT_SHARE)
+        if self.link.refused and self.agenda.is_due("refused", COUNT_EVERY):
             await self._regain(store)
 
     def _has_news(self, mode: Mode) -> bool:
         """Whether a count could find anything but what the last one found."""
-        is_quiet = mode is Mode.LIVE and self.board.generation(Pane.JOBS) == self._counted
-        return not is_quiet or self._is_due("idle count", COUNT_IDLE_EVERY)
+        is_quiet = mode is Mode.LIVE and self.known.generation(Pane.JOBS) == self._counted
+        return not is_quiet or self.agenda.is_due("idle count", COUNT_IDLE_EVERY)
 
     async def _count(self, store: AsyncStore, hello: window.Hello) -> None:
-        self._counted = self.board.generation(Pane.JOBS)
-        self._due["idle count"] = time.monotonic() + COUNT_IDLE_EVERY
-        is_followed = self.board.link.mode is not Mode.SAMPLED
-        spread = is_followed and not self.board.jobs_table.is_complete
+        self._counted = self.known.generation(Pane.JOBS)
+        self.agenda.put_off("idle count", COUNT_IDLE_EVERY)
+        is_followed = self.known.link.mode is not Mode.SAMPLED
+        spread = is_followed and not self.known.jobs.is_complete
         reading = read_truth(self._tasks, version_of(hello), hello.at, spread=spread)
         found = await self._part(store, "jobs", reading, None)
         if found is not None:
-            self.board.count(found[0])
-            self.board.see_roster(found[1], hello.at.timestamp(), version_of(hello))
+            intake.count(self.known, found[0])
+            intake.see_roster(self.known, found[1], hello.at.timestamp(), version_of(hello))
         self._tasks = sorted(
-            {task for fact in self.board.lives.facts().values() if not fact.is_dead for task in fact.tasks}
+            {task for fact in self.known.lives.facts().values() if not fact.is_dead for task in fact.tasks}
         )
 
     async def _count_all(self, store: AsyncStore) -> None:
         """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
-        with self.board.tally.counting() as take:
+        with self.known.tally.counting() as take:
             hello = await self.greet(store)
             try:
                 counts = await self._count_states(store, hello)
@@ -291,16 +242,14 @@ class Looker:
 
     async def _regain(self, store: AsyncStore) -> None:
         """What could not be read may be readable again."""
-        refused = set(self._refused)
+        refused = set(self.link.refused)
         if "nodes" in refused:
             await self._part(store, "nodes", look.read_nodes(dead=False), [])
         if "events" in refused:
             await self._part(store, "events", events.latest(1), [])
-        if refused - set(self._refused):
+        if refused - set(self.link.refused):
             # Not from the beginning: changes that the stream has told meanwhile must not be forgotten.
-            await self.look(store, await self.greet(store))
-
-    # How it is asked
+            await self.read_all(store, await self.greet(store))
 
     async def _run(self, store: AsyncStore, steps: Steps[T]) -> T:
         return await store.run(hurried(steps, self._within))
@@ -312,29 +261,15 @@ class Looker:
         except StoreUnavailable:
             raise
         except NotPermitted as refusal:
-            self._refused[name] = legible(refusal, 160)
+            self.link.refused[name] = legible(refusal, 160)
             return otherwise
         except StoreError as error:
             if name in _PARTS:
                 raise
-            self._refused[name] = legible(error, 160)
+            self.link.refused[name] = legible(error, 160)
             return otherwise
-        self._refused.pop(name, None)
-        self.heard()
-        return answer
-
-    def _is_due(self, what: str, every: float) -> bool:
-        now = time.monotonic()
-        if now < self._due.get(what, 0.0):
-            return False
-        self._due[what] = now + every
-        return True
-
-    async def _timed(self, what: str, work: Any, every: float, share: float = COUNT_SHARE) -> Any:
-        began = time.monotonic()
-        answer = await work
-        took = time.monotonic() - began
-        self._due[what] = time.monotonic() + max(every, share * took)
+        self.link.refused.pop(name, None)
+        self.link.heard()
         return answer
 
 

@@ -14,8 +14,7 @@ from tontine.store.call import Steps
 
 from ..model.jobs import reading_version
 from ..picture.alerts import COUNTED_AT_MOST
-from ..picture.moment import Waiting
-from ..records.snapshot import Server, Snapshot, Truth, Window
+from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
 
 EVENTS_READ = 500
 

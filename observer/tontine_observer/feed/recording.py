@@ -13,9 +13,10 @@ from tontine.cli.output import json_text
 from tontine.errors import ConfigError
 from tontine.records.change import Delta
 
-from ..model.heard import Deltas, Loaded, Lost, Remembered, Told, WindowRead
-from ..records.clean import HIDDEN, Cleaner, is_secret, moment
+from ..model.heard import Deltas, Heard, Loaded, Lost, Remembered, WindowRead
+from ..records.clean import HIDDEN, Cleaner, is_secret
 from ..records.snapshot import Snapshot, Truth, Window
+from ..records.values import timestamp
 
 SCHEMA = 1
 HEADER = "tontine-recording"
@@ -39,8 +40,8 @@ class Recorder:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
         self._write({"kind": HEADER, "schema": SCHEMA, "database": database})
 
-    def __call__(self, told: Told) -> None:
-        entry = _entry(told)
+    def __call__(self, heard: Heard) -> None:
+        entry = _entry(heard)
         if entry is not None:
             self._write(self._encoded(entry))
 
@@ -71,7 +72,7 @@ class Recorder:
         if isinstance(value, list | tuple):
             return [self._encoded(inner) for inner in value]
         if isinstance(value, datetime):
-            return {"$date": moment(value)}
+            return {"$date": timestamp(value)}
         if value is None or isinstance(value, bool | int | float):
             return value
         made = getattr(value, "generation_time", None)
@@ -80,8 +81,8 @@ class Recorder:
         return self._clean.value(value)
 
 
-def _entry(told: Told) -> dict[str, Any] | None:
-    match told:
+def _entry(heard: Heard) -> dict[str, Any] | None:
+    match heard:
         case Loaded(snapshot, polled):
             return {"kind": "look", "polled": polled, **_snapshot(snapshot)}
         case WindowRead(window, version):
@@ -89,7 +90,7 @@ def _entry(told: Told) -> dict[str, Any] | None:
         case Deltas(deltas):
             return {"kind": "changes", "changes": [_delta(delta) for delta in deltas]}
         case Truth():
-            return {"kind": "count", **_truth(told)}
+            return {"kind": "count", **_truth(heard)}
         case Remembered(events):
             return {"kind": "events", "events": list(events)}
         case Lost(at, reason):

@@ -16,12 +16,14 @@ from tontine.errors import ConfigError
 from tontine.records.change import Delta, DeltaKind
 from tontine.records.roster import Roster
 
+from ..model import intake
+from ..model.known import Known
 from ..picture.board import Board
-from ..picture.moment import Waiting
-from ..records.picture import JobList, JobPage, Link, Mode
-from ..records.snapshot import Server, Snapshot, Truth, Window
+from ..records.job import JobList, JobPage
+from ..records.link import Link, Mode
+from ..records.request import Phase, Progress, Request
+from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
 from .recording import HEADER
-from .requests import Phase, Progress, Wish
 
 
 class _Id(str):
@@ -61,32 +63,32 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def replay(path: Path, board: Board) -> None:
-    """Tell a board everything that was recorded."""
-    board.link = Link(Mode.REPLAY, read_only="this is a recording")
+def replay(path: Path, known: Known) -> None:
+    """Take in everything that was recorded."""
+    known.link = Link(Mode.REPLAY, read_only="this is a recording")
     for entry in entries(path):
         try:
-            _tell(board, entry)
+            _take(known, entry)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"{path} is a recording of another version, or was changed: {error!r}") from error
 
 
-def _tell(board: Board, entry: Mapping[str, Any]) -> None:
+def _take(known: Known, entry: Mapping[str, Any]) -> None:
     match entry.get("kind"):
         case kind if kind == HEADER:
-            board.database = board.clean.name(entry["database"])
+            known.database = known.clean.name(entry["database"])
         case "look":
-            board.load(_read_snapshot(entry), polled=bool(entry["polled"]))
+            intake.load(known, _read_snapshot(entry), polled=bool(entry["polled"]))
         case "jobs":
-            board.read_window(_read_window(entry["window"]), _version(entry["version"]))
+            intake.read_window(known, _read_window(entry["window"]), _version(entry["version"]))
         case "changes":
-            board.take([_read_delta(one) for one in entry["changes"]])
+            intake.take(known, [_read_delta(one) for one in entry["changes"]])
         case "count":
-            board.count(_read_truth(entry))
+            intake.count(known, _read_truth(entry))
         case "events":
-            board.remember(entry["events"])
+            intake.remember(known, entry["events"])
         case "gap":
-            board.lose(str(entry["reason"]))
+            intake.lose(known, str(entry["reason"]))
 
 
 def _version(value: Any) -> tuple[int, int, int]:
@@ -136,8 +138,7 @@ class ReplaySource:
 
     def __init__(self, path: Path, board: Board) -> None:
         self.board = board
-        self._path = path
-        replay(path, board)
+        replay(path, board.known)
 
     async def start(self) -> None: ...
 
@@ -149,16 +150,16 @@ class ReplaySource:
         if row is None:
             return None
         why = (("This is a recording: only what happened is known, not why.", ""),)
-        view = self.board.view()
-        owner = view.name_of(view.members[seq % len(view.members)]) if view.members else ""
-        holder = view.name_of(row.node) if row.node else ""
+        moment = self.board.moment()
+        owner = moment.name_of(moment.members[seq % len(moment.members)]) if moment.members else ""
+        holder = moment.name_of(row.node) if row.node else ""
         return JobPage(self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded")
 
     async def search(self, wanted: object) -> JobList:  # noqa: ARG002
         return self.board.jobs()
 
-    async def ask(self, wish: Wish) -> AsyncIterator[Progress]:
-        yield Progress(Phase.REFUSED, "this is a recording: there is nobody to ask", failed=len(wish.targets))
+    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+        yield Progress(Phase.REFUSED, "this is a recording: there is nobody to ask", failed=len(request.targets))
 
     def hide(self, text: str) -> str:
-        return self.board.clean.redacted(text)
+        return self.board.known.clean.redacted(text)

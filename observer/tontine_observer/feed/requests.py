@@ -10,9 +10,7 @@ import getpass
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob
 from tontine.legible import count, duration, legible
@@ -21,47 +19,14 @@ from tontine.store import control, events, window
 from tontine.store.call import AsyncStore
 
 from ..model.nodes import ROUTINE
-from ..records.facts import NodeFact
+from ..records.node import NodeFact
+from ..records.request import Phase, Progress, Request
 
 MOST = 1000
 LEASES = 2
 ACCEPTED_FOR = 3600.0
 _LOOK_EVERY = 0.2
 _TOLD_EVERY = 100
-
-
-class Phase(StrEnum):
-    """How far a request is; the last four end it."""
-
-    REQUESTED = "requested"
-    ACCEPTED = "accepted"
-    DONE = "done"
-    CHANGED = "changed"
-    REFUSED = "refused"
-    TIMED_OUT = "timed out"
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What is asked: pause, resume or stop of a node's id; retry or cancel of seqs."""
-
-    verb: str
-    targets: tuple[str | int, ...]
-    expected: Mapping[str | int, str] = field(default_factory=dict)
-    """The state in which each target was seen."""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What became of it so far."""
-
-    phase: Phase
-    text: str
-    done: int = 0
-    failed: int = 0
-
-
 _DESIRED = {"pause": Desired.PAUSED, "resume": Desired.RUNNING, "stop": Desired.STOPPED}
 _REACHED = {
     "pause": {NodeState.PAUSED.value},
@@ -75,31 +40,31 @@ See = Callable[[str], NodeFact | None]
 """How the board sees a node now."""
 
 
-async def ask(store: AsyncStore, wish: Wish, see: See, lease: float) -> AsyncIterator[Progress]:
-    """Carry a wish out, and tell how far it is until it has ended."""
-    if len(wish.targets) > MOST:
-        raise ConfigError(f"{len(wish.targets):,} jobs at once are too many: {MOST:,} is the most")
-    steps = _ask_node(store, wish, see) if wish.verb in _DESIRED else _ask_jobs(store, wish, lease)
+async def ask(store: AsyncStore, request: Request, see: See, lease: float) -> AsyncIterator[Progress]:
+    """Carry a request out, and tell how far it is until it has ended."""
+    if len(request.targets) > MOST:
+        raise ConfigError(f"{len(request.targets):,} jobs at once are too many: {MOST:,} is the most")
+    steps = _ask_node(store, request, see) if request.verb in _DESIRED else _ask_jobs(store, request, lease)
     try:
         async for progress in steps:
             yield progress
     except NotPermitted as refusal:
-        yield Progress(Phase.REFUSED, f"not permitted: {legible(refusal, 160)}", failed=len(wish.targets))
+        yield Progress(Phase.REFUSED, f"not permitted: {legible(refusal, 160)}", failed=len(request.targets))
 
 
-async def _ask_node(store: AsyncStore, wish: Wish, see: See) -> AsyncIterator[Progress]:
-    node = str(wish.targets[0])
+async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncIterator[Progress]:
+    node = str(request.targets[0])
     before = see(node)
     name = before.name if before else node
-    seen = wish.expected.get(node, before.state if before else "")
+    seen = request.expected.get(node, before.state if before else "")
     # A node that finds work or runs out of it is the same to an operator.
     states = sorted(ROUTINE) if seen in ROUTINE else [seen]
-    if not await store.run(control.ask_seen(node, _DESIRED[wish.verb], states)):
+    if not await store.run(control.ask_seen(node, _DESIRED[request.verb], states)):
         yield Progress(Phase.CHANGED, f"{name} changed meanwhile: nothing was asked of it", failed=1)
         return
-    await _record(store, wish, name, node=node)
-    yield Progress(Phase.REQUESTED, f"{name} was asked to {wish.verb}")
-    async for progress in _follow_node(wish.verb, node, name, before, see):
+    await _record(store, request, name, node=node)
+    yield Progress(Phase.REQUESTED, f"{name} was asked to {request.verb}")
+    async for progress in _follow_node(request.verb, node, name, before, see):
         yield progress
 
 
@@ -127,16 +92,16 @@ async def _follow_node(verb: str, node: str, name: str, before: NodeFact | None,
         await asyncio.sleep(_LOOK_EVERY)
 
 
-async def _ask_jobs(store: AsyncStore, wish: Wish, lease: float) -> AsyncIterator[Progress]:
-    seqs = [int(target) for target in wish.targets]
+async def _ask_jobs(store: AsyncStore, request: Request, lease: float) -> AsyncIterator[Progress]:
+    seqs = [int(target) for target in request.targets]
     name = f"#{seqs[0]}" if len(seqs) == 1 else count(len(seqs), "job")
-    await _record(store, wish, name, seqs=seqs[:MOST])
-    yield Progress(Phase.REQUESTED, f"{wish.verb} of {name} was asked for")
+    await _record(store, request, name, seqs=seqs[:MOST])
+    yield Progress(Phase.REQUESTED, f"{request.verb} of {name} was asked for")
     pending: list[int] = []
     done, changed, problem = 0, 0, ""
     for place, seq in enumerate(seqs, 1):
         try:
-            outcome = await _one_job(store, wish.verb, seq, wish.expected.get(seq))
+            outcome = await _one_job(store, request.verb, seq, request.expected.get(seq))
         except (UnknownJob, ConfigError) as error:
             outcome, problem = "changed", legible(error, 160)
         done += outcome == "done"
@@ -153,7 +118,7 @@ async def _ask_jobs(store: AsyncStore, wish: Wish, lease: float) -> AsyncIterato
             what = f"#{left[0]}" if len(left) == 1 else count(len(left), "job")
             yield Progress(Phase.TIMED_OUT, f"{what} still running; the request stays", done, changed)
             return
-    yield _ended(wish.verb, name, done, changed, problem)
+    yield _ended(request.verb, name, done, changed, problem)
 
 
 def _ended(verb: str, name: str, done: int, changed: int, problem: str) -> Progress:
@@ -185,11 +150,11 @@ async def _wait_for(store: AsyncStore, seqs: Sequence[int], limit: float) -> lis
     return left
 
 
-async def _record(store: AsyncStore, wish: Wish, subject: str, **targets: object) -> None:
+async def _record(store: AsyncStore, request: Request, subject: str, **targets: object) -> None:
     """Leave a trace of who asked for what and why; nothing depends on it."""
-    facts = {"verb": wish.verb, "subject": subject, "actor": actor(), "host": socket.gethostname(), **targets}
-    if wish.reason:
-        facts["why"] = wish.reason[:500]
+    facts = {"verb": request.verb, "subject": subject, "actor": actor(), "host": socket.gethostname(), **targets}
+    if request.reason:
+        facts["why"] = request.reason[:500]
     try:
         await store.run(events.record("request", **facts))
     except StoreError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from ..picture.shown import Shown
 from ..query.filters import Filter
-from ..records.picture import JobList, JobPage
-from ..stage.stage import Shown
-from .requests import Progress, Wish
+from ..records.job import JobList, JobPage
+from ..records.request import Progress, Request
 
 
 class Source(Protocol):
@@ -20,7 +20,7 @@ class Source(Protocol):
     async def stop(self) -> None: ...
     async def page(self, seq: int) -> JobPage | None: ...
     async def search(self, wanted: Filter) -> JobList: ...
-    def ask(self, wish: Wish) -> AsyncIterator[Progress]: ...
+    def ask(self, request: Request) -> AsyncIterator[Progress]: ...
     def hide(self, text: str) -> str:
         """The text without secrets of the connection."""
         ...

@@ -1,13 +1,18 @@
-"""Fills in what was before the observer came: from the nodes' samples. Pure."""
+"""Fills in what was before the observer came: from stored events and from the nodes' samples. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
 
 from ..records.clean import Cleaner
+from ..records.pane import Pane
+from ..records.timeline import Epoch
+from ..records.values import timestamp, whole
 from .curves import DONE, FAILED, INCOMING, RETRIED, Curves
-from .nodes import Lives
+from .known import Known
+from .nodes import Lives, Move
 
 BIN = 10.0
 
@@ -33,6 +38,46 @@ class Sampled(Protocol):
 
 Sample = tuple[float, Sampled]
 """When, and what."""
+Event = tuple[float, Mapping[str, Any]]
+"""When, and its document."""
+
+
+def remember(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
+    """Put what stored events tell of nodes and rosters before what was seen."""
+    timed = [(at, event) for event in events if (at := timestamp(event.get("at"))) is not None]
+    if not timed:
+        return
+    clean = known.clean
+    known.lives.remember(_moves(timed, clean))
+    rosters = list(_rosters(timed, clean))
+    known.lives.remember_rosters(rosters)
+    known.tally.curves.sampled.add(timed[0][0], known.heard_at)
+    names = known.lives.names()
+    for old, new in pairwise(sorted(rosters, key=lambda one: one.epoch)):
+        if new.epoch == old.epoch + 1:
+            known.log.roster(new, old, names)
+
+
+def _moves(events: Iterable[Event], clean: Cleaner) -> Iterator[Move]:
+    for at, event in events:
+        if event.get("kind") == "node" and event.get("to"):
+            node = event.get("node")
+            name = event.get("name") or node
+            yield at, clean.name(node), clean.name(name), clean.name(event["to"])
+
+
+def _rosters(events: Iterable[Event], clean: Cleaner) -> Iterator[Epoch]:
+    for at, event in events:
+        if event.get("kind") == "roster" and isinstance(event.get("members"), list):
+            yield Epoch(at, whole(event.get("epoch")), tuple(map(clean.name, event["members"])))
+
+
+def tell_events(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each event that is none yet."""
+    names = known.lives.names()
+    for event in events:
+        known.log.event(event, names)
+    known.touch(Pane.CHANGES, Pane.TIME)
 
 
 def fill_curves(curves: Curves, samples: Sequence[Sample], until: float, queued: int) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 from tontine.legible import count
 
-from ..picture.moment import date
-from ..records.clean import Cleaner, moment, whole
-from ..records.facts import NodeFact
-from ..records.picture import Change, ChangeKind, Pane, Target
-from .nodes import Epoch, is_routine
+from ..records.change import Change, ChangeKind
+from ..records.clean import Cleaner
+from ..records.node import NodeFact
+from ..records.pane import Pane, Target
+from ..records.timeline import Epoch
+from ..records.values import date, timestamp, whole
+from .nodes import is_routine
 
 KEPT = 100_000
 SAME_WITHIN = 30.0
@@ -68,7 +70,7 @@ class Changelog:
             del self._lines[: KEPT // 10]
 
     def latest(self, kinds: Collection[ChangeKind] | None, limit: int, until: float) -> tuple[Change, ...]:
-        """The newest lines until a moment, oldest first."""
+        """The newest lines until a timestamp, oldest first."""
         found: list[Change] = []
         for place in range(bisect_right(self._lines, until, key=lambda one: one.at) - 1, -1, -1):
             change = self._lines[place].change
@@ -116,7 +118,7 @@ class Changelog:
 
     def event(self, event: Mapping[str, Any], names: Mapping[str, str]) -> None:
         """A stored event; what is not known is shown as it is."""
-        at = moment(event.get("at"))
+        at = timestamp(event.get("at"))
         if at is None:
             return
         clean, node = self._clean, self._clean.name(event.get("node"))

@@ -8,10 +8,10 @@ from typing import Any
 
 from tontine.records.change import Delta, Version
 
-from ..records.facts import NodeFact
+from ..records.node import NodeFact
 from ..records.snapshot import Snapshot, Truth, Window
-from .jobs import Step
-from .nodes import Epoch
+from ..records.timeline import Epoch
+from .jobs import JobMoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +69,4 @@ class RosterMoved:
     old: Epoch | None
 
 
-Told = Loaded | WindowRead | Deltas | Truth | Remembered | Lost | NodeMoved | RosterMoved | Step
+Heard = Loaded | WindowRead | Deltas | Truth | Remembered | Lost | NodeMoved | RosterMoved | JobMoved

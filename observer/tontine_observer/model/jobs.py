@@ -14,16 +14,17 @@ from tontine.records.change import LAST, NEVER, Delta, DeltaKind, Version
 from tontine.records.states import JobState
 
 from ..records.clean import Cleaner
-from ..records.facts import changed_row, job_key, job_row
-from ..records.picture import JobRow
+from ..records.job import JobRow
+from ..records.rows import changed_row, job_row
+from ..records.values import job_key
 
-STEPS_KEPT = 20_000
+MOVES_KEPT = 20_000
 OPEN_KEPT = 20_000
 ENDED_KEPT = 5_000
 GRAVES_KEPT = 10_000
 
 
-class Step(NamedTuple):
+class JobMoved(NamedTuple):
     """One change of one job: what it was, and what it became. None is no job."""
 
     at: float
@@ -33,11 +34,11 @@ class Step(NamedTuple):
 
 
 class JobTable:
-    """Rows by `_id`, and the newest steps."""
+    """Rows by `_id`, and their newest moves."""
 
     def __init__(self, clean: Cleaner, *, open_kept: int = OPEN_KEPT, ended_kept: int = ENDED_KEPT) -> None:
         self.rows: dict[Any, JobRow] = {}
-        self.steps: deque[Step] = deque(maxlen=STEPS_KEPT)
+        self.moves: deque[JobMoved] = deque(maxlen=MOVES_KEPT)
         self.is_complete = True
         """Whether every unfinished job is in the table."""
         self.known_from = 0
@@ -49,8 +50,8 @@ class JobTable:
         self._graves: OrderedDict[Any, Version] = OrderedDict()
         self._unfinished: dict[Any, JobRow] = {}
         self._ended: OrderedDict[Any, None] = OrderedDict()
-        self.steps_from = 0.0
-        """Steps are kept from this moment on."""
+        self.moves_from = 0.0
+        """Moves are kept from this moment on."""
 
     def read(
         self, documents: Iterable[Mapping[str, Any]], version: Version, *, complete: bool, known_from: int
@@ -79,8 +80,8 @@ class JobTable:
         self._versions.clear()
         self._graves.clear()
         self._ended.clear()
-        self.steps.clear()
-        self.steps_from = at
+        self.moves.clear()
+        self.moves_from = at
 
     def retain(self, ids: Iterable[Any], version: Version) -> None:
         """Drop unfinished rows that a complete reading of all unfinished jobs at `version` did not find."""
@@ -90,7 +91,7 @@ class JobTable:
             if self._versions.get(key, NEVER) <= version:
                 self._drop(key)
 
-    def apply(self, delta: Delta) -> Step | None:
+    def apply(self, delta: Delta) -> JobMoved | None:
         """Take in one change; None when it is old news, or about a job that is not in the window."""
         key = job_key(delta.id)
         if delta.version <= (self._versions.get(key) or self._graves.get(key, NEVER)):
@@ -120,21 +121,21 @@ class JobTable:
     def as_of(self, at: float) -> dict[Any, JobRow]:
         """The rows as they were: everything after `at` undone."""
         rows = dict(self.rows)
-        for step in reversed(self.steps):
-            if step.at <= at:
+        for moved in reversed(self.moves):
+            if moved.at <= at:
                 break
-            if step.before is None:
-                rows.pop(step.key, None)
+            if moved.before is None:
+                rows.pop(moved.key, None)
             else:
-                rows[step.key] = step.before
+                rows[moved.key] = moved.before
         return rows
 
-    def _log(self, at: float, key: Any, before: JobRow | None, after: JobRow | None) -> Step:
-        if len(self.steps) == self.steps.maxlen:
-            self.steps_from = self.steps[0].at
-        step = Step(at, key, before, after)
-        self.steps.append(step)
-        return step
+    def _log(self, at: float, key: Any, before: JobRow | None, after: JobRow | None) -> JobMoved:
+        if len(self.moves) == self.moves.maxlen:
+            self.moves_from = self.moves[0].at
+        moved = JobMoved(at, key, before, after)
+        self.moves.append(moved)
+        return moved
 
     def _put(self, key: Any, row: JobRow, version: Version) -> None:
         self.rows[key] = row

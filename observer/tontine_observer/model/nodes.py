@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -13,10 +13,17 @@ from tontine.records.change import NEVER, Delta, DeltaKind, Version
 from tontine.records.states import NodeState
 
 from ..records.clean import Cleaner
-from ..records.facts import NodeFact, key_of, with_change
+from ..records.node import NodeFact
+from ..records.patch import with_change
+from ..records.timeline import Epoch
+from ..records.values import key_of
 
-Moment = tuple[float, NodeFact | None]
+Dated = tuple[float, NodeFact | None]
 """When a record became this; None: it was removed."""
+NodeChange = tuple[NodeFact | None, NodeFact | None]
+"""What a record was, and what it became; None is no record."""
+Move = tuple[float, str, str, str]
+"""When, and a node's id, name and state from then on."""
 
 FRESH_FOR = 600.0
 THIN_TO = 60.0
@@ -25,17 +32,6 @@ ENTRIES_KEPT = 100_000
 ROSTERS_KEPT = 10_000
 ROUTINE = frozenset({NodeState.WAITING.value, NodeState.WORKING.value})
 _AT = itemgetter(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """One roster, and when it came."""
-
-    at: float
-    epoch: int
-    members: tuple[str, ...]
-    is_exact: bool = True
-    """False: it was there already when the observer came."""
 
 
 def is_routine(before: str, after: str) -> bool:
@@ -56,7 +52,7 @@ class Lives:
     """Every node's record over time."""
 
     def __init__(self, clean: Cleaner) -> None:
-        self.lives: dict[str, list[Moment]] = {}
+        self.lives: dict[str, list[Dated]] = {}
         self.epochs: list[Epoch] = []
         self.rates: dict[str, tuple[object, tuple[float, ...]]] = {}
         """What was worked out of lives, for whoever draws them again and again."""
@@ -65,7 +61,7 @@ class Lives:
         self._versions: dict[Any, Version] = {}
         self._roster_version = NEVER
 
-    def read(self, documents: Iterable[Mapping[str, Any]], at: float, version: Version) -> list[tuple[Any, Any]]:
+    def read(self, documents: Iterable[Mapping[str, Any]], at: float, version: Version) -> list[NodeChange]:
         """Take in all records, as a reading found them that began at `version`; the changes: before, after."""
         moved, found = [], set()
         for document in documents:
@@ -76,7 +72,7 @@ class Lives:
         moved += [self._put(key, None, at, version) for key in gone]
         return [pair for pair in moved if pair[0] is not pair[1]]
 
-    def apply(self, delta: Delta) -> tuple[NodeFact | None, NodeFact | None] | None:
+    def apply(self, delta: Delta) -> NodeChange | None:
         """Take in one change of a record: before, after; None when it is old news."""
         key = key_of(delta.id)
         if delta.version <= self._versions.get(key, NEVER):
@@ -90,9 +86,7 @@ class Lives:
             return None
         return self._put(delta.id, with_change(known, delta.fields, delta.removed), delta.at, delta.version)
 
-    def _put(
-        self, id: Any, document: dict[str, Any] | None, at: float, version: Version
-    ) -> tuple[NodeFact | None, NodeFact | None]:
+    def _put(self, id: Any, document: dict[str, Any] | None, at: float, version: Version) -> NodeChange:
         key = key_of(id)
         self._versions[key] = version
         before = self.fact(self._clean.name(id))
@@ -113,15 +107,15 @@ class Lives:
             self._forget_oldest()
         return before, after
 
-    def remember(self, moments: Iterable[tuple[float, str, str, str]]) -> None:
-        """Put stored moves (when, id, name, state) before what was seen oneself; oldest first."""
+    def remember(self, moments: Iterable[Move]) -> None:
+        """Put stored moves before what was seen oneself; oldest first."""
         for node, life in self._past(moments).items():
             seen = self.lives.get(node, [])
             first = seen[0][0] if seen else float("inf")
             self.lives[node] = [moment for moment in life if moment[0] < first] + seen
 
-    def fill_in(self, moments: Iterable[tuple[float, str, str, str]], until: float) -> None:
-        """Put states that nodes were in (when, id, name, state) among the moves before `until`."""
+    def fill_in(self, moments: Iterable[Move], until: float) -> None:
+        """Put states that nodes were in among the moves before `until`."""
         for node, life in self._past(moments).items():
             seen = self.lives.get(node, [])
             own = bisect_left(seen, until, key=_AT)
@@ -129,8 +123,8 @@ class Lives:
             stored = [moment for place, moment in enumerate(known) if moment[1] is None or not _same(known, place)]
             self.lives[node] = stored + seen[own:]
 
-    def _past(self, moments: Iterable[tuple[float, str, str, str]]) -> dict[str, list[Moment]]:
-        past: dict[str, list[Moment]] = {}
+    def _past(self, moments: Iterable[Move]) -> dict[str, list[Dated]]:
+        past: dict[str, list[Dated]] = {}
         for at, node, name, state in moments:
             now = self.fact(node)
             fact = blank(node, name) if now is None else now
@@ -152,6 +146,17 @@ class Lives:
     def facts(self) -> dict[str, NodeFact]:
         """All records as they are now."""
         return {node: fact for node, life in self.lives.items() if (fact := life[-1][1]) is not None}
+
+    def names(self) -> dict[str, str]:
+        """The names of all nodes, those whose record is gone included."""
+        found = {}
+        for node, life in self.lives.items():
+            fact = life[-1][1]
+            if fact is None and len(life) > 1:
+                fact = life[-2][1]
+            if fact is not None:
+                found[node] = fact.name
+        return found
 
     def as_of(self, at: float) -> dict[str, NodeFact]:
         """All records as they were."""
@@ -210,19 +215,19 @@ class Lives:
             del self.lives[min(gone)[1]]
 
 
-def _state(life: list[Moment], place: int) -> str | None:
+def _state(life: list[Dated], place: int) -> str | None:
     fact = life[place][1] if 0 <= place < len(life) else None
     return fact.state if fact else None
 
 
-def _same(life: list[Moment], place: int) -> bool:
+def _same(life: list[Dated], place: int) -> bool:
     """Whether it says of the state only what the one before says."""
     return place > 0 and _state(life, place) == _state(life, place - 1)
 
 
-def thinned(life: list[Moment], before: float) -> list[Moment]:
+def thinned(life: list[Dated], before: float) -> list[Dated]:
     """A life in which the part before a moment keeps its moves, and of the rest one entry a minute."""
-    kept: list[Moment] = []
+    kept: list[Dated] = []
     for place, (at, fact) in enumerate(life):
         last = life[place - 1][1] if place else None
         if at >= before or is_move(last, fact) or not kept or at - kept[-1][0] >= THIN_TO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tontine.records.node import BEATS_IN_A_LEASE
 from tontine.records.states import NodeState
 
-from ..records.facts import NodeFact
+from ..records.node import NodeFact
 
 STILL_FOR = 5.0
 

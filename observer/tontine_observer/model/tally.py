@@ -14,7 +14,7 @@ from tontine.records.states import FINAL, JobState
 
 from ..records.clean import Cleaner
 from .curves import CLAIMED, INCOMING, RETRIED, Curves
-from .jobs import Step
+from .jobs import JobMoved
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 _FINAL = {state.value for state in FINAL}
@@ -79,12 +79,12 @@ class Tally:
             self._second = int(at)
             self.curves.level(at, self.counts)
 
-    def note(self, delta: Delta, step: Step | None) -> None:
-        """Count one change of a job; `step` is what the window knows of it."""
+    def note(self, delta: Delta, moved: JobMoved | None) -> None:
+        """Count one change of a job; `moved` is what the window knows of it."""
         if delta.version <= self._noted:
             return  # a stream that went on from an earlier place repeats itself
         self._noted = delta.version
-        before, after = self._states(delta, step)
+        before, after = self._states(delta, moved)
         if before == after:
             return
         self._begin(delta.at)
@@ -102,10 +102,10 @@ class Tally:
         if before != after and (kind := _flow(before, after)):
             self.curves.add(delta.at, kind)
 
-    def _states(self, delta: Delta, step: Step | None) -> tuple[str | None, str | None]:
+    def _states(self, delta: Delta, moved: JobMoved | None) -> tuple[str | None, str | None]:
         """What the job was and became; None is no job, and both the same when its state did not change."""
-        if step is not None:
-            return step.before.state if step.before else None, step.after.state if step.after else None
+        if moved is not None:
+            return moved.before.state if moved.before else None, moved.after.state if moved.after else None
         if delta.kind is DeltaKind.INSERTED:
             return None, self._clean.name(delta.fields.get("state") or QUEUED)
         if delta.kind is DeltaKind.GONE:

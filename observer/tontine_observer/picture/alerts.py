@@ -1,4 +1,4 @@
-"""What needs somebody, worst first: derived from one view, so it holds for the past as for now. Pure."""
+"""What needs somebody, worst first: derived from one moment, so it holds for the past as for now. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from tontine.legible import count, duration
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import LASTING, Trouble
 
-from ..records.facts import NodeFact
-from ..records.picture import Alert, Flow, JobRow, Pane, ShareRow, Target, Weight
-from .moment import View, date, troubles_of
+from ..records.alert import Alert, Weight
+from ..records.flow import Flow
+from ..records.job import JobRow
+from ..records.node import NodeFact
+from ..records.pane import Pane, Target
+from ..records.share import ShareRow
+from ..records.values import date
+from .moment import Moment
+from .nodes import troubles_of
 
 COUNTED_AT_MOST = 1000
 UNNUMBERED_FOR = 5.0
@@ -37,24 +43,24 @@ _ORDER = (
 )
 
 
-def alerts(view: View, shares: Sequence[ShareRow], flow: Flow) -> tuple[Alert, ...]:
+def alerts(moment: Moment, shares: Sequence[ShareRow], flow: Flow) -> tuple[Alert, ...]:
     """Everything that is wrong."""
     found = [
-        *_roster_alerts(view),
+        *_roster_alerts(moment),
         *_share_alerts(shares),
-        *(alert for fact in view.facts.values() for alert in _node_alerts(view, fact)),
-        *_claim_alerts(view),
-        *_queue_alerts(view, flow),
+        *(alert for fact in moment.facts.values() for alert in _node_alerts(moment, fact)),
+        *_claim_alerts(moment),
+        *_queue_alerts(moment, flow),
         *_growth_alerts(flow),
     ]
     return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.kind)))
 
 
-def _roster_alerts(view: View) -> Iterator[Alert]:
-    for member in view.members:
-        fact = view.facts.get(member)
+def _roster_alerts(moment: Moment) -> Iterator[Alert]:
+    for member in moment.members:
+        fact = moment.facts.get(member)
         if fact is None or fact.is_dead:
-            name = view.name_of(member)
+            name = moment.name_of(member)
             text = f"{name} is dead and still in the roster: its share waits to be inherited"
             yield Alert("dead-member", name, text, target=Target(Pane.NODES, member))
 
@@ -75,19 +81,19 @@ def _idle(row: ShareRow) -> str:
     return "silent" if "silent" in row.note else f"{row.state}, but claims nothing"
 
 
-def _node_alerts(view: View, fact: NodeFact) -> Iterator[Alert]:
+def _node_alerts(moment: Moment, fact: NodeFact) -> Iterator[Alert]:
     if fact.is_dead:
         return
     target = Target(Pane.NODES, fact.id)
-    if fact.lease_until is not None and fact.lease_until < view.at:
-        late = duration(view.at - fact.lease_until)
+    if fact.lease_until is not None and fact.lease_until < moment.at:
+        late = duration(moment.at - fact.lease_until)
         text = f"{fact.name}'s lease ran out {late} ago: the others will bury it"
         yield Alert("lease-over", fact.name, text, target=target)
-    elif fact.id in view.still:
+    elif fact.id in moment.still:
         yield Alert("standing-still", fact.name, f"{fact.name} beats, but its claim loop stands still", target=target)
-    for trouble in troubles_of(fact, view.at):
-        if (weight := _weight(trouble, view.at)) is not None:
-            text = f"{fact.name} {trouble.told(date(view.at))}"
+    for trouble in troubles_of(fact, moment.at):
+        if (weight := _weight(trouble, moment.at)) is not None:
+            text = f"{fact.name} {trouble.told(date(moment.at))}"
             yield Alert("trouble", f"{fact.name}: {trouble.what}", text, weight, target)
     if fact.skew is not None and abs(fact.skew) > _SKEW_OF_LEASE * fact.lease:
         side = "ahead of" if fact.skew > 0 else "behind"
@@ -103,14 +109,14 @@ def _weight(trouble: Trouble, now: float) -> Weight | None:
     return Weight.BAD if trouble.is_grave else Weight.NOTICE
 
 
-def _claim_alerts(view: View) -> Iterator[Alert]:
+def _claim_alerts(moment: Moment) -> Iterator[Alert]:
     """Jobs held by the dead, and by nodes that should hold none."""
     orphans: dict[str, list[JobRow]] = {}
-    for row in view.working:
-        if row.node and _is_orphan(view, row):
+    for row in moment.working:
+        if row.node and _is_orphan(moment, row):
             orphans.setdefault(row.node, []).append(row)
     for holder, rows in orphans.items():
-        name, fact = view.name_of(holder), view.facts.get(holder)
+        name, fact = moment.name_of(holder), moment.facts.get(holder)
         what = f"#{rows[0].seq}" if len(rows) == 1 else count(len(rows), "job")
         target = Target(Pane.JOBS, str(rows[0].seq), f"state:working node:{name}")
         if fact is None or fact.is_dead:
@@ -120,45 +126,45 @@ def _claim_alerts(view: View) -> Iterator[Alert]:
             yield Alert("foreign-claim", name, text, Weight.WARNING, target)
 
 
-def _is_orphan(view: View, row: JobRow) -> bool:
-    fact = view.facts.get(row.node)
+def _is_orphan(moment: Moment, row: JobRow) -> bool:
+    fact = moment.facts.get(row.node)
     if fact is None or fact.is_dead:
         return True
     # Members help each other, and one that pauses or stops finishes what it runs: both are as it should be.
-    since = max(row.claimed_at or view.at, view.roster.at)
-    return row.node not in view.members and fact.desired == Desired.RUNNING and view.at - since > FOREIGN_FOR
+    since = max(row.claimed_at or moment.at, moment.roster.at)
+    return row.node not in moment.members and fact.desired == Desired.RUNNING and moment.at - since > FOREIGN_FOR
 
 
-def _queue_alerts(view: View, flow: Flow) -> Iterator[Alert]:
-    queued = view.counts.get(JobState.QUEUED, 0)
-    if queued and not view.members:
+def _queue_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
+    queued = moment.counts.get(JobState.QUEUED, 0)
+    if queued and not moment.members:
         text = f"{count(queued, 'job')} queued and no node to run them"
         yield Alert("no-member", "", text, target=Target(Pane.JOBS, "", "state:queued"))
     else:
-        yield from _task_alerts(view)
-        yield from _idle_alerts(view, flow)
-    if view.unnumbered and (view.unnumbered_for > UNNUMBERED_FOR or not view.members):
-        text = f"{count(view.unnumbered, 'job')} without a number: nobody numbers them"
+        yield from _task_alerts(moment)
+        yield from _idle_alerts(moment, flow)
+    if moment.unnumbered and (moment.unnumbered_for > UNNUMBERED_FOR or not moment.members):
+        text = f"{count(moment.unnumbered, 'job')} without a number: nobody numbers them"
         yield Alert("unnumbered", "", text, target=Target(Pane.JOBS))
 
 
-def _task_alerts(view: View) -> Iterator[Alert]:
-    for task, number in sorted(view.unknown.items()):
+def _task_alerts(moment: Moment) -> Iterator[Alert]:
+    for task, number in sorted(moment.unknown.items()):
         amount = f"{COUNTED_AT_MOST:,} jobs or more" if number >= COUNTED_AT_MOST else count(number, "job")
         text = f"{amount} of {task} queued, and no live node has that task"
         yield Alert("unknown-task", task, text, target=Target(Pane.JOBS, "", f"state:queued task:{task}"))
 
 
-def _idle_alerts(view: View, flow: Flow) -> Iterator[Alert]:
+def _idle_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
     """There is work that could be done, and nobody does any."""
-    tasks = view.tasks
+    tasks = moment.tasks
     due = [
-        row.due_at or view.at
-        for row in view.unfinished
+        row.due_at or moment.at
+        for row in moment.unfinished
         if row.state == JobState.QUEUED and row.task in tasks and row.seq is not None
     ]
-    waited = view.at - min(due, default=view.at)
-    is_busy = any(fact.state == NodeState.WORKING or fact.running for fact in view.facts.values() if not fact.is_dead)
+    waited = moment.at - min(due, default=moment.at)
+    is_busy = any(fact.state == NodeState.WORKING or fact.running for fact in moment.facts.values() if not fact.is_dead)
     if waited > IDLE_FOR and not is_busy and not flow.out_rate and not flow.counts.get(JobState.WORKING):
         text = f"nobody is working, and jobs have waited for {duration(waited)}"
         yield Alert("nobody-working", "", text, target=Target(Pane.SHARES))

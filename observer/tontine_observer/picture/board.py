@@ -1,188 +1,215 @@
-"""The board: everything the observer knows, now and back in time; pictures of any moment come out of it.
+"""The board: pictures of what is known, now or at any moment back in time. Pure: no store, no screen.
 
-Pure: no store, no screen. The one source for screen, text, JSON and web.
+The one source for screen, text, JSON and web.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tontine.clock import wall_time
 from tontine.records.states import JobState
 
-from ..model.intake import JOBS, Intake
-from ..model.jobs import Step
-from ..model.nodes import Epoch
-from ..records.clean import Cleaner, moment
-from ..records.picture import (
-    Alert,
-    Change,
-    ChangeKind,
-    Flow,
-    JobList,
-    JobRow,
-    Mode,
-    Pane,
-    Picture,
-    ShareRow,
-    Status,
-    Target,
-    Timeline,
-    node_counts,
-)
-from ..records.snapshot import Truth
+from ..model.jobs import JobMoved
+from ..model.known import Known
+from ..records.alert import Alert
+from ..records.change import Change, ChangeKind
+from ..records.clean import Cleaner
+from ..records.flow import Flow
+from ..records.job import JobList, JobRow
+from ..records.link import Link, Mode
+from ..records.node import node_counts
+from ..records.pane import Pane, Target
+from ..records.picture import Picture, Status
+from ..records.share import ShareRow
+from ..records.snapshot import Truth, Waiting
+from ..records.timeline import Epoch, Timeline
+from ..records.values import date, timestamp
 from .alerts import alerts
 from .flow import Memo, flow
-from .moment import View, Waiting, date, node_rows, sorted_rows, working_of
+from .moment import Moment, sorted_rows, working_of
+from .nodes import node_rows
 from .shares import share_rows
 from .timeline import differences, next_moment, timeline
 
 MANY = 1_000
-Worked = tuple[tuple[ShareRow, ...], Flow, tuple[Alert, ...]]
+"""Unfinished jobs: of more than these, what follows from all of them is worked out once a second."""
 
 
-class Board(Intake):
-    """Draws pictures of what came in."""
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """What follows from all unfinished jobs together."""
 
-    _rows: tuple[int, tuple[JobRow, ...]] = (-1, ())
-    _unfinished: tuple[JobRow, ...] = ()
-    _working: tuple[JobRow, ...] = ()
+    shares: tuple[ShareRow, ...]
+    flow: Flow
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The jobs as they are now, in order; as long as no job changes they are not sorted again."""
+
+    generation: int = -1
+    every: tuple[JobRow, ...] = ()
+    unfinished: tuple[JobRow, ...] = ()
+    working: tuple[JobRow, ...] = ()
+
+
+class Board:
+    """Draws pictures of what is known."""
 
     def __init__(self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time) -> None:
-        super().__init__(database, clean, clock)
+        self.known = Known(database, clean)
+        self.has_cells = True
+        """Whether somebody looks at the single jobs of each share."""
+        self._clock = clock
+        self._rows = _Rows()
         self._memo: Memo = {}
-        self._worked_out: tuple[object, Worked] | None = None
+        self._derived: tuple[object, _Derived] | None = None
+
+    @property
+    def link(self) -> Link:
+        return self.known.link
+
+    def generation(self, pane: Pane) -> int:
+        """Grows with everything that is new in a pane, by how much there is of it."""
+        return self.known.generation(pane)
 
     def now(self) -> datetime:
         """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
         return date(self._now())
 
     def _now(self) -> float:
-        if self.link.mode in (Mode.STALE, Mode.REPLAY) and self.heard_at:
-            return self.heard_at
-        return max(self._clock() - self.link.ahead, self.heard_at)
+        known = self.known
+        if known.link.mode in (Mode.STALE, Mode.REPLAY) and known.heard_at:
+            return known.heard_at
+        return max(self._clock() - known.link.ahead, known.heard_at)
 
     def oldest(self) -> datetime:
         """The oldest moment of which anything is known."""
-        curves = self.tally.curves
-        known = [span for span in (curves.watched.oldest, curves.sampled.oldest) if span is not None]
+        curves = self.known.tally.curves
+        known = [at for at in (curves.watched.oldest, curves.sampled.oldest) if at is not None]
         return date(min(known, default=self._now()))
 
     def picture(self, at: datetime | None = None) -> Picture:
         """Everything there is to show, now or as it was."""
-        view = self.view(at)
-        shares, flowing, found = self._work_out(view, is_live=at is None)
-        nodes = node_rows(view, self.lives)
+        moment = self.moment(at)
+        derived = self._derive(moment, is_live=at is None)
+        nodes = node_rows(moment, self.known.lives)
         return Picture(
-            at=date(view.at),
+            at=date(moment.at),
             is_past=at is not None,
-            status=self._status(view, [row.state for row in nodes], flowing.out_rate),
-            link=replace(self.link, unknown=self.tally.unknown),
-            alerts=found,
+            status=self._status(moment, [row.state for row in nodes], derived.flow.out_rate),
+            link=replace(self.known.link, unknown=self.known.tally.unknown),
+            alerts=derived.alerts,
             nodes=nodes,
-            shares=shares,
-            flow=flowing,
-            members=view.members,
-            note=self._missing(view.at) if at is not None else "",
+            shares=derived.shares,
+            flow=derived.flow,
+            members=moment.members,
+            note=self._missing(moment.at) if at is not None else "",
         )
 
-    def _work_out(self, view: View, *, is_live: bool) -> Worked:
-        """What follows from all unfinished jobs together; where they are many, and now, once a second."""
-        stamp = (int(view.at), view.roster, view.is_complete) if is_live and len(view.unfinished) > MANY else None
-        if stamp is not None and self._worked_out is not None and self._worked_out[0] == stamp:
-            return self._worked_out[1]
-        shares = share_rows(view)
-        memo = self._memo if is_live else None
-        flowing = flow(view, self.tally.curves, self.times, is_counted=self.tally.is_counted, memo=memo)
-        worked = (shares, flowing, alerts(view, shares, flowing))
-        self._worked_out = None if stamp is None else (stamp, worked)
-        return worked
+    def _derive(self, moment: Moment, *, is_live: bool) -> _Derived:
+        if not is_live or len(moment.unfinished) <= MANY:
+            self._derived = None
+            return self._work_out(moment, self._memo if is_live else None)
+        stamp = (int(moment.at), moment.roster, moment.is_complete)
+        if self._derived is None or self._derived[0] != stamp:
+            self._derived = (stamp, self._work_out(moment, self._memo))
+        return self._derived[1]
 
-    def _status(self, view: View, states: Sequence[str], rate: float) -> Status:
+    def _work_out(self, moment: Moment, memo: Memo | None) -> _Derived:
+        tally = self.known.tally
+        shares = share_rows(moment)
+        flowing = flow(moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo)
+        return _Derived(shares, flowing, alerts(moment, shares, flowing))
+
+    def _status(self, moment: Moment, states: Sequence[str], rate: float) -> Status:
+        known, roster = self.known, moment.roster
         return Status(
-            database=self.database,
-            replica_set=self.clean.name(self.server.replica_set),
-            primary=self.clean.name(self.server.primary),
-            epoch=view.roster.epoch,
-            since=date(view.roster.at) if view.roster.is_exact and view.roster.at else None,
-            members=len(view.members),
+            database=known.database,
+            replica_set=known.clean.name(known.server.replica_set),
+            primary=known.clean.name(known.server.primary),
+            epoch=roster.epoch,
+            since=date(roster.at) if roster.is_exact and roster.at else None,
+            members=len(roster.members),
             states=node_counts(states),
-            backlog=view.counts.get(JobState.QUEUED, 0),
+            backlog=moment.counts.get(JobState.QUEUED, 0),
             rate=rate,
-            seq=view.seq,
+            seq=moment.seq,
         )
 
-    def view(self, at: datetime | None = None) -> View:
+    def moment(self, at: datetime | None = None) -> Moment:
         """What is known of a moment."""
         now = self._now()
         if at is None or at.timestamp() >= now:
-            return self._live_view(now)
-        return self._past_view(at.timestamp())
+            return self._live_moment(now)
+        return self._past_moment(at.timestamp())
 
-    def _live_view(self, now: float) -> View:
-        truth, table = self._truth, self.jobs_table
-        roster = self.lives.epochs[-1] if self.lives.epochs else Epoch(0.0, 0, ())
-        raw = truth.unnumbered if truth else ()
-        return View(
+    def _live_moment(self, now: float) -> Moment:
+        known, rows, truth = self.known, self._sorted_rows(), self.known.truth
+        unnumbered = truth.unnumbered if truth else ()
+        unknown = truth.unknown if truth else {}
+        return Moment(
             at=now,
-            facts=self.lives.facts(),
-            roster=roster,
-            rows=self._sorted_rows(),
-            unfinished=self._unfinished,
-            working=self._working,
-            counts=dict(self.tally.counts),
-            is_complete=table.is_complete,
-            known_from=table.known_from,
-            seq=self.seq,
-            watched_for=now - self._watched_from if self._watched_from is not None else 0.0,
-            waiting=_current(truth, roster),
-            unnumbered=len(raw),
-            unnumbered_for=now - made if raw and (made := moment(getattr(raw[0], "generation_time", None))) else 0.0,
-            unknown={self.clean.name(task): number for task, number in truth.unknown.items()} if truth else {},
-            still=frozenset(self._pulse.still),
-            ahead=self.link.ahead,
-            settled_at=self._settled_at,
+            facts=known.lives.facts(),
+            roster=known.roster,
+            rows=rows.every,
+            unfinished=rows.unfinished,
+            working=rows.working,
+            counts=dict(known.tally.counts),
+            is_complete=known.jobs.is_complete,
+            known_from=known.jobs.known_from,
+            seq=known.seq,
+            watched_for=known.watched_for(now),
+            waiting=_counted_by_rank(truth, known.roster),
+            unnumbered=len(unnumbered),
+            unnumbered_for=_age_of_first(unnumbered, now),
+            unknown={known.clean.name(task): number for task, number in unknown.items()},
+            still=frozenset(known.pulse.still),
+            ahead=known.link.ahead,
+            settled_at=known.settled_at,
             has_cells=self.has_cells,
         )
 
-    def _past_view(self, at: float) -> View:
-        table = self.jobs_table
-        rows = sorted_rows(table.as_of(at).values())
-        numbers = [row.seq for row in rows if row.seq is not None]
-        return View(
+    def _past_moment(self, at: float) -> Moment:
+        known = self.known
+        rows = sorted_rows(known.jobs.as_of(at).values())
+        return Moment(
             at=at,
-            facts=self.lives.as_of(at),
-            roster=self.lives.epoch_at(at) or Epoch(0.0, 0, ()),
+            facts=known.lives.as_of(at),
+            roster=known.lives.epoch_at(at) or Epoch(0.0, 0, ()),
             rows=rows,
             unfinished=tuple(row for row in rows if row.is_open),
             working=working_of(rows),
-            counts=dict(self.tally.curves.counts_at(at) or {}),
-            is_complete=table.is_complete,
-            known_from=table.known_from,
-            seq=max(numbers, default=0),
-            watched_for=at - self._watched_from if self._watched_from is not None else 0.0,
+            counts=dict(known.tally.curves.counts_at(at) or {}),
+            is_complete=known.jobs.is_complete,
+            known_from=known.jobs.known_from,
+            seq=max((row.seq for row in rows if row.seq is not None), default=0),
+            watched_for=known.watched_for(at),
         )
 
-    def _sorted_rows(self) -> tuple[JobRow, ...]:
-        generation = self._generations[Pane.JOBS]
-        if self._rows[0] != generation:
-            self._rows = (generation, sorted_rows(self.jobs_table.rows.values()))
-            self._unfinished = sorted_rows(self.jobs_table.unfinished())
-            self._working = working_of(self._unfinished)
-        return self._rows[1]
+    def _sorted_rows(self) -> _Rows:
+        generation = self.generation(Pane.JOBS)
+        if self._rows.generation != generation:
+            table = self.known.jobs
+            unfinished = sorted_rows(table.unfinished())
+            self._rows = _Rows(generation, sorted_rows(table.rows.values()), unfinished, working_of(unfinished))
+        return self._rows
 
     def jobs(self, at: datetime | None = None) -> JobList:
         """The jobs that are known of a moment, by seq."""
-        view = self.view(at)
-        refused = self.link.refused.get(JOBS)
-        note = f"jobs may not be read: {refused}" if refused else self._missing(view.at) if at is not None else ""
-        return JobList(view.rows, sum(view.counts.values()), view.is_complete, note)
+        moment = self.moment(at)
+        note = self._missing(moment.at) if at is not None else ""
+        if refused := self.link.refused.get("jobs"):
+            note = f"jobs may not be read: {refused}"
+        return JobList(moment.rows, sum(moment.counts.values()), moment.is_complete, note)
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""
-        began = max(self.jobs_table.steps_from, self.tally.curves.watched.oldest or self._now())
+        began = max(self.known.jobs.moves_from, self.known.tally.curves.watched.oldest or self._now())
         return f"jobs are known from {date(began).astimezone():%H:%M:%S} on" if at < began else ""
 
     def changes(
@@ -190,44 +217,53 @@ class Board(Intake):
     ) -> tuple[Change, ...]:
         """What happened, oldest first; every change of a job only when asked for."""
         end = until.timestamp() if until is not None else float("inf")
-        found = self.log.latest(kinds, limit, end)
+        found = self.known.log.latest(kinds, limit, end)
         if kinds is None or ChangeKind.JOB not in kinds:
             return found
-        steps: list[Change] = []
-        for step in reversed(self.jobs_table.steps):
-            if len(steps) >= limit:
+        jobs: list[Change] = []
+        for moved in reversed(self.known.jobs.moves):
+            if len(jobs) >= limit:
                 break
-            if step.at <= end:
-                steps.append(_job_line(step))
-        return tuple(sorted([*found, *steps], key=lambda one: one.at)[-limit:])
+            if moved.at <= end:
+                jobs.append(_job_line(moved))
+        return tuple(sorted([*found, *jobs], key=lambda one: one.at)[-limit:])
 
     def timeline(self, start: datetime, step: float, columns: int) -> Timeline:
         """The time pane: `columns` columns of `step` seconds from `start`."""
-        oldest = self.oldest().timestamp()
-        return timeline(self.lives, self.tally.curves, oldest, self._now(), start.timestamp(), step, columns)
+        lives, curves = self.known.lives, self.known.tally.curves
+        return timeline(lives, curves, self.oldest().timestamp(), self._now(), start.timestamp(), step, columns)
 
     def next_change(self, after: datetime, back: bool = False, epochs: bool = False) -> datetime | None:
         """The nearest change of a node or the roster before or after a moment."""
-        moments = {one.at for one in self.lives.epochs if one.is_exact}
+        lives = self.known.lives
+        moments = {one.at for one in lives.epochs if one.is_exact}
         if not epochs:
-            moments |= {at for at, _, _ in self.lives.moves()}
+            moments |= {at for at, _, _ in lives.moves()}
         found = next_moment(sorted(moments), after.timestamp(), back=back)
         return None if found is None else date(found)
 
     def differences(self, first: datetime, second: datetime) -> tuple[str, ...]:
         """What differs between two moments."""
-        return tuple(differences(self.view(first), self.view(second)))
+        return tuple(differences(self.moment(first), self.moment(second)))
 
 
-def _current(truth: Truth | None, roster: Epoch) -> Mapping[int, Waiting]:
+def _counted_by_rank(truth: Truth | None, roster: Epoch) -> Mapping[int, Waiting]:
+    """What the last count says of shares, as long as they are the same."""
     return truth.waiting if truth and truth.epoch == roster.epoch else {}
 
 
-def _job_line(step: Step) -> Change:
-    row = step.after or step.before
-    before = step.before.state if step.before else "new"
-    after = step.after.state if step.after else "removed"
-    subject = f"#{row.seq}" if row and row.seq is not None else row.id if row else "?"
-    moved = f"{before} → {after}" if before != after else after
-    target = Target(Pane.JOBS, str(row.seq)) if row else None
-    return Change(date(step.at), ChangeKind.JOB, subject, f"{row.task if row else ''}  {moved}", target)
+def _age_of_first(unnumbered: Sequence[object], now: float) -> float:
+    """How long the first of the jobs without a number has been there, by its ObjectId."""
+    made = timestamp(getattr(unnumbered[0], "generation_time", None)) if unnumbered else None
+    return now - made if made else 0.0
+
+
+def _job_line(moved: JobMoved) -> Change:
+    before = moved.before.state if moved.before else "new"
+    after = moved.after.state if moved.after else "removed"
+    row = moved.after or moved.before
+    if row is None:
+        return Change(date(moved.at), ChangeKind.JOB, "?", f"  {before} → {after}")
+    subject = f"#{row.seq}" if row.seq is not None else row.id
+    text = f"{before} → {after}" if before != after else after
+    return Change(date(moved.at), ChangeKind.JOB, subject, f"{row.task}  {text}", Target(Pane.JOBS, str(row.seq)))

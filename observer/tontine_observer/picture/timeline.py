@@ -9,9 +9,11 @@ from operator import itemgetter
 from tontine.records.states import JobState, NodeState
 
 from ..model.curves import Curves
-from ..model.nodes import Lives, Moment
-from ..records.picture import EpochMark, Lane, Timeline
-from .moment import View, date
+from ..model.nodes import Dated, Lives
+from ..records.node import NodeFact
+from ..records.timeline import EpochMark, Lane, Timeline
+from ..records.values import date
+from .moment import Moment
 
 _CODES = {
     NodeState.WORKING.value: "w",
@@ -64,7 +66,7 @@ def _members(lives: Lives, at: float, now: float) -> int | None:
     return None if epoch is None or at - now > 60 else len(epoch.members)
 
 
-def _lane(id: str, life: list[Moment], start: float, step: float, columns: int, now: float) -> Lane:
+def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, now: float) -> Lane:
     stretches = _stretches(life, start, min(now, start + step * columns))
     states, place = [], 0
     for column in range(columns):
@@ -82,20 +84,19 @@ def _lane(id: str, life: list[Moment], start: float, step: float, columns: int, 
     return Lane(id, named.name if named else id, shown, last is None or last.is_dead)
 
 
-def _stretches(life: list[Moment], start: float, end: float) -> list[tuple[float, str]]:
+def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float, str]]:
     """From when on a node was in which state: most moments of a life are beats, which change nothing."""
     place = bisect_right(life, start, key=_AT) - 1
-    stretches = [(start, " " if place < 0 else _code(life[place]))]
-    for moment in life[place + 1 :]:
-        if moment[0] >= end:
+    stretches = [(start, " " if place < 0 else _code(life[place][1]))]
+    for at, fact in life[place + 1 :]:
+        if at >= end:
             break
-        if (code := _code(moment)) != stretches[-1][1]:
-            stretches.append((moment[0], code))
+        if (code := _code(fact)) != stretches[-1][1]:
+            stretches.append((at, code))
     return stretches
 
 
-def _code(moment: Moment) -> str:
-    fact = moment[1]
+def _code(fact: NodeFact | None) -> str:
     return " " if fact is None else _CODES.get(fact.state, "?")
 
 
@@ -127,8 +128,8 @@ def next_moment(moments: list[float], at: float, *, back: bool) -> float | None:
     return moments[place] if place < len(moments) else None
 
 
-def differences(first: View, second: View) -> Iterator[str]:
-    """What is different in the second view."""
+def differences(first: Moment, second: Moment) -> Iterator[str]:
+    """What is different at the second moment."""
     if first.roster.epoch != second.roster.epoch:
         yield f"epoch {first.roster.epoch} → {second.roster.epoch}"
     if len(first.members) != len(second.members):
@@ -149,7 +150,7 @@ def differences(first: View, second: View) -> Iterator[str]:
     yield from _job_differences(first, second)
 
 
-def _job_differences(first: View, second: View) -> Iterator[str]:
+def _job_differences(first: Moment, second: Moment) -> Iterator[str]:
     before = {row.id: row for row in first.rows}
     moved = [
         f"#{row.seq}  {before[row.id].state if row.id in before else 'new'} → {row.state}"

@@ -87,25 +87,3 @@ def _name(value: str) -> str:
 def is_secret(key: object) -> bool:
     """Whether what goes by that name is nobody's business."""
     return _SECRET_KEY.search(str(key)[:NAME_KEPT]) is not None
-
-
-def moment(value: Any) -> float | None:
-    """A date as seconds since 1970; None when it is no date. One without a time zone is UTC."""
-    if not isinstance(value, datetime):
-        return None
-    return (value - _EPOCH).total_seconds() if value.tzinfo is None else value.timestamp()
-
-
-_EPOCH = datetime(1970, 1, 1)
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def whole(value: Any) -> int:
-    return value if isinstance(value, int) else int(value) if isinstance(value, float) and abs(value) < 2**53 else 0
-
-
-def number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

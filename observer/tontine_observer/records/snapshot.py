@@ -10,8 +10,6 @@ from typing import Any
 from tontine.records.change import NEVER, Version
 from tontine.records.roster import Roster
 
-from ..picture.moment import Waiting
-
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -19,6 +17,15 @@ class Server:
 
     replica_set: str = ""
     primary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One share's waiting jobs, as a count in the store found them."""
+
+    number: int
+    oldest_due: float | None = None
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,6 @@ class Snapshot:
     version: Version = NEVER
     """Everything up to this is in it, and perhaps more."""
     server: Server = Server()
-    refused: Mapping[str, str] = field(default_factory=dict)
 
     def truth(self) -> Truth:
         return Truth(self.at, self.version, self.counts, self.seq, self.unnumbered, self.unknown)

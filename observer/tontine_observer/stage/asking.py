@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tontine.legible import count
 
-from ..records.picture import JobRow, Mode, NodeRow
+from ..records.job import JobRow
+from ..records.link import Mode
+from ..records.node import NodeRow
 from .panes.scene import Scene
 
 MOST = 1000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from ..query.sorting import Order
-from ..records.picture import Target
+from ..records.pane import Target
 from .layout import JOBS, PANES, TIME, shown_panes
 from .panes import table
 from .panes.alert import current as current_alerts

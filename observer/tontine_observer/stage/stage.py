@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
-from typing import Any, Protocol
+from datetime import tzinfo
+from typing import Any
 
 from ..draw.line import Line
 from ..draw.style import Look
+from ..picture.shown import Shown
 from ..query.sorting import place_of
-from ..records.picture import Change, JobList, Link, Mode, Pane, Picture, Timeline
+from ..records.change import Change
+from ..records.job import JobList
+from ..records.link import Mode
+from ..records.pane import Pane
+from ..records.picture import Picture
+from ..records.timeline import Timeline
 from .commands import COMMANDS, Command
 from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, TIME, Box, Plan, plan
 from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
@@ -32,25 +38,6 @@ FLOOD = 100
 """Changes of jobs between two frames."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
-
-
-class Shown(Protocol):
-    """What a stage asks of a board."""
-
-    link: Link
-    has_cells: bool
-
-    def picture(self, at: datetime | None = None) -> Picture: ...
-    def jobs(self, at: datetime | None = None) -> JobList: ...
-    def changes(
-        self, kinds: Any = None, limit: int = CHANGES_SHOWN, until: datetime | None = None
-    ) -> tuple[Change, ...]: ...
-    def timeline(self, start: datetime, step: float, columns: int) -> Timeline: ...
-    def next_change(self, after: datetime, back: bool = False, epochs: bool = False) -> datetime | None: ...
-    def differences(self, first: datetime, second: datetime) -> tuple[str, ...]: ...
-    def oldest(self) -> datetime: ...
-    def now(self) -> datetime: ...
-    def generation(self, pane: Pane) -> int: ...
 
 
 class Stage:

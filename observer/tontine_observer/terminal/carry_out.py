@@ -11,7 +11,9 @@ from tontine.legible import legible
 
 from ..draw.themes import THEMES
 from ..draw.words import moment
-from ..records.picture import JobPage, JobRow, NodeRow, ShareRow
+from ..records.job import JobPage, JobRow
+from ..records.node import NodeRow
+from ..records.share import ShareRow
 from ..stage import moves as steer
 from ..stage.commands import key_name
 from ..stage.layout import CHANGES, JOBS, TIME

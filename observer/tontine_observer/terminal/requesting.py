@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tontine.errors import TontineError
 from tontine.legible import legible
 
-from ..feed.requests import Phase, Wish
-from ..records.picture import JobRow, NodeRow
+from ..records.job import JobRow
+from ..records.node import NodeRow
+from ..records.request import Phase, Request
 from ..stage.asking import Intent, about_jobs, about_node
 from ..stage.layout import JOBS, NODES, SHARES, TIME
 from .screens.confirm import Answer, Confirm, Question
@@ -101,5 +102,5 @@ class Requests:
         self._app.stage.touch()
 
 
-def wish_of(intent: Intent, reason: str) -> Wish:
-    return Wish(intent.verb, intent.targets, intent.expected, reason)
+def wish_of(intent: Intent, reason: str) -> Request:
+    return Request(intent.verb, intent.targets, intent.expected, reason)

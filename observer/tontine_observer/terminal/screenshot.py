@@ -10,7 +10,7 @@ import click
 
 from ..draw.line import as_ascii
 from ..feed.source import Source
-from ..records.picture import Mode
+from ..records.link import Mode
 from . import export
 from .app import ObserverApp
 from .settings import Settings

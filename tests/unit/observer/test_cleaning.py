@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tontine.errors import ConfigError
 from tontine_observer.records.clean import NAME_KEPT, TEXT_KEPT, Cleaner
-from tontine_observer.records.facts import NodeFact, changed_row, job_row, with_change
+from tontine_observer.records.node import NodeFact
+from tontine_observer.records.patch import with_change
+from tontine_observer.records.rows import changed_row, job_row
 
 FOREIGN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 anything = st.recursive(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...draw.line import Line, clip, cut, fit, justify, length, on
 from ...draw.words import age
-from ...records.picture import ELECTION, Alert, Mode, Weight
+from ...records.alert import Alert, Weight
+from ...records.link import ELECTION, Mode
 from ..layout import Box
 from .badges import next_try
 from .scene import Scene

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...draw.line import Line
 from ...draw.words import age, amount, lag, moment
-from ...records.picture import ELECTION, Link, Mode
+from ...records.link import ELECTION, Link, Mode
 from .scene import Scene
 
 

@@ -8,7 +8,7 @@ from ...draw.columns import Column
 from ...draw.line import Line, Span
 from ...draw.words import moment
 from ...query.filters import Facts
-from ...records.picture import Change, ChangeKind
+from ...records.change import Change, ChangeKind
 from ..layout import CHANGES
 from .scene import Scene
 from .table import Table

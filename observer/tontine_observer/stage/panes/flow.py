@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...draw.line import Line, Span, fit, left, length, right
 from ...draw.plot import bar, spark, squeeze, tall_spark
 from ...draw.words import age, amount, change, rate
-from ...records.picture import Flow, Series
+from ...records.flow import Flow, Series
 from ..layout import FLOW, Box
 from .frame import enclose, inside
 from .scene import Scene

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...draw.line import Line, left, wrap
 from ...draw.words import age, day_and_moment, moment
-from ...records.picture import Attempt, JobPage
+from ...records.job import Attempt, JobPage
 from .jobs import meter
 from .scene import Scene
 from .states import job_state

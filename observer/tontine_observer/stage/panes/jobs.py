@@ -9,7 +9,7 @@ from ...draw.line import Line, Span
 from ...draw.plot import bar
 from ...draw.words import age, moment
 from ...query.filters import Facts
-from ...records.picture import JobRow
+from ...records.job import JobRow
 from ..layout import JOBS
 from .scene import Scene
 from .states import job_state

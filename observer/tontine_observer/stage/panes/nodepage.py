@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...draw.line import Line, left, wrap
 from ...draw.plot import spark
 from ...draw.words import age, amount, day_and_moment, rate
-from ...records.picture import NodeRow
+from ...records.node import NodeRow
 from .jobs import ran
 from .scene import Scene
 from .states import job_state, node_state

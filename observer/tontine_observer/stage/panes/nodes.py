@@ -7,7 +7,7 @@ from ...draw.line import Line, Span
 from ...draw.plot import spark
 from ...draw.words import age, short
 from ...query.filters import Facts
-from ...records.picture import NodeRow
+from ...records.node import NodeRow
 from ..layout import NODES
 from .scene import Scene
 from .states import node_state

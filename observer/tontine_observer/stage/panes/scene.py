@@ -7,7 +7,10 @@ from datetime import datetime, tzinfo
 
 from ...draw.glyphs import Glyphs
 from ...draw.style import Look
-from ...records.picture import Change, JobList, Picture, Timeline
+from ...records.change import Change
+from ...records.job import JobList
+from ...records.picture import Picture
+from ...records.timeline import Timeline
 from .view import View
 
 

@@ -6,7 +6,7 @@ from ...draw.columns import Column
 from ...draw.line import Line, Span, size
 from ...draw.words import age, short
 from ...query.filters import Facts
-from ...records.picture import ShareRow
+from ...records.share import ShareRow
 from ..layout import SHARES
 from .scene import Scene
 from .states import CELL_ROLES, node_state, runs

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from ...draw.line import Line, Span, cut, fit, left, length, on, size
 from ...draw.plot import spark
 from ...draw.words import age, moment
-from ...records.picture import NodeRow, Timeline
+from ...records.node import NodeRow
+from ...records.timeline import Timeline
 from ..layout import TIME, Box
 from .frame import enclose, inside, thumb
 from .scene import Scene
@@ -220,7 +221,3 @@ def _said(scene: Scene, timeline: Timeline) -> list[Line]:
     line: Line = [(" at the cursor: ", "muted"), (told.replace("→", scene.glyphs.arrow), "text")]
     width = timeline.columns + label_of(scene.picture.nodes)
     return [fit([*line, (f"   {back}, kept {oldest}", "faint")], max(length(line), width))]
-
-
-def lane_keys(timeline: Timeline) -> list[str]:
-    return [lane.id for lane in timeline.lanes]

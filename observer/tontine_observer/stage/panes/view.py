@@ -7,7 +7,8 @@ from datetime import datetime
 
 from ...query.filters import Filter
 from ...query.sorting import Order
-from ...records.picture import Alert, ChangeKind
+from ...records.alert import Alert
+from ...records.change import ChangeKind
 from ..layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
 
 STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)

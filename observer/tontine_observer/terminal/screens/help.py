@@ -9,7 +9,7 @@ from textual.binding import BindingType
 
 from ...draw.line import Line, left, wrap
 from ...draw.style import Look
-from ...records.picture import CELLS
+from ...records.share import CELLS
 from ...stage.commands import Command, key_name
 from ...stage.layout import CHANGES, JOBS, NODES, SHARES, TIME
 from ...stage.panes.states import CELL_ROLES, LANE_ROLES
