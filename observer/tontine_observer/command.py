@@ -28,7 +28,8 @@ from .model import intake
 from .picture.board import Board
 from .records.clean import Cleaner
 from .terminal.settings import Settings, screen_options
-from .web.options import TAB_DRIVER, WebWish, web_options
+from .web.config import TAB_DRIVER
+from .web.options import WebOptions, web_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def observe(
     read_only: bool,
     no_streams: bool,
     nice: int,
-    web: WebWish | None,
+    web: WebOptions | None,
     store: StoreConfig,
     screen: Settings,
 ) -> None:

@@ -19,12 +19,11 @@ from tontine.store import claim, look, members, schema
 from tontine.store.call import Store
 from tontine_observer.feed.live import LiveSource
 from tontine_observer.feed.polls import Polls
-from tontine_observer.feed.requests import MOST
 from tontine_observer.picture.board import Board
 from tontine_observer.query.filters import parse
 from tontine_observer.records.change import ChangeKind
 from tontine_observer.records.link import Mode
-from tontine_observer.records.request import Phase, Progress, Request
+from tontine_observer.records.request import MOST, Phase, Progress, Request
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from tontine.config import StoreConfig
 from tontine.store import schema
 from tontine.store.call import Store
 from tontine_observer.feed.live import LiveSource
-from tontine_observer.records.request import (Phase, Request)
 from tontine_observer.picture.board import Board
 from tontine_observer.records.change import ChangeKind
 from tontine_observer.records.link import Mode
+from tontine_observer.records.request import Phase, Request
 
 pytestmark = pytest.mark.story
 

@@ -22,6 +22,7 @@ from ..picture.board import Board
 from ..records.job import JobList, JobPage
 from ..records.link import Link, Mode
 from ..records.request import Phase, Progress, Request
+from ..records.share import rank_of
 from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
 from .recording import HEADER
 
@@ -151,7 +152,7 @@ class ReplaySource:
             return None
         why = (("This is a recording: only what happened is known, not why.", ""),)
         moment = self.board.moment()
-        owner = moment.name_of(moment.members[seq % len(moment.members)]) if moment.members else ""
+        owner = moment.name_of(moment.members[rank_of(seq, len(moment.members))]) if moment.members else ""
         holder = moment.name_of(row.node) if row.node else ""
         return JobPage(self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded")
 

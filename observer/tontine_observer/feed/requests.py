@@ -20,9 +20,8 @@ from tontine.store.call import AsyncStore
 
 from ..model.nodes import ROUTINE
 from ..records.node import NodeFact
-from ..records.request import Phase, Progress, Request
+from ..records.request import MOST, Phase, Progress, Request
 
-MOST = 1000
 LEASES = 2
 ACCEPTED_FOR = 3600.0
 _LOOK_EVERY = 0.2

@@ -11,6 +11,7 @@ from ..model.curves import CANCELLED, DONE, FAILED, INCOMING, OUT, RETRIED, Curv
 from ..model.times import Times
 from ..records.flow import Flow, Series
 from ..records.job import JobRow
+from ..records.share import rank_of
 from ..records.values import date
 from .moment import Moment
 
@@ -50,7 +51,7 @@ def flow(moment: Moment, curves: Curves, times: Times, *, is_counted: bool = Tru
         run_p95=quantile(runs, 0.95),
         oldest=oldest.seq if oldest else None,
         oldest_age=moment.at - oldest.due_at if oldest and oldest.due_at is not None else None,
-        oldest_rank=oldest.seq % size if oldest and oldest.seq is not None and size else None,
+        oldest_rank=rank_of(oldest.seq, size) if oldest and oldest.seq is not None and size else None,
         incoming=_remembered(memo, "in", moment.at, lambda: _series(curves.flows, (INCOMING,), moment.at)),
         outgoing=_remembered(memo, "out", moment.at, lambda: _series(curves.flows, OUT, moment.at)),
         depth=_remembered(memo, "depth", moment.at, lambda: _series(curves.depths, JobState.QUEUED.value, moment.at)),

@@ -10,7 +10,7 @@ from tontine.legible import count
 from tontine.records.states import JobState, NodeState
 
 from ..records.job import JobRow
-from ..records.share import ShareRow
+from ..records.share import ShareRow, rank_of
 from ..records.snapshot import Waiting
 from .moment import Moment
 
@@ -51,7 +51,8 @@ def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
     tasks = moment.tasks
     for row in rows:
         seq = row.seq or 0
-        rank = ranks[seq % size]
+        place = rank_of(seq, size)
+        rank = ranks[place]
         rank.active_at = max(rank.active_at, row.claimed_at or 0.0, row.started_at or 0.0)
         if row.state == JobState.QUEUED:
             due = row.due_at
@@ -61,7 +62,7 @@ def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
                     rank.oldest = row
                 if row.task in tasks:
                     rank.runnable_due = min(rank.runnable_due or moment.at, due or moment.at)
-        elif row.state == JobState.WORKING and row.node and row.node != moment.members[seq % size]:
+        elif row.state == JobState.WORKING and row.node and row.node != moment.members[place]:
             rank.foreign.append((seq, moment.name_of(row.node)))
     return ranks
 
@@ -76,9 +77,11 @@ def _note_activity(moment: Moment, ranks: Sequence[_Rank], size: int) -> None:
     if not waiting:
         return
     for row in moment.rows:
-        if row.finished_at is not None and row.seq is not None and row.seq % size in waiting:
-            rank = ranks[row.seq % size]
-            rank.active_at = max(rank.active_at, row.finished_at)
+        if row.finished_at is None or row.seq is None:
+            continue
+        place = rank_of(row.seq, size)
+        if place in waiting:
+            ranks[place].active_at = max(ranks[place].active_at, row.finished_at)
 
 
 def _window(moment: Moment, rows: Sequence[JobRow], size: int) -> int:

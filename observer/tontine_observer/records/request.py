@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+MOST = 1000
+"""Jobs in one request."""
+
 
 class Phase(StrEnum):
     """How far a request is; the last four end it."""

@@ -19,6 +19,11 @@ CELLS: dict[str, str] = {
 """One character per seq; a screen chooses its own glyphs for them."""
 
 
+def rank_of(seq: int, size: int) -> int:
+    """The rank whose share a number is in, of a roster of this size."""
+    return seq % size
+
+
 @dataclass(frozen=True, slots=True)
 class ShareRow:
     """One rank of the roster: the seqs it should claim, and how they fare."""

@@ -1,18 +1,49 @@
-"""Every command of the screen: its keys, its words for help, palette and footer, and where it applies. Pure."""
+"""Every command: its name, its keys, its words for footer and help, where it applies, and what it does. One table."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import TypeAlias
 
-from tontine.errors import ConfigError
-
-from .layout import CHANGES, JOBS, NODES, SHARES, TIME
+from ..draw.keys import written
+from . import moves
+from .layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
+from .stage import Stage
 
 _LISTS = (NODES, SHARES, JOBS, CHANGES)
+_OF_NODES = (NODES, SHARES, TIME)
+
+Move: TypeAlias = Callable[[Stage], str | None]
+"""Needs nothing but the stage; what there is to say about it."""
+
+
+class Deed(Enum):
+    """Needs more: pages, dialogs, files, the clipboard, the terminal itself."""
+
+    HELP = auto()
+    FILTER = auto()
+    PALETTE = auto()
+    DETAIL = auto()
+    COPY = auto()
+    EXPORT = auto()
+    MARK = auto()
+    MOUSE = auto()
+    THEME = auto()
+    REDRAW = auto()
+    QUIT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to nodes or jobs: pause, resume or stop; retry or cancel."""
+
+    verb: str
+
+
+What: TypeAlias = Move | Deed | Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +55,7 @@ class Command:
     label: str
     """In the footer; empty when it is not shown there."""
     help: str
+    what: What
     panes: tuple[str, ...] = ()
     weight: int = 0
     """The heavier, the more it deserves a place in the footer."""
@@ -33,88 +65,130 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", ("question_mark",), "help", "help for the pane in focus", weight=100),
-    Command("filter", ("slash",), "filter", "filter the list while you type; esc clears it", _LISTS, 90),
-    Command("sort", ("s",), "sort", "sort by the next column", _LISTS, 80),
-    Command("reverse", ("S",), "", "turn the order around", _LISTS),
-    Command("freeze", ("space",), "freeze", "hold the picture; it goes on behind it, and space returns", weight=78),
-    Command("detail", ("enter",), "detail", "the whole of the row under the cursor; on an alert, its cause", weight=76),
-    Command("back", ("escape",), "", "back: close, clear the filter, restore the panes, return to now"),
-    Command("pause", ("p",), "pause", "ask the node to pause after what it runs", (NODES, SHARES, TIME), 70),
-    Command("resume", ("r",), "resume", "ask the node to work again", (NODES, SHARES, TIME), 69),
-    Command("drain", ("D",), "drain", "ask the node to finish, leave the roster and end", (NODES, SHARES, TIME), 60),
-    Command("retry", ("R",), "retry", "put ended jobs back in the queue", (JOBS,), 70),
-    Command("cancel", ("X",), "cancel", "cancel a queued job, or ask for the end of a running one", (JOBS,), 69),
-    Command("select", ("ctrl+a",), "", "mark every job listed for R and X; again to unmark", (JOBS,)),
-    Command("mark_row", ("insert", "asterisk"), "", "mark one job for R and X", (JOBS,)),
-    Command("palette", ("colon", "ctrl+p"), "commands", "all commands by name", weight=75),
-    Command("time", ("t",), "time", "look at the past", weight=50),
-    Command("earlier", ("left",), "", "one column back in time", (TIME,)),
-    Command("later", ("right",), "", "one column forward", (TIME,)),
-    Command("much_earlier", ("shift+left",), "", "ten columns back", (TIME,)),
-    Command("much_later", ("shift+right",), "", "ten columns forward", (TIME,)),
-    Command("change_before", ("left_square_bracket",), "change", "to the change before this moment", weight=40),
-    Command("change_after", ("right_square_bracket",), "", "to the change after this moment"),
-    Command("epoch_before", ("left_curly_bracket",), "", "to the epoch before this moment"),
-    Command("epoch_after", ("right_curly_bracket",), "", "to the epoch after this moment"),
-    Command("closer", ("plus",), "zoom", "fewer seconds in a column", (TIME,), 45),
-    Command("farther", ("minus",), "", "more seconds in a column", (TIME,)),
-    Command("oldest", ("home",), "", "the oldest time there is", (TIME,)),
-    Command("now", ("end",), "now", "return to now", (TIME,), 46),
-    Command("mark", ("equals_sign",), "mark", "mark this moment; the next = lists what differs", weight=20),
-    Command("changes", ("f",), "which", "all changes, or those of nodes, epochs, errors only", (CHANGES,), 44),
-    Command("alert", ("exclamation_mark",), "", "show what the alert is about"),
-    Command("dismiss", ("x",), "dismiss", "put the alert aside until it changes", weight=15),
-    Command("copy", ("c",), "copy", "copy the name or number under the cursor", _LISTS, 30),
+    Command("help", ("question_mark",), "help", "help for the pane in focus", Deed.HELP, weight=100),
+    Command("filter", ("slash",), "filter", "filter the list while you type; esc clears it", Deed.FILTER, _LISTS, 90),
+    Command("sort", ("s",), "sort", "sort by the next column", moves.sort, _LISTS, 80),
+    Command("reverse", ("S",), "", "turn the order around", moves.reverse, _LISTS),
     Command(
-        "export", ("e",), "export", "write the pane (CSV, JSON lines) or the screen (SVG, text) to a file", weight=35
+        "freeze",
+        ("space",),
+        "freeze",
+        "hold the picture; it goes on behind it, and space returns",
+        moves.freeze,
+        weight=78,
     ),
-    Command("reveal", ("v",), "", "show the arguments and results of jobs, or hide them again"),
-    Command("mouse", ("m",), "", "let the terminal have the mouse, to select text; again to take it back"),
-    Command("theme", ("ctrl+t",), "", "the next theme"),
-    Command("next_pane", ("tab",), "", "focus the next pane"),
-    Command("previous_pane", ("shift+tab",), "", "focus the pane before"),
-    Command("up", ("up", "k"), "", "up"),
-    Command("down", ("down", "j"), "", "down"),
-    Command("left", ("h",), "", "left"),
-    Command("right", ("l",), "", "right"),
-    Command("page_up", ("pageup",), "", "a page up"),
-    Command("page_down", ("pagedown",), "", "a page down"),
-    Command("first", ("g", "home"), "", "to the first row"),
-    Command("last", ("G", "end"), "", "to the last row"),
-    Command("pane_1", ("1",), "", "Nodes, and again: as large as the screen"),
-    Command("pane_2", ("2",), "", "Shares"),
-    Command("pane_3", ("3",), "", "Jobs"),
-    Command("pane_4", ("4",), "", "Time"),
-    Command("pane_5", ("5",), "", "Changes"),
-    Command("redraw", ("ctrl+l",), "", "draw the screen anew"),
-    Command("quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", weight=74),
+    Command(
+        "detail",
+        ("enter",),
+        "detail",
+        "the whole of the row under the cursor; on an alert, its cause",
+        Deed.DETAIL,
+        weight=76,
+    ),
+    Command("back", ("escape",), "", "back: close, clear the filter, restore the panes, return to now", moves.back),
+    Command("pause", ("p",), "pause", "ask the node to pause after what it runs", Ask("pause"), _OF_NODES, 70),
+    Command("resume", ("r",), "resume", "ask the node to work again", Ask("resume"), _OF_NODES, 69),
+    Command("drain", ("D",), "drain", "ask the node to finish, leave the roster and end", Ask("stop"), _OF_NODES, 60),
+    Command("retry", ("R",), "retry", "put ended jobs back in the queue", Ask("retry"), (JOBS,), 70),
+    Command(
+        "cancel",
+        ("X",),
+        "cancel",
+        "cancel a queued job, or ask for the end of a running one",
+        Ask("cancel"),
+        (JOBS,),
+        69,
+    ),
+    Command("select", ("ctrl+a",), "", "mark every job listed for R and X; again to unmark", moves.mark_all, (JOBS,)),
+    Command("mark_row", ("insert", "asterisk"), "", "mark one job for R and X", moves.mark_row, (JOBS,)),
+    Command("palette", ("colon", "ctrl+p"), "commands", "all commands by name", Deed.PALETTE, weight=75),
+    Command("time", ("t",), "time", "look at the past", moves.show_time, weight=50),
+    Command("earlier", ("left",), "", "one column back in time", partial(moves.shift, columns=-1), (TIME,)),
+    Command("later", ("right",), "", "one column forward", partial(moves.shift, columns=1), (TIME,)),
+    Command("much_earlier", ("shift+left",), "", "ten columns back", partial(moves.shift, columns=-10), (TIME,)),
+    Command("much_later", ("shift+right",), "", "ten columns forward", partial(moves.shift, columns=10), (TIME,)),
+    Command(
+        "change_before",
+        ("left_square_bracket",),
+        "change",
+        "to the change before this moment",
+        partial(moves.jump, back=True),
+        weight=40,
+    ),
+    Command(
+        "change_after",
+        ("right_square_bracket",),
+        "",
+        "to the change after this moment",
+        partial(moves.jump, back=False),
+    ),
+    Command(
+        "epoch_before",
+        ("left_curly_bracket",),
+        "",
+        "to the epoch before this moment",
+        partial(moves.jump, back=True, epochs=True),
+    ),
+    Command(
+        "epoch_after",
+        ("right_curly_bracket",),
+        "",
+        "to the epoch after this moment",
+        partial(moves.jump, back=False, epochs=True),
+    ),
+    Command("closer", ("plus",), "zoom", "fewer seconds in a column", partial(moves.zoom, closer=True), (TIME,), 45),
+    Command("farther", ("minus",), "", "more seconds in a column", partial(moves.zoom, closer=False), (TIME,)),
+    Command("oldest", ("home",), "", "the oldest time there is", moves.go_to_oldest, (TIME,)),
+    Command("now", ("end",), "now", "return to now", moves.go_to_now, (TIME,), 46),
+    Command("mark", ("equals_sign",), "mark", "mark this moment; the next = lists what differs", Deed.MARK, weight=20),
+    Command(
+        "changes",
+        ("f",),
+        "which",
+        "all changes, or those of nodes, epochs, errors only",
+        moves.choose_kinds,
+        (CHANGES,),
+        44,
+    ),
+    Command("alert", ("exclamation_mark",), "", "show what the alert is about", moves.show_alert),
+    Command("dismiss", ("x",), "dismiss", "put the alert aside until it changes", moves.dismiss, weight=15),
+    Command("copy", ("c",), "copy", "copy the name or number under the cursor", Deed.COPY, _LISTS, 30),
+    Command(
+        "export",
+        ("e",),
+        "export",
+        "write the pane (CSV, JSON lines) or the screen (SVG, text) to a file",
+        Deed.EXPORT,
+        weight=35,
+    ),
+    Command("reveal", ("v",), "", "show the arguments and results of jobs, or hide them again", moves.reveal),
+    Command("mouse", ("m",), "", "let the terminal have the mouse, to select text; again to take it back", Deed.MOUSE),
+    Command("theme", ("ctrl+t",), "", "the next theme", Deed.THEME),
+    Command("next_pane", ("tab",), "", "focus the next pane", partial(moves.cycle, by=1)),
+    Command("previous_pane", ("shift+tab",), "", "focus the pane before", partial(moves.cycle, by=-1)),
+    Command("up", ("up", "k"), "", "up", partial(moves.move, by=-1)),
+    Command("down", ("down", "j"), "", "down", partial(moves.move, by=1)),
+    Command("left", ("h",), "", "left", partial(moves.move_sideways, by=-1)),
+    Command("right", ("l",), "", "right", partial(moves.move_sideways, by=1)),
+    Command("page_up", ("pageup",), "", "a page up", partial(moves.move_page, sign=-1)),
+    Command("page_down", ("pagedown",), "", "a page down", partial(moves.move_page, sign=1)),
+    Command("first", ("g", "home"), "", "to the first row", partial(moves.move, by=-moves.FAR)),
+    Command("last", ("G", "end"), "", "to the last row", partial(moves.move, by=moves.FAR)),
+    Command("pane_1", ("1",), "", "Nodes, and again: as large as the screen", partial(moves.show_pane, pane=PANES[0])),
+    Command("pane_2", ("2",), "", "Shares", partial(moves.show_pane, pane=PANES[1])),
+    Command("pane_3", ("3",), "", "Jobs", partial(moves.show_pane, pane=PANES[2])),
+    Command("pane_4", ("4",), "", "Time", partial(moves.show_pane, pane=PANES[3])),
+    Command("pane_5", ("5",), "", "Changes", partial(moves.show_pane, pane=PANES[4])),
+    Command("redraw", ("ctrl+l",), "", "draw the screen anew", Deed.REDRAW),
+    Command("quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74),
 )
 
-_NAMES = {
-    "question_mark": "?",
-    "slash": "/",
-    "colon": ":",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-    "plus": "+",
-    "minus": "-",
-    "equals_sign": "=",
-    "escape": "esc",
-    "exclamation_mark": "!",
-    "asterisk": "*",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-    "insert": "ins",
-}
-_CODES = {shown: code for code, shown in _NAMES.items()}
+NODE_PAGE = {"pause": "pause", "resume": "resume", "drain": "drain", "copy": "copy id"}
+JOB_PAGE = {"reveal": "show or hide arguments", "retry": "retry", "cancel": "cancel"}
+"""The commands of a page by their names, and what they are called there."""
 
-
-def key_name(key: str) -> str:
-    """A key as people write it."""
-    return _NAMES.get(key, key)
+_TOGETHER = {"left_square_bracket": "[ ]"}
+"""Keys that are shown with the one that belongs to them."""
 
 
 def meant(commands: Iterable[Command], key: str, pane: str) -> Command | None:
@@ -124,48 +198,8 @@ def meant(commands: Iterable[Command], key: str, pane: str) -> Command | None:
     return next(iter(sorted(applying or having, key=lambda command: not command.panes)), None)
 
 
-def remapped(commands: tuple[Command, ...], wishes: Mapping[str, object]) -> tuple[Command, ...]:
-    """The commands with the keys that the user wants; a wish that cannot be granted is an error that says why."""
-    known = {command.name: command for command in commands}
-    for name, value in wishes.items():
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            raise ConfigError(f"there is no command {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
-        given = value if isinstance(value, list) else [value]
-        keys = [key for key in given if isinstance(key, str) and key]
-        if not keys or len(keys) < len(given):
-            raise ConfigError(f"the keys of {name!r} must be a text like 'ctrl+q', or a list of them")
-        known[name] = replace(known[name], keys=tuple(_CODES.get(key, key) for key in keys))
-    _refuse_doubles(known, set(wishes))
-    return tuple(known.values())
-
-
-def _refuse_doubles(commands: Mapping[str, Command], wished: set[str]) -> None:
-    for name in sorted(wished):
-        for other in commands.values():
-            shared = set(commands[name].keys) & set(other.keys)
-            if other.name != name and shared and _overlap(commands[name], other):
-                key = key_name(min(shared))
-                raise ConfigError(f"{key!r} cannot be both {name!r} and {other.name!r}: give the other one another key")
-
-
-def _overlap(one: Command, two: Command) -> bool:
-    return not one.panes or not two.panes or bool(set(one.panes) & set(two.panes))
-
-
-def read_keys(path: Path, *, is_needed: bool = False) -> tuple[Command, ...]:
-    """The commands with the keys of a file's `[keys]` table; without the file they are as they come."""
-    try:
-        wishes = tomllib.loads(path.read_text("utf-8")).get("keys", {})
-    except FileNotFoundError as error:
-        if is_needed:
-            raise ConfigError(f"there is no file {path}") from error
-        return COMMANDS
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read the keys in {path}: {error}") from error
-    if not isinstance(wishes, dict):
-        raise ConfigError(f"`keys` in {path} must be a table of commands and their keys")
-    try:
-        return remapped(COMMANDS, wishes)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+def hints(commands: Iterable[Command], pane: str) -> list[tuple[str, str]]:
+    """Keys and labels for the footer of a pane, those that matter most first."""
+    shown = [command for command in commands if command.label and command.keys and command.applies_to(pane)]
+    shown.sort(key=lambda command: -command.weight)
+    return [(_TOGETHER.get(command.keys[0]) or written(command.keys[0]), command.label) for command in shown]

@@ -17,7 +17,6 @@ from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
 from ..records.timeline import Timeline
-from .commands import COMMANDS, Command
 from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, TIME, Box, Plan, plan
 from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
 from .panes.scene import Scene
@@ -36,6 +35,8 @@ HOLD = 1.0
 OF_JOBS = (Pane.JOBS, Pane.SHARES, Pane.FLOW)
 FLOOD = 100
 """Changes of jobs between two frames."""
+Hints = Callable[[str], Sequence[tuple[str, str]]]
+"""Keys and labels for the footer of a pane."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
 
@@ -48,13 +49,13 @@ class Stage:
         board: Shown,
         look: Look,
         stopwatch: Callable[[], float],
-        commands: Sequence[Command] = COMMANDS,
+        hints: Hints,
         zone: tzinfo | None = None,
     ) -> None:
         self.board = board
         self.view = View()
         self.look = look
-        self.commands = commands
+        self._hints = hints
         self.boxes: Plan = {}
         self.fps = 10.0
         self.pending = 0
@@ -275,7 +276,7 @@ class Stage:
             case "tabs":
                 return bars.tabs(scene, box, self._counts())
             case "footer":
-                return bars.footer(scene, box, self.commands)
+                return bars.footer(scene, box, self._hints(self.view.focus))
             case "flow":
                 return flow.draw(scene, box)
             case "time":

@@ -12,10 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..draw.line import Line, fit, plain, size
+from textual.app import App
+
+from ..draw.line import Line, as_ascii, fit, plain, size
 from ..stage.layout import Plan
 from ..stage.panes.scene import Scene
 from ..stage.panes.table import Table
+from ..stage.stage import TABLES, Stage
 
 _FONT_FACE = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
 _TEXT = re.compile(r'(<text [^>]*?x=")([\d.]+)(" y="[\d.]+" textLength=")[\d.]+("[^>]*>)([^<]*)</text>')
@@ -86,6 +89,37 @@ def _words(match: re.Match[str]) -> str:
             placed.append(f"{before}{place:.1f}{middle}{wide:.1f}{after}{piece}</text>")
         place += size(html.unescape(piece)) * CELL
     return "".join(placed)
+
+
+def screen(app: App[None], stage: Stage, ending: str) -> str:
+    """What is on the screen now, as a drawing or as text."""
+    if ending == ".txt":
+        drawn = stage.whole()
+        if stage.look.is_ascii:
+            drawn = {name: [as_ascii(line) for line in lines] for name, lines in drawn.items()}
+        return as_text(drawn, stage.boxes, *app.size)
+    title = f"tontine {stage.scene.picture.status.database}"
+    return self_contained(app.export_screenshot(title=title, simplify=True))
+
+
+def deliver(app: App[None], stage: Stage, pane: str, kind: str, directory: Path) -> str:
+    """Write a pane or the screen to a file, or hand it to the browser; what became of it."""
+    match kind:
+        case "csv":
+            text = as_csv(TABLES[pane], stage.rows(pane), stage.scene)
+        case "jsonl":
+            text = as_json_lines(TABLES[pane], stage.rows(pane), stage.scene)
+        case _:
+            text = screen(app, stage, f".{kind}")
+    what = pane if kind in ("csv", "jsonl") else "screen"
+    name = file_name(what, kind, stage.scene.picture.at)
+    if app.is_web:
+        app.deliver_text(io.StringIO(text), save_filename=name)
+        return f"sent {name}"
+    try:
+        return f"wrote {write(directory, name, text)}"
+    except OSError as error:
+        return f"cannot write {name}: {error.strerror}"
 
 
 def file_name(what: str, ending: str, now: datetime) -> str:

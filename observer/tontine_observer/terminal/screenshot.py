@@ -8,7 +8,6 @@ from time import monotonic
 
 import click
 
-from ..draw.line import as_ascii
 from ..feed.source import Source
 from ..records.link import Mode
 from . import export
@@ -30,7 +29,7 @@ def take(source: Source, settings: Settings, file: Path, within: float) -> bool:
         while app.stage.scene.picture.link.mode is Mode.CONNECTING and monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await asyncio.sleep(SETTLED_AFTER)
-        taken.append(draw(app, file.suffix))
+        taken.append(export.screen(app, app.stage, file.suffix))
         app.exit()
 
     async def run() -> None:
@@ -44,14 +43,3 @@ def take(source: Source, settings: Settings, file: Path, within: float) -> bool:
     except OSError as error:
         raise click.UsageError(f"cannot write {file}: {error.strerror}") from error
     return app.stage.scene.picture.link.mode not in (Mode.CONNECTING, Mode.STALE)
-
-
-def draw(app: ObserverApp, ending: str) -> str:
-    """What is on the screen now."""
-    if ending == ".txt":
-        drawn = app.stage.whole()
-        if app.stage.look.is_ascii:
-            drawn = {name: [as_ascii(line) for line in lines] for name, lines in drawn.items()}
-        return export.as_text(drawn, app.stage.boxes, *app.size)
-    title = f"tontine {app.stage.scene.picture.status.database}"
-    return export.self_contained(app.export_screenshot(title=title, simplify=True))

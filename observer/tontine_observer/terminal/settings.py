@@ -15,7 +15,8 @@ import click
 from tontine.config import home
 
 from ..draw.themes import DARK, MONO, THEMES, Theme
-from ..stage.commands import COMMANDS, Command, read_keys
+from ..stage.commands import COMMANDS, Command
+from .keys import read_keys
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 KEYS = "observer.toml"
@@ -45,7 +46,6 @@ def screen_options(command: Decorated) -> Decorated:
 
     @click.option("--theme", type=click.Choice([*THEMES]), help="Colours; NO_COLOR means mono. [default: dark]")
     @click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII only, also where wide characters differ.")
-    @click.option("--no-animation", is_flag=True, help="Nothing moves by itself; that is so anyway.")
     @click.option(
         "--keys", type=click.Path(path_type=Path, dir_okay=False), help=f"Keys. [default: {KEYS} in its home]"
     )
@@ -56,16 +56,15 @@ def screen_options(command: Decorated) -> Decorated:
         *args: Any,
         theme: str | None,
         is_ascii: bool,
-        no_animation: bool,  # noqa: ARG001
         keys: Path | None,
         screenshot: Path | None,
         size: str,
         **options: Any,
     ) -> Any:
         # https://no-color.org: present and not empty.
-        chosen = THEMES[theme] if theme else MONO if os.environ.get("NO_COLOR") else DARK
+        usual = MONO if os.environ.get("NO_COLOR") else DARK
         screen = Settings(
-            theme=chosen,
+            theme=THEMES[theme] if theme else usual,
             is_ascii=is_ascii,
             commands=read_keys(keys or home() / KEYS, is_needed=keys is not None),
             crashes=home() / "crashes",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.support.changes import START, World
 from tontine_observer.draw.style import Look
 from tontine_observer.draw.themes import DARK
 from tontine_observer.model import intake
 from tontine_observer.picture.board import Board
 from tontine_observer.records.link import Link, Mode
+from tontine_observer.stage.commands import COMMANDS, hints
 from tontine_observer.stage.stage import FLOOD, Stage
 
 
@@ -29,7 +32,7 @@ def staged() -> tuple[Stage, Board, World, Clock]:
     board = Board("test", clock=clock)
     intake.load(board.known, world.snapshot())
     board.known.link = Link(Mode.LIVE)
-    stage = Stage(board, Look(DARK, is_ascii=False), clock)
+    stage = Stage(board, Look(DARK, is_ascii=False), clock, partial(hints, COMMANDS))
     stage.resize(160, 48)
     stage.frame()
     stage.frame()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from ...draw.line import Line, cut, fit, justify, length, size
-from ..commands import Command, key_name
 from ..layout import PANES, TIME, Box
 from .scene import Scene
 from .view import TITLES
@@ -29,30 +28,16 @@ def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
     return [justify(line, end, box.width)]
 
 
-def footer(scene: Scene, box: Box, commands: Sequence[Command]) -> list[Line]:
+def footer(scene: Scene, box: Box, hints: Iterable[tuple[str, str]]) -> list[Line]:
     """What was just said, else the keys that matter most in this pane, as many as fit."""
     if scene.view.notice:
         role = "bad.strong/bar" if scene.view.is_notice_bad else "info/bar"
         return [fit([(" " + cut(scene.view.notice, box.width - 2, scene.glyphs.more), role)], box.width, "text/bar")]
-    chosen: list[tuple[str, str, int]] = []
-    room = box.width - 1
-    for command in sorted(commands, key=lambda one: -one.weight):
-        if not command.label or not command.keys or not command.applies_to(scene.view.focus):
-            continue
-        key = _shown(command)
-        wide = size(key) + size(command.label) + 3
-        if wide <= room:
-            chosen.append((key, command.label, command.weight))
-            room -= wide
     line: Line = [(" ", "text/bar")]
-    for key, label, _ in chosen:
-        line += [(key, "key/bar"), (f" {label}  ", "muted/bar")]
+    room = box.width - 1
+    for key, label in hints:
+        wide = size(key) + size(label) + 3
+        if wide <= room:
+            line += [(key, "key/bar"), (f" {label}  ", "muted/bar")]
+            room -= wide
     return [fit(line, box.width, "text/bar")]
-
-
-def _shown(command: Command) -> str:
-    """The key as it is written; pairs that belong together are shown as one."""
-    pairs = {"change_before": "[ ]", "closer": "+ -"}
-    if command.name in pairs and not command.keys[0].isalpha():
-        return pairs[command.name]
-    return key_name(command.keys[0])

@@ -10,6 +10,7 @@ from ...draw.plot import bar
 from ...draw.words import age, moment
 from ...query.filters import Facts
 from ...records.job import JobRow
+from ...records.share import rank_of
 from ..layout import JOBS
 from .scene import Scene
 from .states import job_state
@@ -46,7 +47,7 @@ def facts(job: JobRow, scene: Scene) -> Facts:
         "error": job.error,
         "key": job.key,
         "priority": float(job.priority),
-        "rank": float(job.seq % size) if size and job.seq is not None else None,
+        "rank": float(rank_of(job.seq, size)) if size and job.seq is not None else None,
     }
 
 

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
+from ...draw.keys import written
 from ...draw.line import Line, left, wrap
 from ...draw.style import Look
 from ...records.share import CELLS
-from ...stage.commands import Command, key_name
+from ...stage.commands import Command
 from ...stage.layout import CHANGES, JOBS, NODES, SHARES, TIME
 from ...stage.panes.states import CELL_ROLES, LANE_ROLES
 from ...stage.panes.view import TITLES
@@ -82,7 +83,7 @@ class Help(Dialog[None]):
 
 
 def _told(command: Command, width: int) -> list[Line]:
-    keys = " ".join(key_name(key) for key in command.keys)
+    keys = " ".join(written(key) for key in command.keys)
     first, *rest = wrap(command.help, max(10, width - 18))
     lines: list[Line] = [[("  ", "text"), (left(keys, 14), "key"), (f" {first}", "muted")]]
     return [*lines, *([(" " * 17 + text, "muted")] for text in rest)]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input
 
+from ...draw.keys import written
 from ...query.filters import parse
-from ...stage.commands import key_name, meant
+from ...stage import moves
+from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, SHARES, STATUS, TABS, TIME
-from ...stage.moves import ACTS, move
 from ...stage.panes.frame import inside
 from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
@@ -23,27 +23,30 @@ from ..pace import Pace
 from ..widgets.entry import Entry
 from ..widgets.sheet import Sheet
 
-if TYPE_CHECKING:
-    from ..app import ObserverApp
-
 SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
+
+CarryOut = Callable[[What], Awaitable[str | None]]
 
 
 class Overview(Screen[None]):
     """The one screen that is always there."""
 
     AUTO_FOCUS = ""
-    app: ObserverApp
     CSS = """
     Overview Sheet { position: absolute; }
     Overview Entry { position: absolute; display: none; }
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(
+        self, stage: Stage, commands: Sequence[Command], carry_out: CarryOut, search: Callable[[], None]
+    ) -> None:
         super().__init__()
         self.stage = stage
+        self._commands = commands
+        self._carry_out = carry_out
+        self._search = search
         self.pace = Pace()
         self.lag = 0.0
         self.cost = 0.0
@@ -51,7 +54,7 @@ class Overview(Screen[None]):
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
         self._notice_until = 0.0
         self._placed: object = None
-        for key in dict.fromkeys(key for command in stage.commands for key in command.keys):
+        for key in dict.fromkeys(key for command in commands for key in command.keys):
             self._bindings.key_to_bindings.pop(key, None)  # tab is Textual's own, too
             self._bindings.bind(key, f"press('{key}')", show=False)
 
@@ -116,20 +119,19 @@ class Overview(Screen[None]):
 
     async def action_press(self, key: str) -> None:
         """Do what a key means in the pane in focus, or say where it means something."""
-        command = meant(self.stage.commands, key, self.stage.view.focus)
+        command = meant(self._commands, key, self.stage.view.focus)
         if command is None:
             return
         if command.applies_to(self.stage.view.focus):
-            await self.do(command.name)
+            await self.carry_out(command.what)
         else:
             places = " and ".join(f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes)
-            self.say(f"{key_name(key)}: {command.help}; it works in {places}")
+            self.say(f"{written(key)}: {command.help}; it works in {places}")
             self.flush()
 
-    async def do(self, name: str) -> None:
-        """Carry out a command: on the view, or with the app's help."""
-        act = ACTS.get(name)
-        said = act(self.stage) if act else await self.app.carry_out(name)
+    async def carry_out(self, what: What) -> None:
+        """Do it, and say what there is to say about it."""
+        said = await self._carry_out(what)
         if said:
             self.say(said)
         self.flush()
@@ -153,7 +155,7 @@ class Overview(Screen[None]):
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
         self.close_filter()
-        self.app.search()
+        self._search()
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape" and self.query_one("#filter", Entry).display:
@@ -182,7 +184,7 @@ class Overview(Screen[None]):
         name = self._name_at(event.screen_x, event.screen_y)
         if name in self.stage.view.lists:
             self.stage.view.focus = name
-            move(self.stage, by)
+            moves.move(self.stage, by)
             self.flush()
 
     def _name_at(self, x: int, y: int) -> str:
@@ -194,13 +196,13 @@ class Overview(Screen[None]):
     async def on_click(self, event: events.Click) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name == ALERT:
-            await self.do("alert")
+            await self.carry_out(moves.show_alert)
         elif name == TABS:
             self._click_tab(event.screen_x)
         elif name in self.stage.view.lists:
             self._click_row(name, event.screen_y)
             if event.chain > 1:
-                await self.do("detail")
+                await self.carry_out(Deed.DETAIL)
         self.flush()
 
     def _click_tab(self, x: int) -> None:
@@ -210,7 +212,7 @@ class Overview(Screen[None]):
             if role == "key":
                 number = text.strip()
             if x < passed:
-                ACTS[f"pane_{number}"](self.stage)
+                moves.show_pane(self.stage, PANES[int(number) - 1])
                 return
 
     def _click_row(self, name: str, y: int) -> None:
@@ -218,7 +220,7 @@ class Overview(Screen[None]):
         self.stage.view.focus = self.stage.view.tab = name
         if name in TABLES:
             head = (1 if box.edge else 0) + (1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0)
-            move(self.stage, view.top + y - box.y - head - view.place)
+            moves.move(self.stage, view.top + y - box.y - head - view.place)
         self.stage.touch()
 
     def sheets(self) -> Iterable[Sheet]:

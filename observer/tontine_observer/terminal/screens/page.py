@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
 
+from ...draw.keys import written
 from ...draw.line import Line
 from ...draw.style import Look
+from ...stage.commands import Command
 from .dialog import Dialog
 
 Body = Callable[[int], list[Line]]
-Act = Callable[[str], Awaitable[object]]
+Act = Callable[[Command], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A command that applies to what the page is about, and what it is called there."""
+
+    command: Command
+    label: str
 
 
 class Page(Dialog[None]):
@@ -20,14 +31,15 @@ class Page(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "close")]
 
-    def __init__(self, title: str, look: Look, body: Body, keys: dict[str, tuple[str, str]], act: Act) -> None:
+    def __init__(self, title: str, look: Look, body: Body, offers: Sequence[Offer], act: Act) -> None:
         super().__init__(title, look, 112)
         self._body = body
-        self._keys = keys
+        self._offers = {offer.command.name: offer for offer in offers}
         self._act = act
         self._said = ""
-        for key, (name, _) in keys.items():
-            self._bindings.bind(key, f"act('{name}')", show=False)
+        for name, offer in self._offers.items():
+            for key in offer.command.keys:
+                self._bindings.bind(key, f"act('{name}')", show=False)
 
     def on_mount(self) -> None:
         self.draw()
@@ -38,8 +50,8 @@ class Page(Dialog[None]):
 
     def fixed(self, _: int) -> list[Line]:
         line: Line = [(" ", "text")]
-        for key, (_name, label) in self._keys.items():
-            line += [(key, "key"), (f" {label}   ", "muted")]
+        for offer in self._offers.values():
+            line += [(written(offer.command.keys[0]), "key"), (f" {offer.label}   ", "muted")]
         return [[(f" {self._said}", "bad")], [*line, ("esc", "key"), (" close", "muted")]]
 
     def say(self, text: str) -> None:
@@ -49,11 +61,11 @@ class Page(Dialog[None]):
 
     async def action_act(self, name: str) -> None:
         self._said = ""
-        await self._act(name)
+        await self._act(self._offers[name].command)
         self.draw()
 
 
-class Told(Dialog[None]):
+class Sentences(Dialog[None]):
     """Some sentences, until any of the closing keys."""
 
     def __init__(self, title: str, look: Look, sentences: list[Line]) -> None:

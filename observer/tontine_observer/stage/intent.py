@@ -1,4 +1,4 @@
-"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed first. Pure."""
+"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed first."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from tontine.legible import count
 from ..records.job import JobRow
 from ..records.link import Mode
 from ..records.node import NodeRow
+from ..records.request import MOST, Request
+from ..records.share import ShareRow, rank_of
+from .layout import JOBS, NODES, SHARES, TIME
 from .panes.scene import Scene
+from .stage import Stage
 
-MOST = 1000
-"""Jobs in one request."""
 _JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")}
-_WORDS = {"pause": "Pause", "resume": "Resume", "stop": "Drain", "retry": "Retry", "cancel": "Cancel jobs"}
+_BUTTONS = {"pause": "Pause", "resume": "Resume", "stop": "Drain", "retry": "Retry", "cancel": "Cancel jobs"}
+_OF_NODES = ("pause", "resume", "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
     """Something to ask, with what to tell the user first."""
 
-    verb: str
-    targets: tuple[str | int, ...]
-    expected: dict[str | int, str]
-    """The state each target is in on this screen: if it has changed, nothing is done."""
+    request: Request
     title: str
     button: str
     sentences: tuple[str, ...]
     word: str = ""
+    """What must be typed to do it."""
 
 
 def refusal(scene: Scene) -> str:
@@ -48,10 +49,39 @@ def refusal(scene: Scene) -> str:
     return ""
 
 
-def about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
-    """Pause, resume or stop a node; or why that makes no sense."""
-    if no := refusal(scene):
-        return no
+def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> Intent | str:
+    """What to ask of the subject, or of what the cursor is on; or why that makes no sense."""
+    if reason := refusal(stage.scene):
+        return reason
+    if verb in _OF_NODES:
+        node = subject if isinstance(subject, NodeRow) else _node_under_cursor(stage)
+        return _about_node(verb, node, stage.scene)
+    rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
+    return _about_jobs(verb, rows)
+
+
+def _node_under_cursor(stage: Stage) -> NodeRow | None:
+    pane, wanted = stage.view.focus, ""
+    if pane == NODES:
+        row: NodeRow | None = stage.current(NODES)
+        return row
+    if pane == SHARES:
+        share: ShareRow | None = stage.current(SHARES)
+        wanted = share.owner if share is not None else ""
+    elif pane == TIME:
+        wanted = stage.view.lists[TIME].key
+    return next((node for node in stage.scene.picture.nodes if node.id == wanted), None)
+
+
+def _chosen_jobs(stage: Stage) -> list[JobRow]:
+    """Those that are marked, else the one under the cursor."""
+    if stage.view.marked:
+        return [row for row in stage.scene.jobs.rows if row.seq in stage.view.marked]
+    row = stage.current(JOBS)
+    return [row] if row is not None else []
+
+
+def _about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
     if node is None:
         return "there is no node under the cursor"
     if node.state == "dead":
@@ -61,10 +91,13 @@ def about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
     wanted = {"pause": "paused", "resume": "running"}.get(verb)
     if wanted is not None and node.desired == wanted:
         return f"{node.name} was asked to {'pause' if verb == 'pause' else 'work'} already"
-    word = node.name if verb == "stop" else ""
-    sentences = tuple(_consequences(verb, node, scene))
-    title = f"{_WORDS[verb]} {node.name}?"
-    return Intent(verb, (node.id,), {node.id: node.state}, title, _WORDS[verb], sentences, word)
+    return Intent(
+        Request(verb, (node.id,), {node.id: node.state}),
+        title=f"{_BUTTONS[verb]} {node.name}?",
+        button=_BUTTONS[verb],
+        sentences=tuple(_consequences(verb, node, scene)),
+        word=node.name if verb == "stop" else "",
+    )
 
 
 def _consequences(verb: str, node: NodeRow, scene: Scene) -> list[str]:
@@ -90,42 +123,39 @@ def _moved(node: NodeRow, scene: Scene) -> tuple[int, int]:
     queued = [row.seq for row in scene.jobs.rows if row.state == "queued" and row.seq is not None]
     if not after:
         return len(queued), len(queued)
-    return sum(before[seq % len(before)] != after[seq % len(after)] for seq in queued), len(queued)
+    return sum(before[rank_of(seq, len(before))] != after[rank_of(seq, len(after))] for seq in queued), len(queued)
 
 
-def about_jobs(verb: str, rows: Sequence[JobRow], scene: Scene) -> Intent | str:
-    """Retry or cancel jobs; or why that makes no sense."""
-    if no := refusal(scene):
-        return no
+def _about_jobs(verb: str, rows: Sequence[JobRow]) -> Intent | str:
     if not rows:
         return "there is no job under the cursor"
     states = _JOB_STATES[verb]
-    fitting = [row for row in rows if row.state in states and row.seq is not None]
-    if not fitting:
+    expected: dict[str | int, str] = {row.seq: row.state for row in rows if row.state in states and row.seq is not None}
+    if not expected:
         what = f"#{rows[0].seq} is {rows[0].state}" if len(rows) == 1 else "none of these jobs is"
         return f"{what}: {verb} is for jobs that are {' or '.join(states)}"
-    if len(fitting) > MOST:
-        return f"{len(fitting):,} jobs at once are too many: {MOST:,} is the most"
-    seqs = tuple(row.seq for row in fitting if row.seq is not None)
-    expected: dict[str | int, str] = {row.seq: row.state for row in fitting if row.seq is not None}
+    if len(expected) > MOST:
+        return f"{len(expected):,} jobs at once are too many: {MOST:,} is the most"
+    seqs = tuple(expected)
     name = f"#{seqs[0]}" if len(seqs) == 1 else count(len(seqs), "job")
-    sentences = tuple(_job_consequences(verb, fitting, len(rows)))
-    word = str(len(seqs)) if len(seqs) > 1 else ""
-    title = f"{'Retry' if verb == 'retry' else 'Cancel'} {name}?"
-    return Intent(verb, seqs, expected, title, _WORDS[verb] if verb == "cancel" else "Retry", sentences, word)
+    return Intent(
+        Request(verb, seqs, expected),
+        title=f"{verb.capitalize()} {name}?",
+        button=_BUTTONS[verb],
+        sentences=tuple(_job_consequences(verb, list(expected.values()), len(rows))),
+        word=str(len(seqs)) if len(seqs) > 1 else "",
+    )
 
 
-def _job_consequences(verb: str, rows: Sequence[JobRow], of: int) -> list[str]:
+def _job_consequences(verb: str, states: Sequence[str], of: int) -> list[str]:
     told = []
-    if len(rows) < of:
-        told.append(
-            f"{of - len(rows):,} of the {of:,} are in a state for which this makes no sense and stay as they are."
-        )
+    if others := of - len(states):
+        told.append(f"{others:,} of the {of:,} are in a state for which this makes no sense and stay as they are.")
     if verb == "retry":
         return [*told, "Back to the queue for a new attempt. Attempts go on counting; earlier errors are kept."]
-    queued = sum(row.state == "queued" for row in rows)
+    queued = states.count("queued")
     if queued:
         told.append(f"{count(queued, 'queued job')} will be cancelled at once.")
-    if len(rows) > queued:
-        told.append(f"The nodes are asked to end {count(len(rows) - queued, 'job')} that they hold.")
+    if held := len(states) - queued:
+        told.append(f"The nodes are asked to end {count(held, 'job')} that they hold.")
     return told
