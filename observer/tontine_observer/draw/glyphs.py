@@ -12,9 +12,9 @@ class Glyphs:
     node: dict[str, str]
     job: dict[str, str]
     cell: dict[str, str]
-    """By the codes of `picture.CELLS`."""
+    """By the codes of `records.share.CELLS`."""
     lane: dict[str, str]
-    """By the codes of `picture.Lane`."""
+    """By the codes of `records.timeline.Lane`."""
     sparks: str
     parts: str
     """A bar's last cell, from nothing to full."""
@@ -30,9 +30,7 @@ class Glyphs:
     lost: str
     unrecorded: str
     dot: str
-    minus: str
     epoch: str
-    other: str
     thumb: str
     up: str
     hands: str
@@ -57,9 +55,7 @@ UNICODE = Glyphs(
     lost="?",
     unrecorded="░",
     dot="·",
-    minus="-",
     epoch="│",
-    other="≠",
     thumb="┃",
     up="↻",
     hands="←→↑↓",
@@ -83,9 +79,7 @@ ASCII = Glyphs(
     lost="?",
     unrecorded="%",
     dot="-",
-    minus="-",
     epoch="|",
-    other="!=",
     thumb="#",
     up="r",
     hands="<>^v",

@@ -18,7 +18,7 @@ from ..model import intake
 from ..picture.board import Board
 from ..query.filters import Filter
 from ..query.searching import condition
-from ..records.job import JobList, JobPage
+from ..records.job import JobPage
 from ..records.request import Phase, Progress, Request
 from .feed import Feed
 from .jobpage import read_page
@@ -46,31 +46,29 @@ class LiveSource:
         """One job whole, read now."""
         return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
 
-    async def search(self, wanted: Filter) -> JobList:
-        """Jobs that a filter asks for and that are not in the window; they are added to it."""
-        where = condition(wanted, {fact.name: node for node, fact in self.board.known.lives.facts().items()})
+    async def search(self, wanted: Filter) -> None:
+        """Add to the board what a filter asks for and the window does not hold, as far as numbers are new."""
+        known = self.board.known
+        where = condition(wanted, {fact.name: node for node, fact in known.lives.facts().items()})
         if where is None:
-            return self.board.jobs()
+            return
         hello = await self._store.run(hurried(window.greet(), PAGE_WITHIN))
-        reading = window.search(where, self.board.known.seq, SEARCH_DEPTH, FOUND_AT_MOST)
+        reading = window.search(where, known.seq, SEARCH_DEPTH, FOUND_AT_MOST)
         found = await self._store.run(hurried(reading, PAGE_WITHIN))
-        intake.add_jobs(self.board.known, found, hello.time)
-        note = f"among the newest {SEARCH_DEPTH:,} numbers" if self.board.known.seq > SEARCH_DEPTH else ""
-        return replace(self.board.jobs(), note=note)
+        intake.add_jobs(known, found, hello.time)
 
     async def ask(self, request: Request) -> AsyncIterator[Progress]:
         """Pass a request on, and tell what becomes of it."""
-        refused = self.board.link.read_only
-        if refused:
-            yield Progress(Phase.REFUSED, f"read-only: {refused}", failed=len(request.targets))
+        known = self.board.known
+        if known.link.read_only:
+            yield Progress(Phase.REFUSED, f"read-only: {known.link.read_only}", failed=len(request.targets))
             return
-        leases = [fact.lease for fact in self.board.known.lives.facts().values() if not fact.is_dead]
+        leases = [fact.lease for fact in known.lives.facts().values() if not fact.is_dead]
+        lease = max(leases, default=DEFAULT_LEASE)
         try:
-            async for progress in ask(
-                self._store, request, self.board.known.lives.fact, max(leases, default=DEFAULT_LEASE)
-            ):
+            async for progress in ask(self._store, request, known.lives.fact, lease):
                 if progress.phase is Phase.REFUSED:
-                    self.board.known.link = replace(self.board.link, read_only=legible(progress.text, 160))
+                    known.link = replace(known.link, read_only=legible(progress.text, 160))
                 yield progress
         except NotPermitted as refusal:
             yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(request.targets))

@@ -1,4 +1,4 @@
-"""Looks at the store beside the stream: the whole at first, counts to check by, and what may be read and asked.
+"""Reads the store beside the stream: the whole at first, counts to check by, and what may be read and asked.
 
 Counting reads what it counts: the longer it takes, the less often it is done.
 """
@@ -33,12 +33,13 @@ from .reading import known_tasks, read_truth, read_window, server_of, version_of
 T = TypeVar("T")
 
 GREET_EVERY = 5.0
-COUNT_EVERY, COUNT_POLLED_EVERY, COUNT_SAMPLED_EVERY, COUNT_ALL_EVERY = 5.0, 2.0, 30.0, 60.0
+COUNT_EVERY, COUNT_ALL_EVERY = 5.0, 60.0
+COUNT_EVERY_WHILE = {Mode.POLL: 2.0, Mode.SAMPLED: 30.0}
 COUNT_IDLE_EVERY = 30.0
 """While nothing was heard of any job, what was counted last can hardly have changed."""
 WINDOW_EVERY = 4.0
 RIGHTS_EVERY = 60.0
-COUNT_SHARE, WINDOW_SHARE = 100, 20
+COUNT_PART, WINDOW_PART = 100, 20
 """Counting, and reading the list of jobs, takes at most one part in so many of the time: the server is as busy."""
 ALL_COUNT_WITHIN = 60.0
 EVENTS_OVERLAP = timedelta(seconds=10)
@@ -96,7 +97,7 @@ class Polls:
     async def read_all(
         self, store: AsyncStore, hello: window.Hello, *, begin_again: bool = False, polled: bool = False
     ) -> None:
-        """Look at everything, and take it onto the board."""
+        """Read everything, and take it in."""
         nodes = await self._part(store, "nodes", look.read_nodes(), [])
         roster, seq = await self._part(store, "cluster", look.read_cluster(), (Roster(), 0))
         self._tasks = known_tasks(nodes)
@@ -106,7 +107,7 @@ class Polls:
         is_all_refused = self.link.refused.keys() >= {"nodes", "cluster"}  # unless jobs may be read
         if not polled or is_all_refused or self.agenda.is_due("window", WINDOW_EVERY):
             reading = self._part(store, "jobs", read_window(self._tasks), jobs)
-            jobs = await self.agenda.timed("window", reading, WINDOW_EVERY, WINDOW_SHARE)
+            jobs = await self.agenda.timed("window", reading, WINDOW_EVERY, WINDOW_PART)
         told = await self._news(store, hello) if polled else []
         if self.link.refused.keys() >= set(_PARTS):
             raise NotPermitted(next(iter(self.link.refused.values())))
@@ -165,7 +166,7 @@ class Polls:
         self._events_from = hello.at if is_all else found[-1]["at"] + EVENTS_OVERLAP
         return news
 
-    async def read_jobs(self, store: AsyncStore) -> None:
+    async def _read_jobs(self, store: AsyncStore) -> None:
         """Read the window of jobs again."""
         hello = await self.greet(store)
         jobs = await self._part(store, "jobs", read_window(self._tasks), Window(is_known=False))
@@ -187,17 +188,21 @@ class Polls:
             self._is_filled = True
             await fill(self.known, store, self._filled_until, self._since)
         mode = self.known.link.mode
-        every = {Mode.SAMPLED: COUNT_SAMPLED_EVERY, Mode.POLL: COUNT_POLLED_EVERY}.get(mode, COUNT_EVERY)
+        every = COUNT_EVERY_WHILE.get(mode, COUNT_EVERY)
         if self._has_news(mode) and self.agenda.is_due("count", every):
-            await self.agenda.timed("count", self._count(store, hello), every, COUNT_SHARE)
-        if mode is Mode.SAMPLED:
-            pass  # what is under load is neither read as a whole nor counted as a whole
-        elif self.agenda.is_due("all", COUNT_ALL_EVERY):
-            await self.agenda.timed("all", self._count_all(store), COUNT_ALL_EVERY, COUNT_SHARE)
-        elif mode is Mode.LIVE and not self.known.jobs.is_complete and self.agenda.is_due("refill", COUNT_EVERY):
-            await self.agenda.timed("refill", self.read_jobs(store), COUNT_EVERY, COUNT_SHARE)
+            await self.agenda.timed("count", self._count(store, hello), every, COUNT_PART)
+        # What is under load is neither read as a whole nor counted as a whole.
+        if mode is not Mode.SAMPLED:
+            await self._check_all(store, mode)
         if self.link.refused and self.agenda.is_due("refused", COUNT_EVERY):
             await self._regain(store)
+
+    async def _check_all(self, store: AsyncStore, mode: Mode) -> None:
+        lacks_jobs = mode is Mode.LIVE and not self.known.jobs.is_complete
+        if self.agenda.is_due("all", COUNT_ALL_EVERY):
+            await self.agenda.timed("all", self._count_all(store), COUNT_ALL_EVERY, COUNT_PART)
+        elif lacks_jobs and self.agenda.is_due("refill", COUNT_EVERY):
+            await self.agenda.timed("refill", self._read_jobs(store), COUNT_EVERY, COUNT_PART)
 
     def _has_news(self, mode: Mode) -> bool:
         """Whether a count could find anything but what the last one found."""
@@ -214,9 +219,8 @@ class Polls:
         if found is not None:
             intake.count(self.known, found[0])
             intake.see_roster(self.known, found[1], hello.at.timestamp(), version_of(hello))
-        self._tasks = sorted(
-            {task for fact in self.known.lives.facts().values() if not fact.is_dead for task in fact.tasks}
-        )
+        living = [fact for fact in self.known.lives.facts().values() if not fact.is_dead]
+        self._tasks = sorted({task for fact in living for task in fact.tasks})
 
     async def _count_all(self, store: AsyncStore) -> None:
         """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""

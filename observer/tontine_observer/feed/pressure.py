@@ -51,7 +51,8 @@ class Pressure:
 
     def let_go(self) -> None:
         """From here on changes are not followed."""
-        self.rate, self._level, self._noted_at, self._late_since = 0.0, 0.0, None, None
+        self.rate = self._level = 0.0
+        self._noted_at = self._late_since = None
         self._totals.clear()
 
     def is_calm(self, at: float, total: int) -> bool:

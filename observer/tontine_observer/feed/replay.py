@@ -19,7 +19,7 @@ from tontine.records.roster import Roster
 from ..model import intake
 from ..model.known import Known
 from ..picture.board import Board
-from ..records.job import JobList, JobPage
+from ..records.job import JobPage
 from ..records.link import Link, Mode
 from ..records.request import Phase, Progress, Request
 from ..records.share import rank_of
@@ -156,8 +156,8 @@ class ReplaySource:
         holder = moment.name_of(row.node) if row.node else ""
         return JobPage(self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded")
 
-    async def search(self, wanted: object) -> JobList:  # noqa: ARG002
-        return self.board.jobs()
+    async def search(self, wanted: object) -> None:
+        """All that was recorded is on the board."""
 
     async def ask(self, request: Request) -> AsyncIterator[Progress]:
         yield Progress(Phase.REFUSED, "this is a recording: there is nobody to ask", failed=len(request.targets))

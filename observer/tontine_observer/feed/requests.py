@@ -124,7 +124,8 @@ def _ended(verb: str, name: str, done: int, changed: int, problem: str) -> Progr
     if changed:
         text = problem or f"{count(changed, 'job')} changed meanwhile and left alone"
         return Progress(Phase.CHANGED, f"{text}; {done:,} done" if done else text, done, changed)
-    return Progress(Phase.DONE, f"{name} {'back in the queue' if verb == 'retry' else 'cancelled'}", done, changed)
+    became = "back in the queue" if verb == "retry" else "cancelled"
+    return Progress(Phase.DONE, f"{name} {became}", done, changed)
 
 
 async def _one_job(store: AsyncStore, verb: str, seq: int, seen: str | None) -> str:

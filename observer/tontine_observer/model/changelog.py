@@ -126,12 +126,13 @@ class Changelog:
         why = f"  ({self._why(event['why'], names)})" if event.get("why") else ""
         match event.get("kind"):
             case "node":
-                before, after = str(event.get("from") or ""), clean.name(event.get("to"))
+                before = str(event.get("from") or "")
+                after = clean.name(event.get("to"))
                 if not is_routine(before, after):
                     moved = f"{clean.name(before)} → {after}" if before else after
                     by = f"  by {clean.name(event['by'])}" if event.get("by") else ""
-                    key, target = ("node", node, after), Target(Pane.NODES, node)
-                    self.add(at, ChangeKind.NODE, name, moved + why + by, key=key, target=target)
+                    key = ("node", node, after)
+                    self.add(at, ChangeKind.NODE, name, moved + why + by, key=key, target=Target(Pane.NODES, node))
             case "roster":
                 self._roster_event(at, event, why)
             case "repair":

@@ -56,10 +56,6 @@ class Known:
         """The roster as it is now."""
         return self.lives.epochs[-1] if self.lives.epochs else Epoch(0.0, 0, ())
 
-    def watched_for(self, at: float) -> float:
-        """Seconds until `at` for which changes have been watched without a gap."""
-        return at - self.watched_from if self.watched_from is not None else 0.0
-
     def flowed(self) -> int:
         """About how many changes jobs have been through in all: they get a number, are claimed and are settled."""
         settled = sum(fact.done + fact.failed for fact in self.lives.facts().values())

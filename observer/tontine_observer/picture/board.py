@@ -149,7 +149,8 @@ class Board:
         return self._past_moment(at.timestamp())
 
     def _live_moment(self, now: float) -> Moment:
-        known, rows, truth = self.known, self._sorted_rows(), self.known.truth
+        known, truth = self.known, self.known.truth
+        rows = self._sorted_rows()
         unnumbered = truth.unnumbered if truth else ()
         unknown = truth.unknown if truth else {}
         return Moment(
@@ -163,13 +164,11 @@ class Board:
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
             seq=known.seq,
-            watched_for=known.watched_for(now),
             waiting=_counted_by_rank(truth, known.roster),
             unnumbered=len(unnumbered),
             unnumbered_for=_age_of_first(unnumbered, now),
             unknown={known.clean.name(task): number for task, number in unknown.items()},
             still=frozenset(known.pulse.still),
-            ahead=known.link.ahead,
             settled_at=known.settled_at,
             has_cells=self.has_cells,
         )
@@ -188,7 +187,6 @@ class Board:
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
-            watched_for=known.watched_for(at),
         )
 
     def _sorted_rows(self) -> _Rows:
@@ -205,7 +203,7 @@ class Board:
         note = self._missing(moment.at) if at is not None else ""
         if refused := self.link.refused.get("jobs"):
             note = f"jobs may not be read: {refused}"
-        return JobList(moment.rows, sum(moment.counts.values()), moment.is_complete, note)
+        return JobList(moment.rows, moment.is_complete, note)
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""

@@ -32,8 +32,6 @@ class Moment:
     """Whether every unfinished job is among the rows."""
     known_from: int
     seq: int
-    watched_for: float
-    """Seconds for which changes have been watched without a gap."""
     waiting: Mapping[int, Waiting] = field(default_factory=dict)
     """By rank, counted in the store, for when the rows are not complete."""
     unnumbered: int = 0
@@ -41,7 +39,6 @@ class Moment:
     unknown: Mapping[str, int] = field(default_factory=dict)
     still: frozenset[str] = frozenset()
     """Nodes that beat and whose claim loop stands still."""
-    ahead: float = 0.0
     has_cells: bool = True
     """Whether somebody looks at the single jobs of each share."""
     settled_at: Mapping[str, float] = field(default_factory=dict)

@@ -151,11 +151,11 @@ def differences(first: Moment, second: Moment) -> Iterator[str]:
 
 
 def _job_differences(first: Moment, second: Moment) -> Iterator[str]:
-    before = {row.id: row for row in first.rows}
+    before = {row.id: row.state for row in first.rows}
     moved = [
-        f"#{row.seq}  {before[row.id].state if row.id in before else 'new'} → {row.state}"
+        f"#{row.seq}  {before.get(row.id, 'new')} → {row.state}"
         for row in second.rows
-        if row.id not in before or before[row.id].state != row.state
+        if before.get(row.id) != row.state
     ]
     yield from moved[:_LISTED]
     if len(moved) > _LISTED:

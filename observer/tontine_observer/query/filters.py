@@ -127,4 +127,6 @@ def _compare(fact: str | float, relation: str, value: str) -> bool:
 
 
 def _text(fact: str | float) -> str:
-    return fact if isinstance(fact, str) else f"{fact:g}" if fact != int(fact) else str(int(fact))
+    if isinstance(fact, str):
+        return fact
+    return str(int(fact)) if fact == int(fact) else f"{fact:g}"

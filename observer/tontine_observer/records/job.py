@@ -58,11 +58,9 @@ class JobRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """The jobs that are known at the moment, by seq; and how much of all jobs that is."""
+    """The jobs that are known at the moment, by seq; and whether these are all."""
 
     rows: tuple[JobRow, ...] = ()
-    total: int = 0
-    """All jobs in the store, as far as counted."""
     is_complete: bool = True
     """Whether every unfinished job is among them."""
     note: str = ""

@@ -63,7 +63,8 @@ class NodeFact:
     @classmethod
     def from_document(cls, document: Mapping[str, Any], clean: Cleaner) -> NodeFact:
         metrics = mapping(document.get("metrics"))
-        lease, lease_until = number(document.get("lease")) or DEFAULT_LEASE, timestamp(document.get("lease_until"))
+        lease = number(document.get("lease")) or DEFAULT_LEASE
+        lease_until = timestamp(document.get("lease_until"))
         clock = timestamp(metrics.get("clock"))
         ahead = 0.0 if clock is None or lease_until is None else clock - (lease_until - lease)
         return cls(

@@ -42,7 +42,9 @@ def _parent(document: dict[str, Any], path: str) -> tuple[dict[str, Any] | list[
 
 
 def _copy(value: Any) -> dict[str, Any] | list[Any]:
-    return list(value) if isinstance(value, list) else dict(value) if isinstance(value, Mapping) else {}
+    if isinstance(value, list):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _place(name: str, array: list[Any]) -> int:

@@ -22,7 +22,9 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def whole(value: Any) -> int:
-    return value if isinstance(value, int) else int(value) if isinstance(value, float) and abs(value) < 2**53 else 0
+    if isinstance(value, float):
+        return int(value) if abs(value) < 2**53 else 0
+    return value if isinstance(value, int) else 0
 
 
 def number(value: Any) -> float:

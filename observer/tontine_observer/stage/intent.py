@@ -88,9 +88,10 @@ def _about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
         return f"{node.name} is dead: nothing can be asked of it"
     if node.desired == "stopped":
         return f"{node.name} was asked to stop already"
-    wanted = {"pause": "paused", "resume": "running"}.get(verb)
-    if wanted is not None and node.desired == wanted:
-        return f"{node.name} was asked to {'pause' if verb == 'pause' else 'work'} already"
+    if verb == "pause" and node.desired == "paused":
+        return f"{node.name} was asked to pause already"
+    if verb == "resume" and node.desired == "running":
+        return f"{node.name} was asked to work already"
     return Intent(
         Request(verb, (node.id,), {node.id: node.state}),
         title=f"{_BUTTONS[verb]} {node.name}?",

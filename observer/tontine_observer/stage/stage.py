@@ -117,7 +117,9 @@ class Stage:
 
     def thaw(self) -> None:
         """Return to now."""
-        self._frozen, self.view.is_frozen, self.view.at = None, False, None
+        self._frozen = None
+        self.view.is_frozen = False
+        self.view.at = None
         self.touch()
 
     def frame(self) -> dict[str, list[Line]]:
@@ -287,5 +289,6 @@ class Stage:
         tab = self.view.tab
         if tab not in TABLES:
             return {}
-        shown, total = len(self.rows(tab)), len(TABLES[tab].source(self.scene))
+        shown = len(self.rows(tab))
+        total = len(TABLES[tab].source(self.scene))
         return {tab: f"{shown:,} of {total:,}" if shown != total else f"{total:,}"}

@@ -11,6 +11,8 @@ from .badges import next_try
 from .scene import Scene
 
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
+_LOOKS = {Weight.BAD: ("alert", "alarm"), Weight.WARNING: ("notice", "shade"), Weight.NOTICE: ("info", "shade")}
+"""The role of its text, and the ground under it."""
 
 
 def current(scene: Scene) -> list[Alert]:
@@ -30,9 +32,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     if not alerts:
         return [_calm(scene, width)]
     worst = alerts[0]
-    role, ground = ("alert", "alarm") if worst.weight is Weight.BAD else ("notice", "shade")
-    if worst.weight is Weight.NOTICE:
-        role, ground = "info", "shade"
+    role, ground = _LOOKS[worst.weight]
     more = f"  +{len(alerts) - 1} more" if len(alerts) > 1 else ""
     end: Line = [(more, "muted"), ("  ! ", "key"), ("shows", "muted"), ("  x ", "key"), ("puts aside ", "muted")]
     if width < 100:
@@ -47,17 +47,15 @@ def draw(scene: Scene, box: Box) -> list[Line]:
 def _outage(scene: Scene, width: int) -> Line:
     link = scene.picture.link
     retry = "" if link.retry_in is None else f"; {next_try(link)}"
+    role, ground = "notice", "shade"
     if link.mode is Mode.CONNECTING:
-        text, role, ground = f"connecting{': ' + link.reason if link.reason else ' ...'}{retry}", "notice", "shade"
+        reason = f": {link.reason}" if link.reason else " ..."
+        text = f"connecting{reason}{retry}"
     elif link.reason == ELECTION:
-        text, role, ground = (
-            f"the replica set elects a primary; last heard {age(link.age)} ago{retry}",
-            "notice",
-            "shade",
-        )
+        text = f"the replica set elects a primary; last heard {age(link.age)} ago{retry}"
     else:
-        text = f"this is {age(link.age)} old{retry}: {link.reason or 'the store does not answer'}"
         role, ground = "alert", "alarm"
+        text = f"this is {age(link.age)} old{retry}: {link.reason or 'the store does not answer'}"
     line = [(f" {scene.glyphs.alert} ", role), (cut(text, max(1, width - 4), scene.glyphs.more), role)]
     return on(fit(line, width), ground)
 

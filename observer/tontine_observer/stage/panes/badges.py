@@ -34,8 +34,12 @@ def _chosen(scene: Scene, room: int) -> list[tuple[str, str]]:
         return [("past", f"PAST {at}{back}" if room else "PAST")]
     if not scene.view.is_frozen:
         return []
-    behind = f", {amount(scene.behind)} behind" if room == 2 else f" +{amount(scene.behind)}"
-    return [("frozen", f"FROZEN {at}{behind if scene.behind else ''}" if room else "FROZEN")]
+    if not room:
+        return [("frozen", "FROZEN")]
+    behind = ""
+    if scene.behind:
+        behind = f", {amount(scene.behind)} behind" if room == 2 else f" +{amount(scene.behind)}"
+    return [("frozen", f"FROZEN {at}{behind}")]
 
 
 def _link(scene: Scene, is_short: bool) -> tuple[str, str]:

@@ -20,7 +20,9 @@ def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
         line += [(f" {number} ", "key"), (TITLES[pane] + count, "title.focus" if is_here else "muted"), (" ", "text")]
     chosen = view.lists[view.tab].chosen
     text = chosen.problem or chosen.text or "-"
-    role = "bad" if chosen.problem else "match" if chosen.text else "faint"
+    role = "match" if chosen.text else "faint"
+    if chosen.problem:
+        role = "bad"
     room = max(4, box.width - length(line) - 10)
     end: Line = [("filter: ", "faint"), (cut(text, room, scene.glyphs.more), role), (" ", "text")]
     if length(line) + length(end) > box.width:

@@ -25,7 +25,8 @@ def _values(series: Series | None) -> tuple[float | None, ...]:
 def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     """Three or four lines for a small screen."""
     flow, glyphs = scene.picture.flow, scene.glyphs
-    queued, working = flow.counts.get("queued", 0), flow.counts.get("working", 0)
+    queued = flow.counts.get("queued", 0)
+    working = flow.counts.get("working", 0)
     top = max(queued, working, 1)
     is_wide = width >= 70
     first: Line = [(" queued ", "muted"), (f"{amount(queued)} ", "strong")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...draw.line import Line, left, wrap
-from ...draw.words import age, day_and_moment, moment
+from ...draw.words import age, moment
 from ...records.job import Attempt, JobPage
 from .jobs import meter
 from .scene import Scene
@@ -13,7 +13,8 @@ from .states import job_state
 
 
 def title(page: JobPage) -> str:
-    return f"Job {'raw' if page.row.seq is None else f'#{page.row.seq}'}  {page.row.task}"
+    name = "raw" if page.row.seq is None else f"#{page.row.seq}"
+    return f"Job {name}  {page.row.task}"
 
 
 def lines(page: JobPage, scene: Scene, width: int) -> list[Line]:
@@ -88,7 +89,8 @@ def _values(page: JobPage, scene: Scene, width: int) -> list[Line]:
     found: list[Line] = []
     for name, value in (("args", page.args), ("result", page.result)):
         for number, text in enumerate(wrap(value or "-", width - 12)):
-            found.append([(f"  {left(name if not number else '', 8)}", "muted"), (text, "text")])
+            label = left("" if number else name, 8)
+            found.append([(f"  {label}", "muted"), (text, "text")])
     return found
 
 
@@ -103,7 +105,3 @@ def _logs(page: JobPage, scene: Scene, width: int) -> list[Line]:
 
 def _fact(name: str, text: str) -> Line:
     return [(f"  {left(name, 14)} ", "muted"), (text, "text")]
-
-
-def seen(page: JobPage, scene: Scene) -> str:
-    return f"read at {day_and_moment(page.at, scene.zone)}"

@@ -68,8 +68,9 @@ def cells(job: JobRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span |
     state, role = job_state(job.state, scene.glyphs)
     is_chosen = job.seq in scene.view.marked
     seq = "raw" if job.seq is None else f"#{job.seq}"
+    mark = scene.glyphs.mark if is_chosen else ""
     return {
-        "seq": (f"{seq}{scene.glyphs.mark if is_chosen else ''}", "match" if is_chosen else "strong"),
+        "seq": (f"{seq}{mark}", "match" if is_chosen else "strong"),
         "state": (state, role),
         "task": (job.task, "text"),
         "node": (scene.names.get(job.node, job.node) or "-", "text" if job.node else "faint"),

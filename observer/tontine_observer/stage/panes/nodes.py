@@ -56,11 +56,12 @@ def facts(node: NodeRow, _: Scene) -> Facts:
 def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span | Line]:
     is_dead = node.state == "dead"
     role = "muted" if is_dead else "text"
+    busy = "good" if node.running else "muted"
     return {
         "node": (node.name, "bad" if is_dead else "strong"),
         "state": _state(node, scene),
         "rank": ("-", "faint") if node.rank is None else (_share(node), role),
-        "load": (f"{node.running}/{node.slots}", "faint" if is_dead else "good" if node.running else "muted"),
+        "load": (f"{node.running}/{node.slots}", "faint" if is_dead else busy),
         "job": _job(node),
         "for": (age(node.job_for), "warn" if (node.job_for or 0) > LONG_FOR else role),
         "done": (short(node.done), role),
@@ -95,14 +96,17 @@ def _share(node: NodeRow) -> str:
 def _job(node: NodeRow) -> Span:
     if node.job is None:
         return "-", "faint"
-    return f"#{node.job}{'?' if node.is_job_doubtful else ''}", "bad" if node.is_job_doubtful else "job.working"
+    if node.is_job_doubtful:
+        return f"#{node.job}?", "bad"
+    return f"#{node.job}", "job.working"
 
 
 def _beat(node: NodeRow, scene: Scene) -> Span:
     if node.skew is not None and node.lease and abs(node.skew) > SKEWED * node.lease:
         return f"~{age(abs(node.skew))}", "bad"
-    role = "bad" if node.is_silent else "faint" if node.state == "dead" else "text"
-    return age(node.beat_age), role if scene.picture.link.is_fresh else "faint"
+    if node.state == "dead" or not scene.picture.link.is_fresh:
+        return age(node.beat_age), "faint"
+    return age(node.beat_age), "bad" if node.is_silent else "text"
 
 
 def _empty(scene: Scene) -> str:

@@ -36,12 +36,13 @@ def facts(share: ShareRow, _: Scene) -> Facts:
 
 def cells(share: ShareRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span | Line]:
     glyph, role = node_state(share.state, scene.glyphs)
+    calm = "text" if share.waiting else "faint"
     waiting = short(share.waiting) + ("+" if share.is_partial else "")
     return {
         "rank": (str(share.rank), "strong"),
         "owner": [(f"{glyph[0]} ", role), (share.name, role if share.state in ("dead", "missing") else "text")],
-        "oldest": (age(share.oldest_age), "bad" if share.is_stalled else "text" if share.waiting else "faint"),
-        "waiting": (waiting, "bad" if share.is_stalled else "text" if share.waiting else "faint"),
+        "oldest": (age(share.oldest_age), "bad" if share.is_stalled else calm),
+        "waiting": (waiting, "bad" if share.is_stalled else calm),
         "cells": _cells(share, scene, widths.get("cells", 0)),
     }
 

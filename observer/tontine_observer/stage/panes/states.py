@@ -28,7 +28,7 @@ CELL_ROLES = {
     "h": "faint",
     " ": "text",
 }
-"""By the codes of `picture.CELLS`."""
+"""By the codes of `records.share.CELLS`."""
 
 LANE_ROLES = {
     "w": "node.working",
@@ -39,7 +39,7 @@ LANE_ROLES = {
     "?": "bad",
     " ": "text",
 }
-"""By the codes of `picture.Lane`."""
+"""By the codes of `records.timeline.Lane`."""
 
 
 def runs(codes: str, glyphs: dict[str, str], roles: dict[str, str]) -> list[Span]:

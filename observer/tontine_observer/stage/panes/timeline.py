@@ -137,7 +137,8 @@ def _epochs(scene: Scene, timeline: Timeline) -> Line:
     newest = {mark.column: mark.epoch for mark in timeline.epochs}  # of a column's epochs, the one that lasted
     columns = [*newest, timeline.columns]
     for number, (column, epoch) in enumerate(newest.items()):
-        text = f"{scene.glyphs.epoch if column or number else ''}E{epoch}"
+        edge = scene.glyphs.epoch if column or number else ""
+        text = f"{edge}E{epoch}"
         if len(text) > columns[number + 1] - column:
             text = scene.glyphs.epoch
         line += [(" " * (column - used), "text"), (text, "epoch")]

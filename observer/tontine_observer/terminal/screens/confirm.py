@@ -84,7 +84,9 @@ class Confirm(Dialog[Answer | None]):
         if self._has_reason:
             lines += [[(" Why:", "muted")], [("", "text")]]
         cancel = ("[ Cancel ]", "button" if self._is_yes else "choice")
-        role = "danger" if self._is_yes else "button" if self.is_ready else "faint"
+        role = "button" if self.is_ready else "faint"
+        if self._is_yes:
+            role = "danger"
         keys = "y / n" if self._word is None else "tab, enter / esc"
         more = "" if self._has_reason or not self._question.takes_reason else "   w: why"
         buttons: Line = [(" ", "text"), cancel, ("  ", "text"), (f"[ {self._question.verb} ]", role)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from textual import events
@@ -49,8 +49,6 @@ class Overview(Screen[None]):
         self._search = search
         self.pace = Pace()
         self.lag = 0.0
-        self.cost = 0.0
-        """Seconds that the last frame took to draw."""
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
         self._notice_until = 0.0
         self._placed: object = None
@@ -84,15 +82,13 @@ class Overview(Screen[None]):
         """Draw what changed; how many lines were painted."""
         if not self.stage.boxes:
             return 0
-        began = monotonic()
-        if self.stage.view.notice and began > self._notice_until:
+        if self.stage.view.notice and monotonic() > self._notice_until:
             self.stage.view.notice = ""
             self.stage.touch()
         self._place()
         painted = 0
         for name, lines in self.stage.frame().items():
             painted += self._sheets[name].show(lines, self.stage.look_of(name))
-        self.cost = monotonic() - began
         return painted
 
     def _place(self) -> None:
@@ -222,7 +218,3 @@ class Overview(Screen[None]):
             head = (1 if box.edge else 0) + (1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0)
             moves.move(self.stage, view.top + y - box.y - head - view.place)
         self.stage.touch()
-
-    def sheets(self) -> Iterable[Sheet]:
-        """The parts that are shown, from the top."""
-        return [self._sheets[name] for name in sorted(self.stage.boxes, key=lambda one: self.stage.boxes[one].y)]

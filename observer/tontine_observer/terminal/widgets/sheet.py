@@ -35,7 +35,9 @@ class Sheet(Widget):
         if look.is_ascii:
             lines = [as_ascii(line) for line in lines]
         if look is not self._look:
-            self._look, self._lines, self._strips = look, [], []
+            self._look = look
+            self._lines = []
+            self._strips = []
         before, strips = self._lines, self._strips
         changed = [row for row, line in enumerate(lines) if row >= len(before) or line != before[row]]
         if not changed and len(lines) == len(before):
