@@ -24,6 +24,8 @@ from ..model.nodes import is_routine
 from ..picture.board import Board
 from ..records.alert import Alert
 from ..records.link import Link, Mode
+from ..records.node import NodeFact
+from ..records.picture import Picture
 from ..records.timeline import Epoch
 from ..records.values import date
 from ..terminal.signals import end_on_signals
@@ -52,15 +54,11 @@ class Follower:
     def begin(self) -> None:
         """The first line is the whole picture; after it come changes."""
         self._is_open = True
-        if not self._plain:
-            self._write({"kind": "snapshot", **document(self._board.picture())})
+        picture = self._board.picture()
+        if self._plain:
+            click.echo(_summary(picture))
         else:
-            picture = self._board.picture()
-            states = ", ".join(f"{number} {state}" for state, number in picture.status.states.items() if number)
-            counts = ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
-            self._say(
-                f"{picture.status.database}: epoch {picture.status.epoch}; nodes: {states or 'none'}; jobs: {counts}"
-            )
+            self._write({"kind": "snapshot", **document(picture)})
 
     def look(self) -> None:
         """What is not told but found by looking: alerts that came and went, and how well is seen."""
@@ -80,12 +78,16 @@ class Follower:
     def _write(self, line: Mapping[str, Any]) -> None:
         at = line.get("at", self._board.now())
         if self._plain:
-            self._say(f"{at.astimezone():%H:%M:%S} {_words(line)}")
+            click.echo(f"{at.astimezone():%H:%M:%S} {_words(line)}")
         else:
             click.echo(json_text({"schema": SCHEMA, "at": at, **line}))
 
-    def _say(self, text: str) -> None:
-        click.echo(text)
+
+def _summary(picture: Picture) -> str:
+    status = picture.status
+    states = ", ".join(f"{number} {state}" for state, number in status.states.items() if number) or "none"
+    counts = ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
+    return f"{status.database}: epoch {status.epoch}; nodes: {states}; jobs: {counts}"
 
 
 def _line(heard: Heard) -> dict[str, Any] | None:
@@ -101,12 +103,13 @@ def _line(heard: Heard) -> dict[str, Any] | None:
     return None
 
 
-def _node(at: float, before: Any, after: Any) -> dict[str, Any] | None:
-    states = [one.state if one else None for one in (before, after)]
-    if states[0] == states[1] or is_routine(states[0] or "", states[1] or ""):
-        return None
+def _node(at: float, before: NodeFact | None, after: NodeFact | None) -> dict[str, Any] | None:
     fact = after or before
-    line = {"kind": "node", "at": date(at), "node": fact.id, "name": fact.name, "from": states[0], "to": states[1]}
+    old = before.state if before else None
+    new = after.state if after else None
+    if fact is None or old == new or is_routine(old or "", new or ""):
+        return None
+    line = {"kind": "node", "at": date(at), "node": fact.id, "name": fact.name, "from": old, "to": new}
     return {**line, "why": fact.death} if fact.is_dead and fact.death else line
 
 
@@ -116,11 +119,12 @@ def _epoch(new: Epoch) -> dict[str, Any]:
 
 def _job(moved: JobMoved) -> dict[str, Any] | None:
     row = moved.after or moved.before
-    states = [one.state if one else None for one in (moved.before, moved.after)]
-    if row is None or states[0] == states[1]:
+    old = moved.before.state if moved.before else None
+    new = moved.after.state if moved.after else None
+    if row is None or old == new:
         return None
     line = {"kind": "job", "at": date(moved.at), "seq": row.seq, "_id": row.id, "task": row.task}
-    line |= {"from": states[0], "to": states[1], "node": row.node, "attempt": row.attempt}
+    line |= {"from": old, "to": new, "node": row.node, "attempt": row.attempt}
     return {**line, "error": row.error} if row.error else line
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..draw.line import Line
 from ..draw.style import Look
@@ -33,12 +33,46 @@ CHANGES_SHOWN = 500
 HOLD = 1.0
 """Seconds after a move of the cursor in which rows keep their places."""
 OF_JOBS = (Pane.JOBS, Pane.SHARES, Pane.FLOW)
+LINES = (STATUS, ALERT, TABS, FOOTER)
+"""What is one line, and about everything."""
 FLOOD = 100
 """Changes of jobs between two frames."""
 Hints = Callable[[str], Sequence[tuple[str, str]]]
 """Keys and labels for the footer of a pane."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
+
+
+class _Ingredients(NamedTuple):
+    """What a scene is made of: as long as it is the same, so is the scene."""
+
+    touched: int
+    second: int
+    mode: Mode
+    read_only: str
+    nodes: int
+    """What is new but for the jobs and what follows from them."""
+    counts: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    """A picture that is held, and how much had been heard by then."""
+
+    picture: Picture
+    jobs: JobList
+    changes: tuple[Change, ...]
+    heard: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The rows of a list that was filtered or sorted, by which choice, and until when they are good."""
+
+    choice: object
+    until: float
+    rows: Sequence[Any]
 
 
 class Stage:
@@ -55,25 +89,28 @@ class Stage:
         self.board = board
         self.view = View()
         self.look = look
-        self._hints = hints
+        self.zone = zone
         self.boxes: Plan = {}
         self.fps = 10.0
         self.pending = 0
-        self.moved_at = float("-inf")
-        self._faded: Look | None = None
+        """Requests that nobody has answered yet."""
         self._stopwatch = stopwatch
-        self.zone = zone
+        self._hints = hints
         self._size = (0, 0)
+        self._touched = 0
+        self._moved_at = float("-inf")
+        self._faded: Look | None = None
+        self._frozen: _Frozen | None = None
+        self._made_of: _Ingredients | None = None
         self._scene: Scene | None = None
-        self._stamps: dict[str, object] = {}
-        self._rows: dict[str, tuple[object, float, Sequence[Any]]] = {}
-        self._frozen: tuple[Picture, JobList, tuple[Change, ...], int] | None = None
-        self._wanted = 0
-        self._made_of: tuple[Any, ...] | None = None
+        self._timeline: tuple[object, Timeline] | None = None
+        """What was asked for, and the answer."""
+        self._listed: dict[str, _Listed] = {}
+        self._stamps: Mapping[str, object] = {}
+        """What each pane was drawn from."""
         self._has_skipped = False
-        self._line: Timeline | None = None
-        self._line_wish: object = None
         self._nodes: int | None = None
+        """How many there were when the panes were arranged."""
 
     @property
     def scene(self) -> Scene:
@@ -97,21 +134,22 @@ class Stage:
 
     def touch(self) -> None:
         """Something was done to the view: draw everything in the next frame."""
-        self._wanted += 1
+        self._touched += 1
 
     def set_look(self, look: Look) -> None:
-        self.look, self._faded = look, None
+        self.look = look
+        self._faded = None
         self.touch()
 
     def moved(self) -> None:
         """The user moved the cursor: rows keep their places for a moment."""
-        self.moved_at = self._stopwatch()
+        self._moved_at = self._stopwatch()
         self.touch()
 
     def freeze(self) -> None:
         """Hold what is shown; the board goes on behind it."""
         scene = self.scene
-        self._frozen = (scene.picture, scene.jobs, scene.changes, self._heard())
+        self._frozen = _Frozen(scene.picture, scene.jobs, scene.changes, self._heard())
         self.view.is_frozen = True
         self.touch()
 
@@ -132,42 +170,40 @@ class Stage:
             self.arrange()
             scene = self._set()
         second = self._second()
-        drawn = {}
-        for name, box in self.boxes.items():
-            stamp = (self._wanted, box, self._stamp(name), second, scene.behind if name == STATUS else 0)
-            if self._stamps.get(name) != stamp:
-                self._stamps[name] = stamp
-                drawn[name] = self._draw(name, box, scene)
-        for name in [name for name in self._stamps if name not in self.boxes]:
-            del self._stamps[name]
-        return drawn
+        stamps = {name: (self._touched, second, box, self._news(name, scene)) for name, box in self.boxes.items()}
+        changed = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
+        self._stamps = stamps
+        return {name: self._draw(name, self.boxes[name], scene) for name in changed}
 
     def _is_flooded(self) -> bool:
         """Whether so many jobs have changed since the last frame that nobody could read them: every other one is drawn.
 
         What a user does, what a second brings and what nodes do is in every frame.
         """
-        made_of, now = self._made_of, self._ingredients()
-        is_flood = made_of is not None and made_of[:-1] == now[:-1] and now[-1] - made_of[-1] > FLOOD
+        before, now = self._made_of, self._ingredients()
+        is_flood = before is not None and before._replace(jobs=now.jobs) == now and now.jobs - before.jobs > FLOOD
         self._has_skipped = is_flood and not self._has_skipped
         return self._has_skipped
 
     def whole(self) -> dict[str, list[Line]]:
         """Every pane, drawn now."""
-        self._stamps.clear()
+        self._stamps = {}
         return self.frame()
 
     def rows(self, pane: str) -> Sequence[Any]:
         """The rows of a list as they are shown, filtered and sorted."""
-        kept, made = TABLES[pane], self._rows.get(pane)
-        view, now = self.view.lists[pane], self._stopwatch()
-        wish = (view.chosen.text, view.order, self.view.at, self.view.is_frozen, self.view.kinds)
+        view = self.view.lists[pane]
         if not view.chosen and not view.order.fact and not view.order.is_reversed:
-            return kept.source(self.scene)
-        if made is not None and made[0] == wish and (now < made[1] or now - self.moved_at < HOLD):
-            return made[2]
-        rows = kept.rows(self.scene)
-        self._rows[pane] = (wish, now + PATIENCE * (self._stopwatch() - now), rows)
+            return TABLES[pane].source(self.scene)
+        choice = (view.chosen.text, view.order, self.view.at, self.view.is_frozen, self.view.kinds)
+        began = self._stopwatch()
+        is_held = began - self._moved_at < HOLD
+        listed = self._listed.get(pane)
+        if listed is not None and listed.choice == choice and (is_held or began < listed.until):
+            return listed.rows
+        rows = TABLES[pane].rows(self.scene)
+        took = self._stopwatch() - began
+        self._listed[pane] = _Listed(choice, began + PATIENCE * took, rows)
         return rows
 
     def current(self, pane: str) -> Any:
@@ -175,7 +211,8 @@ class Stage:
         rows, view = self.rows(pane), self.view.lists[pane]
         if not rows:
             return None
-        return rows[place_of(self.keys(pane), view.key, view.place) if view.key else 0]
+        place = place_of(self.keys(pane), view.key, view.place) if view.key else 0
+        return rows[place]
 
     def keys(self, pane: str) -> Sequence[str]:
         """What identifies the rows of a list, in the order shown."""
@@ -186,18 +223,19 @@ class Stage:
 
     def look_of(self, name: str) -> Look:
         """Dimmed where what is shown is out of date."""
-        if self.scene.picture.link.mode is Mode.STALE and name not in (STATUS, ALERT, FOOTER, TABS):
+        if self.scene.picture.link.mode is Mode.STALE and name not in LINES:
             self._faded = self._faded or self.look.faded()
             return self._faded
         return self.look
 
-    def _stamp(self, name: str) -> object:
+    def _news(self, name: str, scene: Scene) -> object:
+        """Differs from frame to frame when there is something new to draw; a picture that is held grows only older."""
         if self.view.is_frozen or self.view.at is not None:
-            return None
-        if name in (STATUS, ALERT, TABS, FOOTER):
-            return id(self.scene.picture)
+            return scene.behind if name == STATUS else None
+        if name in LINES:
+            return id(scene.picture)
         if name == TIME:
-            return id(self.scene.timeline)
+            return id(scene.timeline)
         return self.board.generation(Pane(name))
 
     def _heard(self) -> int:
@@ -209,19 +247,20 @@ class Stage:
         made_of = self._ingredients()
         if self._scene is None or made_of != self._made_of:
             self._made_of, self._scene = made_of, self._make()
-        self._scene.fps, self._scene.pending = self.fps, self.pending
+        self._scene.fps = self.fps
+        self._scene.pending = self.pending
         return self._scene
 
-    def _ingredients(self) -> tuple[Any, ...]:
-        """What a scene is made of: as long as it is the same, so is the scene. Nothing is new in the past."""
-        link, is_past = self.board.link, self.view.at is not None
-        others = 0 if is_past else sum(self.board.generation(pane) for pane in Pane if pane not in OF_JOBS)
-        jobs = 0 if is_past else self.board.generation(Pane.JOBS)
-        return self._wanted, self._second(), link.mode, link.read_only, others, self._flow(is_past), jobs
-
-    def _flow(self, is_past: bool) -> int:
-        """What is new of shares and flow beside the jobs: counts."""
-        return 0 if is_past else self.board.generation(Pane.FLOW) - self.board.generation(Pane.JOBS)
+    def _ingredients(self) -> _Ingredients:
+        link, generation = self.board.link, self.board.generation
+        common = (self._touched, self._second(), link.mode, link.read_only)
+        if self.view.at is not None:
+            return _Ingredients(*common, nodes=0, counts=0, jobs=0)  # nothing is new in the past
+        jobs = generation(Pane.JOBS)
+        # Every change of a job is one of shares and flow, too; what is beyond these was counted.
+        counts = generation(Pane.FLOW) - jobs
+        nodes = sum(generation(pane) for pane in Pane if pane not in OF_JOBS)
+        return _Ingredients(*common, nodes, counts, jobs)
 
     def _second(self) -> int:
         """Ages are shown by the second; where the board's clock stands still, how long it has done so."""
@@ -230,19 +269,20 @@ class Stage:
     def _make(self) -> Scene:
         behind = 0
         if self._frozen is not None and self.view.at is None:
-            picture, listed, changed, since = self._frozen
-            behind = self._heard() - since
-            picture = replace(picture, link=self.board.link)
+            behind = self._heard() - self._frozen.heard
+            picture = replace(self._frozen.picture, link=self.board.link)
+            listed, changed = self._frozen.jobs, self._frozen.changes
         else:
             at = self.view.at
-            picture, listed = self.board.picture(at), self.board.jobs(at)
+            picture = self.board.picture(at)
+            listed = self.board.jobs(at)
             changed = self.board.changes(KINDS[self.view.kinds][1], CHANGES_SHOWN, at)
         self.view.forget_gone(picture.alerts)
         return Scene(
             picture=picture,
             jobs=listed,
             changes=changed,
-            timeline=self._timeline(picture),
+            timeline=self._look_back(picture),
             view=self.view,
             look=self.look,
             zone=self.zone,
@@ -252,7 +292,7 @@ class Stage:
             now=self.board.now(),
         )
 
-    def _timeline(self, shown: Picture) -> Timeline | None:
+    def _look_back(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)
         if box is None:
             return None
@@ -263,11 +303,11 @@ class Stage:
         now = shown.at if self.view.is_frozen and self.view.at is None else self.board.now()
         start = timeline.start_of(now, self.view.at, self.view.step, columns)
         # Its columns are seconds wide: drawing it anew for every change of a job would be for nobody.
-        wish = (start, self.view.step, columns, self._second(), self._wanted)
-        if wish != self._line_wish or self._line is None:
+        asked = (start, self.view.step, columns, self._second(), self._touched)
+        if self._timeline is None or self._timeline[0] != asked:
             found = self.board.timeline(start, self.view.step, columns)
-            self._line_wish, self._line = wish, timeline.trimmed(found, {node.id for node in shown.nodes})
-        return self._line
+            self._timeline = (asked, timeline.trimmed(found, {node.id for node in shown.nodes}))
+        return self._timeline[1]
 
     def _draw(self, name: str, box: Box, scene: Scene) -> list[Line]:
         match name:
