@@ -81,23 +81,22 @@ class Changelog:
         return tuple(reversed(found))
 
     def node(self, at: float, before: NodeFact | None, after: NodeFact | None) -> None:
-        """A change of a node's record; beats and routine leave no line."""
-        fact = after or before
-        if fact is None or (before and after and before.state == after.state):
-            if before and after and before.desired != after.desired and after.desired:
-                self._asked(at, after)
-            return
-        if before is None and after is not None and after.is_dead:
-            return
-        if before and after and is_routine(before.state, after.state):
-            return
-        target = Target(Pane.NODES, fact.id)
+        """A change of a node's record; beats, routine and the removal of a dead one's record leave no line."""
         if after is None:
-            return  # a record of the dead that was removed after a day is no news
-        moved = f"{before.state} → {after.state}" if before else after.state
-        why = f"  ({after.death})" if after.is_dead and after.death else ""
-        key = ("node", fact.id, after.state)
-        self.add(at, ChangeKind.NODE, fact.name, moved + why, key=key, target=target)
+            return
+        if before is None:
+            if not after.is_dead:
+                self._moved(at, after, after.state)
+        elif before.state == after.state:
+            if before.desired != after.desired and after.desired:
+                self._asked(at, after)
+        elif not is_routine(before.state, after.state):
+            self._moved(at, after, f"{before.state} → {after.state}")
+
+    def _moved(self, at: float, fact: NodeFact, text: str) -> None:
+        why = f"  ({fact.death})" if fact.is_dead and fact.death else ""
+        key = ("node", fact.id, fact.state)
+        self.add(at, ChangeKind.NODE, fact.name, text + why, key=key, target=Target(Pane.NODES, fact.id))
 
     def _asked(self, at: float, fact: NodeFact) -> None:
         text = f"asked to be {fact.desired}"
@@ -111,9 +110,8 @@ class Changelog:
             text = f"N {len(old.members)} → {len(new.members)}"
             joined = [names.get(one, one) for one in new.members if one not in old.members]
             left = [names.get(one, one) for one in old.members if one not in new.members]
-            text += "".join(
-                f"  {', '.join(some)} {verb}" for some, verb in ((joined, "joined"), (left, "left")) if some
-            )
+            text += f"  {', '.join(joined)} joined" if joined else ""
+            text += f"  {', '.join(left)} left" if left else ""
         self.add(new.at, ChangeKind.EPOCH, f"E{new.epoch}", text, key=("epoch", new.epoch), target=Target(Pane.SHARES))
 
     def event(self, event: Mapping[str, Any], names: Mapping[str, str]) -> None:
@@ -121,18 +119,13 @@ class Changelog:
         at = timestamp(event.get("at"))
         if at is None:
             return
-        clean, node = self._clean, self._clean.name(event.get("node"))
+        clean = self._clean
+        node = clean.name(event.get("node"))
         name = clean.name(event.get("name") or names.get(node) or node)
         why = f"  ({self._why(event['why'], names)})" if event.get("why") else ""
         match event.get("kind"):
             case "node":
-                before = str(event.get("from") or "")
-                after = clean.name(event.get("to"))
-                if not is_routine(before, after):
-                    moved = f"{clean.name(before)} → {after}" if before else after
-                    by = f"  by {clean.name(event['by'])}" if event.get("by") else ""
-                    key = ("node", node, after)
-                    self.add(at, ChangeKind.NODE, name, moved + why + by, key=key, target=Target(Pane.NODES, node))
+                self._node_event(at, event, name, why)
             case "roster":
                 self._roster_event(at, event, why)
             case "repair":
@@ -149,6 +142,17 @@ class Changelog:
     def _why(self, why: Any, names: Mapping[str, str]) -> str:
         """A reason, with the names of the nodes whose ids it mentions."""
         return " ".join(names.get(word.rstrip(","), word) for word in self._clean.text(why).split(" "))
+
+    def _node_event(self, at: float, event: Mapping[str, Any], name: str, why: str) -> None:
+        clean = self._clean
+        node, after = clean.name(event.get("node")), clean.name(event.get("to"))
+        before = str(event.get("from") or "")
+        if is_routine(before, after):
+            return
+        moved = f"{clean.name(before)} → {after}" if before else after
+        by = f"  by {clean.name(event['by'])}" if event.get("by") else ""
+        target = Target(Pane.NODES, node)
+        self.add(at, ChangeKind.NODE, name, moved + why + by, key=("node", node, after), target=target)
 
     def _roster_event(self, at: float, event: Mapping[str, Any], why: str) -> None:
         members = event.get("members")
