@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob
 from tontine.legible import count, duration, legible
+from tontine.records.node import DEFAULT_LEASE
 from tontine.records.states import FINAL, Desired, NodeState
 from tontine.store import control, events, window
 from tontine.store.call import AsyncStore
@@ -68,8 +69,9 @@ async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncItera
 
 
 async def _follow_node(verb: str, node: str, name: str, before: NodeFact | None, see: See) -> AsyncIterator[Progress]:
-    began, beat = time.monotonic(), before.beat if before else 0
-    patience = LEASES * (before.lease if before else 20.0)
+    began = time.monotonic()
+    beat = before.beat if before else 0
+    patience = LEASES * (before.lease if before else DEFAULT_LEASE)
     is_accepted = False
     while True:
         fact = see(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from textual.app import App
 
@@ -44,7 +44,7 @@ class Hands:
         self._settings = settings
         self._is_mouse_released = False
         self.requests = Requests(app, stage, overview, source)
-        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview.say)
+        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview)
 
     async def carry_out(self, what: What) -> str | None:
         """Do it; what there is to say about it."""
@@ -80,6 +80,8 @@ class Hands:
                 self._app.refresh(layout=True)
             case Deed.QUIT:
                 self._quit()
+            case _:
+                assert_never(deed)
         return None
 
     def _open_palette(self) -> None:

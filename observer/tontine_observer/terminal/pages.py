@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from textual.app import App
 
@@ -17,6 +17,7 @@ from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed
 from ..stage.panes import jobpage, nodepage
 from ..stage.stage import Stage
 from .requesting import Requests
+from .screens.overview import Overview
 from .screens.page import Offer, Page
 
 READ_EVERY = 1.0
@@ -32,14 +33,14 @@ class Pages:
         source: Source,
         commands: Iterable[Command],
         requests: Requests,
-        say: Callable[..., None],
+        overview: Overview,
     ) -> None:
         self._app = app
         self._stage = stage
         self._source = source
         self._commands = {command.name: command for command in commands}
         self._requests = requests
-        self._say = say
+        self._overview = overview
 
     def open_node(self, node_id: str) -> str | None:
         first = self._find(node_id)
@@ -95,7 +96,7 @@ class Pages:
         try:
             return await self._source.page(seq)
         except TontineError as error:
-            self._say(legible(error, 200), is_bad=True)
+            self._overview.say(legible(error, 200), is_bad=True)
             return None
 
     def _offers(self, labels: Mapping[str, str]) -> list[Offer]:
