@@ -27,7 +27,7 @@ from tests.screens.terminals import terminal
 from tontine.cli.output import console, write_table
 from tontine.embedded import server as embedded
 from tontine.store.call import Store
-from tontine_observer.pace import RATES
+from tontine_observer.terminal.pace import RATES
 
 from .load import prepare
 from .onlookers import idle_reads, throughput

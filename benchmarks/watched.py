@@ -21,11 +21,13 @@ from tests.support.feeding import until
 from tontine.clock import wall_time
 from tontine.config import StoreConfig
 from tontine.records.change import Delta
-from tontine_observer.app import ObserverApp
-from tontine_observer.board import Board
-from tontine_observer.live import LiveSource
-from tontine_observer.process import settle_in
-from tontine_observer.settings import Settings
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.feed.process import settle_in
+from tontine_observer.model import intake
+from tontine_observer.model.known import Known
+from tontine_observer.picture.board import Board
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.settings import Settings
 
 WARM_UP = 10.0
 
@@ -57,25 +59,25 @@ class Watched:
 class Watch:
     """Takes the time of changes and frames, where they go by."""
 
-    def __init__(self, app: ObserverApp, board: Board) -> None:
+    def __init__(self, app: ObserverApp) -> None:
         self.costs: list[float] = []
         self.lags: list[float] = []
         self.waits: list[float] = []
         self.heard = self.paints = 0
         self._told: list[float] = []
         self._drawn: list[float] = []
-        self._app, self._board = app, board
-        self._take, self._flush = board.take, app.overview.flush
+        self._app = app
+        self._take, self._flush = intake.take, app.overview.flush
         self._refresh = app.overview._compositor_refresh
-        board.take = self.take  # type: ignore[method-assign]
+        intake.take = self.take
         app.overview.flush = self.flush  # type: ignore[method-assign]
         app.overview._compositor_refresh = self.refresh  # type: ignore[method-assign]
 
-    def take(self, deltas: Iterable[Delta]) -> None:
+    def take(self, known: Known, deltas: Iterable[Delta]) -> None:
         told = list(deltas)
-        self._take(told)
+        self._take(known, told)
         self.heard += len(told)
-        ahead = self._board.link.ahead
+        ahead = known.link.ahead
         self._told += [told[place].at + ahead for place in (0, len(told) // 2, -1) if told]
 
     def flush(self) -> int:
@@ -134,7 +136,7 @@ class WatchedApp(ObserverApp):
     def __init__(self, source: LiveSource, seconds: float, file: Path) -> None:
         super().__init__(source, Settings())
         self._seconds, self._file = seconds, file
-        self._watch = Watch(self, source.board)
+        self._watch = Watch(self)
 
     async def on_mount(self) -> None:  # beside its parent's, which the toolkit calls, too
         self.run_worker(self._measure(), group="measure", exit_on_error=True)

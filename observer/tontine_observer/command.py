@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,22 +18,25 @@ from tontine.config import StoreConfig, seconds
 from tontine.errors import MissingExtra
 from tontine.store.connect import resolve
 
-from .board import Board
-from .cleaning import Cleaner
-from .feed import Feed
-from .follow import follow
-from .live import LiveSource
-from .looker import Looker
-from .once import HEALTHY, UNREACHABLE, observe_once, show_once
-from .process import NICE, settle_in
-from .recording import Recorder
-from .replay import ReplaySource
-from .settings import Settings, screen_options
-from .web.options import TAB_DRIVER, WebWish, web_options
+from .faces.follow import follow
+from .faces.once import HEALTHY, UNREACHABLE, observe_once, show_once
+from .feed.feed import Feed
+from .feed.live import LiveSource
+from .feed.polls import Polls
+from .feed.process import NICE, settle_in
+from .feed.recording import Recorder
+from .feed.replay import ReplaySource
+from .model import intake
+from .model.known import Known
+from .picture.board import Board
+from .records.clean import Cleaner
+from .terminal.settings import Settings, screen_options
+from .web.config import TAB_DRIVER
+from .web.options import WebOptions, web_options
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Flags:
     """The flags, read once."""
 
     store: StoreConfig
@@ -41,7 +46,6 @@ class Wishes:
     streams: bool
     nice: int
     board: Board
-    recorder: Recorder | None
     replay: Path | None
     screen: Settings
 
@@ -89,7 +93,7 @@ def observe(
     read_only: bool,
     no_streams: bool,
     nice: int,
-    web: WebWish | None,
+    web: WebOptions | None,
     store: StoreConfig,
     screen: Settings,
 ) -> None:
@@ -121,9 +125,8 @@ def observe(
         raise click.UsageError("--replay is a look at what was: it goes with the screen, --once and --json")
     if plain and not is_following:
         raise click.UsageError("--plain goes with --follow")
-    clean = Cleaner.of(redact)
-    board = Board(store.database, clean)
-    wishes = Wishes(
+    board = Board(store.database, Cleaner.of(redact))
+    flags = Flags(
         store=store,
         timeout=max(0.1, seconds(timeout)),
         since=seconds(since),
@@ -131,66 +134,76 @@ def observe(
         streams=not no_streams,
         nice=nice,
         board=board,
-        recorder=Recorder(record, store.database, clean, partial(board.note, "observer")) if record else None,
         replay=replay,
         screen=screen,
     )
-    try:
-        code = _run(wishes, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch))
-    finally:
-        if wishes.recorder is not None:
-            wishes.recorder.close()
+    with _recording(record, board.known):
+        code = _run(flags, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch))
     raise click.exceptions.Exit(code)
 
 
-def _run(wishes: Wishes, *, once: bool, as_json: bool, lines: bool, plain: bool, watch: float) -> int:
+@contextmanager
+def _recording(file: Path | None, known: Known) -> Iterator[None]:
+    """Write what comes in to the file, if there is one, for as long as this lasts."""
+    if file is None:
+        yield
+        return
+    complain = partial(intake.note, known, "observer")
+    with closing(Recorder(file, known.database, known.clean, complain)) as recorder:
+        known.taps.append(recorder)
+        yield
+
+
+def _run(flags: Flags, *, once: bool, as_json: bool, lines: bool, plain: bool, watch: float) -> int:
     """One of the faces; its exit code."""
-    if wishes.recorder is not None:
-        wishes.board.taps.append(wishes.recorder)
-    if wishes.screen.screenshot is not None:
-        return _take_screenshot(wishes, wishes.screen.screenshot)
-    if wishes.replay is not None and (once or as_json or not has_screen()):
-        ReplaySource(wishes.replay, wishes.board)
-        return show_once(wishes.board, as_json=as_json)
+    if flags.screen.screenshot is not None:
+        return _take_screenshot(flags, flags.screen.screenshot)
+    if flags.replay is not None and (once or as_json or not has_screen()):
+        ReplaySource(flags.replay, flags.board)
+        return show_once(flags.board, as_json=as_json)
     if lines or (as_json and not once):
-        feed = Feed(wishes.store, wishes.board, streams=wishes.streams, looker=looker(wishes))
-        settle_in(wishes.nice)
-        return follow(feed, wishes.board, plain=plain, timeout=wishes.timeout)
+        feed = Feed(flags.store, flags.board, streams=flags.streams, polls=_polls(flags))
+        settle_in(flags.nice)
+        return follow(feed, flags.board, plain=plain, timeout=flags.timeout)
     if once or not has_screen():
-        return observe_once(wishes.store, wishes.board, as_json=as_json, timeout=wishes.timeout, watch=watch)
-    return _open_screen(wishes)
+        return observe_once(flags.store, flags.board, as_json=as_json, timeout=flags.timeout, watch=watch)
+    return _open_screen(flags)
 
 
-def _open_screen(wishes: Wishes) -> int:
-    if importlib.util.find_spec("textual") is None:
-        raise MissingExtra("the observer's screen", "observer")
-    from .app import ObserverApp
+def _open_screen(flags: Flags) -> int:
+    _need_textual()
+    from .terminal.app import ObserverApp
 
-    app = ObserverApp(source_of(wishes), wishes.screen)
-    settle_in(wishes.nice)
+    app = ObserverApp(_source(flags), flags.screen)
+    settle_in(flags.nice)
     app.run()
     return app.return_code or 0
 
 
-def _take_screenshot(wishes: Wishes, file: Path) -> int:
+def _take_screenshot(flags: Flags, file: Path) -> int:
+    _need_textual()
+    from .terminal.screenshot import take
+
+    has_answered = take(_source(flags), flags.screen, file, flags.timeout)
+    return HEALTHY if has_answered else UNREACHABLE
+
+
+def _need_textual() -> None:
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the observer's screen", "observer")
-    from .screenshot import take
-
-    return HEALTHY if take(source_of(wishes), wishes.screen, file, wishes.timeout) else UNREACHABLE
 
 
-def source_of(wishes: Wishes) -> LiveSource | ReplaySource:
+def _source(flags: Flags) -> LiveSource | ReplaySource:
     """What feeds the screen."""
-    if wishes.replay is not None:
-        return ReplaySource(wishes.replay, wishes.board)
+    if flags.replay is not None:
+        return ReplaySource(flags.replay, flags.board)
     # Now: whatever the embedded MongoDB has to say, it says before there is a screen.
-    store = replace(wishes.store, uri=resolve(wishes.store))
-    return LiveSource(store, wishes.board, looker=looker(wishes), streams=wishes.streams)
+    store = replace(flags.store, uri=resolve(flags.store))
+    return LiveSource(store, flags.board, polls=_polls(flags), streams=flags.streams)
 
 
-def looker(wishes: Wishes) -> Looker:
-    return Looker(wishes.board, answer_within=wishes.timeout, read_only=wishes.read_only, since=wishes.since)
+def _polls(flags: Flags) -> Polls:
+    return Polls(flags.board.known, answer_within=flags.timeout, read_only=flags.read_only, since=flags.since)
 
 
 def has_screen() -> bool:
@@ -198,4 +211,5 @@ def has_screen() -> bool:
     if os.environ.get("TEXTUAL_DRIVER") == TAB_DRIVER:
         return True
     # All three: the screen is drawn on stderr.
-    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
+    is_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return is_terminal and os.environ.get("TERM") != "dumb"

@@ -13,9 +13,9 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from tests.screens.still import StillBoard, StillSource
-from tontine_observer.app import ObserverApp
-from tontine_observer.look.themes import DARK, Theme
-from tontine_observer.settings import Settings
+from tontine_observer.draw.themes import DARK, Theme
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.settings import Settings
 
 KEPT = Path(__file__).parent / "snapshots"
 WRITING = "TONTINE_WRITE_SNAPSHOTS"

@@ -9,9 +9,9 @@ from datetime import UTC
 from pathlib import Path
 
 from tests.screens.still import HOSTILE, StillBoard, StillSource, changes, hostile, job
-from tontine_observer.app import ObserverApp
-from tontine_observer.look.themes import DARK, MONO
-from tontine_observer.settings import Settings
+from tontine_observer.draw.themes import DARK, MONO
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.settings import Settings
 
 
 class Broken(StillSource):

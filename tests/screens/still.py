@@ -10,33 +10,18 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
-from tontine_observer.filters import Filter
-from tontine_observer.picture import (
-    Alert,
-    Attempt,
-    Change,
-    ChangeKind,
-    EpochMark,
-    Flow,
-    JobList,
-    JobPage,
-    JobRow,
-    Lane,
-    Link,
-    Mode,
-    ModuleRow,
-    NodeRow,
-    Pane,
-    Picture,
-    Series,
-    ShareRow,
-    Status,
-    Target,
-    Timeline,
-    Weight,
-    node_counts,
-)
-from tontine_observer.requests import Phase, Progress, Wish
+from tontine_observer.query.filters import Filter
+from tontine_observer.records.alert import Alert, Weight
+from tontine_observer.records.change import Change, ChangeKind
+from tontine_observer.records.flow import Flow, Series
+from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
+from tontine_observer.records.pane import Pane, Target
+from tontine_observer.records.picture import Picture, Status
+from tontine_observer.records.request import Phase, Progress, Request
+from tontine_observer.records.share import ShareRow
+from tontine_observer.records.timeline import EpochMark, Lane, Timeline
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
 STATES = ("working", "waiting", "working", "paused", "working", "working", "working", "dead", "waiting", "working")
@@ -257,7 +242,7 @@ class StillBoard:
         return replace(self.shown, at=at, is_past=True, nodes=nodes, status=status, alerts=())
 
     def jobs(self, at: datetime | None = None) -> JobList:
-        return JobList(self.rows, 81_204)
+        return JobList(self.rows)
 
     def changes(self, kinds: Any = None, limit: int = 500, until: datetime | None = None) -> tuple[Change, ...]:
         chosen = [one for one in self.told if kinds is None or one.kind in kinds]
@@ -325,7 +310,7 @@ class StillSource:
     """Takes note of what is asked, and answers as it was told to."""
 
     board: StillBoard = field(default_factory=StillBoard)
-    asked: list[Wish] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
     answers: tuple[Progress, ...] = (Progress(Phase.REQUESTED, "asked"), Progress(Phase.DONE, "it is so"))
     is_running: bool = False
 
@@ -357,11 +342,10 @@ class StillSource:
             result="-",
         )
 
-    async def search(self, wanted: Filter) -> JobList:
-        return self.board.jobs()
+    async def search(self, wanted: Filter) -> None: ...
 
-    async def ask(self, wish: Wish) -> AsyncIterator[Progress]:
-        self.asked.append(wish)
+    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+        self.asked.append(request)
         for answer in self.answers:
             yield answer
 

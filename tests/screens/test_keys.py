@@ -11,15 +11,16 @@ import pytest
 
 from tests.screens.dump import press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture
-from tontine_observer.keys import COMMANDS, remapped
-from tontine_observer.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
-from tontine_observer.look.themes import THEMES
-from tontine_observer.picture import JobPage
-from tontine_observer.screens.choose import Choose
-from tontine_observer.screens.confirm import Confirm
-from tontine_observer.screens.help import ABOUT, Help
-from tontine_observer.screens.page import Page, Told
-from tontine_observer.sorting import Order
+from tontine_observer.draw.themes import THEMES
+from tontine_observer.query.sorting import Order
+from tontine_observer.records.job import JobPage
+from tontine_observer.stage.commands import COMMANDS
+from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
+from tontine_observer.terminal.keys import remapped
+from tontine_observer.terminal.screens.choose import Choose
+from tontine_observer.terminal.screens.confirm import Confirm
+from tontine_observer.terminal.screens.help import ABOUT, Help
+from tontine_observer.terminal.screens.page import Page, Sentences
 
 WIDE = (160, 48)
 
@@ -200,7 +201,7 @@ async def test_a_second_mark_tells_what_differs() -> None:
         await press(app, pilot, "equals_sign")
         assert "marked 12:03:53" in text(app)
         await press(app, pilot, "4", "left", "equals_sign")
-        assert isinstance(app.screen, Told)
+        assert isinstance(app.screen, Sentences)
         assert "epoch 13 → 14" in app.screen.text
 
 
@@ -263,8 +264,8 @@ async def test_a_job_that_is_gone_is_said_to_be() -> None:
     async with shown(source=source) as (app, pilot):
         await press(app, pilot, "3")
         row = app.stage.current(JOBS)
-        assert "not there any more" in (await app.deeds.open_job(row._replace(seq=1)) or "")
-        assert "no number yet" in (await app.deeds.open_job(row._replace(seq=None)) or "")
+        assert "not there any more" in (await app.hands.pages.open_job(row._replace(seq=1)) or "")
+        assert "no number yet" in (await app.hands.pages.open_job(row._replace(seq=None)) or "")
 
 
 @pytest.mark.parametrize("pane", PANES)
@@ -398,6 +399,18 @@ async def test_keys_can_be_remapped() -> None:
     assert app.return_code == 0
 
 
+async def test_remapped_keys_hold_on_a_page_too() -> None:
+    commands = remapped(COMMANDS, {"pause": "z"})
+    async with shown(commands=commands) as (app, pilot):
+        await press(app, pilot, "enter")
+        assert isinstance(app.screen, Page)
+        assert "z pause" in app.screen.text
+        await press(app, pilot, "p")
+        assert isinstance(app.screen, Page)
+        await press(app, pilot, "z")
+        assert isinstance(app.screen, Confirm)
+
+
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_q_quits_and_stops_the_source(key: str) -> None:
     source = StillSource()
@@ -420,6 +433,6 @@ async def test_every_command_does_no_harm_in_any_pane(pane: str) -> None:
             app.overview.close_filter()
             if len(app.screen_stack) > 2:
                 await pilot.pause()
-                assert isinstance(app.screen, Help | Page | Choose | Told | Confirm)
+                assert isinstance(app.screen, Help | Page | Choose | Sentences | Confirm)
                 await pilot.press("escape")
         assert app.is_running

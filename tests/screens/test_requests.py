@@ -9,18 +9,18 @@ from textual.pilot import Pilot
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, StillSource, picture
-from tontine_observer.app import ObserverApp
-from tontine_observer.layout import JOBS
-from tontine_observer.picture import Link, Mode
-from tontine_observer.requests import Phase, Progress
-from tontine_observer.screens.confirm import Confirm
-from tontine_observer.screens.page import Page
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.records.request import Phase, Progress
+from tontine_observer.stage.layout import JOBS
+from tontine_observer.terminal.app import ObserverApp
+from tontine_observer.terminal.screens.confirm import Confirm
+from tontine_observer.terminal.screens.page import Page
 
 
 async def answered(app: ObserverApp, pilot: Pilot[None], source: StillSource) -> None:
     """Wait until what was asked has been answered."""
     asked = len(source.asked)
-    while app.deeds.requests.unanswered or any(one.group == "requests" for one in app.workers) or not asked:
+    while app.hands.requests.unanswered or any(one.group == "requests" for one in app.workers) or not asked:
         await pilot.pause(0.01)
         asked = len(source.asked)
     await settle(app, pilot)
@@ -181,7 +181,7 @@ async def test_a_page_asks_about_what_it_shows() -> None:
 
 async def test_quitting_asks_only_while_something_is_unanswered() -> None:
     async with shown() as (app, pilot):
-        app.deeds.requests._keep(1, "Pause ada: requested")
+        app.hands.requests._keep(1, "Pause ada: requested")
         await press(app, pilot, "q")
         assert isinstance(app.screen, Confirm)
         assert "Pause ada" in app.screen.text

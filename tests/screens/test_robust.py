@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, job, picture
-from tontine_observer.layout import JOBS
-from tontine_observer.picture import Link, Mode
-from tontine_observer.screens.confirm import Confirm
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.stage.layout import JOBS
+from tontine_observer.terminal.screens.confirm import Confirm
 
 
 async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.screens.dump import compare, dump, press, shown, text
 from tests.screens.still import StillBoard, changes, empty, hostile, in_trouble, job, picture
-from tontine_observer.layout import PANES
-from tontine_observer.look.themes import CONTRAST, DARK, LIGHT, MONO, TERMINAL, Theme
-from tontine_observer.picture import Link, Mode
+from tontine_observer.draw.themes import CONTRAST, DARK, LIGHT, MONO, TERMINAL, Theme
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.stage.layout import PANES
 
 SIZES = [(40, 10), (80, 24), (120, 30), (160, 48)]
 STALE = Link(Mode.STALE, reason="connection refused", age=14.0, retry_in=4.0)

@@ -21,10 +21,11 @@ from tests.support.mongod import mongod, restarted, with_users
 from tontine.config import StoreConfig
 from tontine.store import claim, events, insert, members, schema, settle
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.feed import Feed
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.pressure import Limits
+from tontine_observer.feed.feed import Feed
+from tontine_observer.feed.pressure import Limits
+from tontine_observer.picture.board import Board
+from tontine_observer.records.change import ChangeKind
+from tontine_observer.records.link import Mode
 
 
 def submit(store: Store, count: int, task: str = "t.t", **args: Any) -> list[int]:
@@ -53,7 +54,9 @@ async def test_the_board_follows_nodes_roster_and_jobs(mongo_uri: str, store: St
         finish(store, "ada", before)
         await until(lambda: states(feed) == dict.fromkeys(before, "done") | dict.fromkeys(after, "queued"))
         await until(lambda: feed.board.picture().members == ("ada",))
-        await until(lambda: [feed.board.tally.counts[state] for state in ("queued", "done")] == [2, 3], "counts", 30)
+        await until(
+            lambda: [feed.board.known.tally.counts[state] for state in ("queued", "done")] == [2, 3], "counts", 30
+        )
         picture = feed.board.picture()
         assert picture.status.replica_set
         assert picture.status.primary
@@ -89,7 +92,7 @@ async def test_troubles_that_come_change_and_go_are_followed_one_by_one(mongo_ur
 async def test_payloads_results_and_tracebacks_stay_in_the_store(mongo_uri: str, store: Store) -> None:
     async with feeding(mongo_uri, store.database.name) as feed:
         told: list[Any] = []
-        feed.board.taps.append(told.append)
+        feed.board.known.taps.append(told.append)
         (seq,) = submit(store, 1, payload="kept-away")
         store.database.jobs.update_one(
             {"seq": seq}, {"$set": {"args.more": "kept-away", "error": {"type": "E", "traceback": "kept-away"}}}
@@ -235,7 +238,7 @@ async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(tmp
                 await until(lambda: feed.board.link.age > 2)
                 assert feed.board.picture().nodes[0].beat_age == age  # an outage ages no node
                 await until(lambda: feed.board.link.retry_in is not None, "the driver has given up")
-                assert not feed.board.link.may_ask
+                assert not feed.board.link.is_fresh
                 assert states(feed) == dict.fromkeys(seqs, "queued")
                 with restarted(tmp_path, port, *options):
                     await until(lambda: feed.board.link.mode is Mode.LIVE, "live again", 90)
@@ -267,7 +270,6 @@ class TestRights:
             uri = f"mongodb://eve:p@{host}/db?replicaSet=rs"
             async with feeding(uri, "db") as feed:
                 assert feed.board.link.read_only == "this database user may only read"
-                assert not feed.board.link.may_ask
                 seqs = submit(store, 2)
                 await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"))
             async with feeding(root, "db") as feed:
@@ -378,7 +380,7 @@ async def test_without_any_record_the_stream_tells_what_was_before(mongo_uri: st
     finish(store, "ada", seqs)
     store.database.events.delete_many({})
     async with feeding(mongo_uri, store.database.name) as feed:
-        curves = feed.board.tally.curves
+        curves = feed.board.known.tally.curves
         first = feed.board.oldest().timestamp
         await until(lambda: curves.sampled.oldest is not None, "a past")
         flows = curves.flows(("done",), first() - 1, 1.0, 700)

@@ -12,9 +12,10 @@ from tontine.store import window
 from tontine.store.call import AsyncStore, Steps, Store
 from tontine.store.connect import open_async_store
 from tontine.store.stream import BATCH, Stream
-from tontine_observer.board import Board
-from tontine_observer.looker import Looker
-from tontine_observer.picture import Mode
+from tontine_observer.feed.polls import Polls
+from tontine_observer.model import intake
+from tontine_observer.picture.board import Board
+from tontine_observer.records.link import Mode
 
 
 class Counting(AsyncStore):
@@ -33,18 +34,18 @@ async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, st
     asked = Counting(open_async_store(StoreConfig(mongo_uri, store.database.name)).database)
     try:
         board = Board(store.database.name)
-        looker = Looker(board)
-        hello = await looker.greet(asked)
-        await looker.look(asked, hello, begin_again=True)
-        looker.show(mode=Mode.LIVE)
-        await looker._check(asked, hello)
+        polls = Polls(board.known)
+        hello = await polls.greet(asked)
+        await polls.read_all(asked, hello, begin_again=True)
+        polls.link.show(mode=Mode.LIVE)
+        await polls.check(asked, hello)
         first, asked.calls = asked.calls, 0
-        looker._due.pop("count")
+        polls.agenda.hurry("count")
         for _ in range(10):
-            await looker._check(asked, hello)
+            await polls.check(asked, hello)
         assert (first > 0, asked.calls) == (True, 0)
-        board.add_jobs([{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1))
-        await looker._check(asked, hello)
+        intake.add_jobs(board.known, [{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1))
+        await polls.check(asked, hello)
         assert 0 < asked.calls <= 12
     finally:
         await asked.database.client.close()

@@ -17,12 +17,13 @@ from tontine.errors import ConfigError
 from tontine.records.states import NodeState
 from tontine.store import claim, members, read, schema
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.filters import parse
-from tontine_observer.live import LiveSource
-from tontine_observer.looker import Looker
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.requests import MOST, Phase, Progress, Wish
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.feed.polls import Polls
+from tontine_observer.picture.board import Board
+from tontine_observer.query.filters import parse
+from tontine_observer.records.change import ChangeKind
+from tontine_observer.records.link import Mode
+from tontine_observer.records.request import MOST, Phase, Progress, Request
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ async def source(mongo_uri: str, store: Store) -> AsyncIterator[LiveSource]:
     await live.stop()
 
 
-async def asked(source: LiveSource, wish: Wish) -> list[Progress]:
+async def asked(source: LiveSource, wish: Request) -> list[Progress]:
     return [progress async for progress in source.ask(wish)]
 
 
@@ -50,9 +51,9 @@ def desired(store: Store, node: str) -> Any:
 async def test_a_node_is_asked_and_followed_until_it_has_done_it(source: LiveSource, store: Store) -> None:
     register(store, "ada")
     store.run(members.move("ada", NodeState.WAITING))
-    await until(lambda: source.board.lives.fact("ada"))
+    await until(lambda: source.board.known.lives.fact("ada"))
     told: list[Progress] = []
-    async for progress in source.ask(Wish("pause", ("ada",), {"ada": "working"}, "deploy")):
+    async for progress in source.ask(Request("pause", ("ada",), {"ada": "working"}, "deploy")):
         told.append(progress)
         if progress.phase is Phase.REQUESTED:
             assert desired(store, "ada") == "paused"
@@ -73,7 +74,7 @@ async def test_a_node_is_asked_and_followed_until_it_has_done_it(source: LiveSou
 async def test_a_node_that_changed_meanwhile_is_left_alone(source: LiveSource, store: Store) -> None:
     register(store, "ada")
     store.run(members.move("ada", NodeState.WAITING))
-    told = await asked(source, Wish("resume", ("ada",), {"ada": "paused"}))
+    told = await asked(source, Request("resume", ("ada",), {"ada": "paused"}))
     assert phases(told) == [Phase.CHANGED]
     assert desired(store, "ada") == "running"
     assert store.database.events.count_documents({"kind": "request"}) == 0
@@ -84,11 +85,11 @@ async def test_jobs_are_retried_and_cancelled_if_they_are_as_they_were_seen(sour
     done, queued, taken = submit(store, 3)
     finish(store, "ada", [done])
     store.run(claim.claim("ada", [taken], 0))
-    told = await asked(source, Wish("retry", (done,), {done: "done"}))
+    told = await asked(source, Request("retry", (done,), {done: "done"}))
     assert phases(told) == [Phase.REQUESTED, Phase.DONE]
-    told = await asked(source, Wish("retry", (done,), {done: "done"}))  # a stale screen asks again
+    told = await asked(source, Request("retry", (done,), {done: "done"}))  # a stale screen asks again
     assert phases(told)[-1] is Phase.CHANGED
-    told = await asked(source, Wish("cancel", (queued, taken), {queued: "queued", taken: "queued"}))
+    told = await asked(source, Request("cancel", (queued, taken), {queued: "queued", taken: "queued"}))
     assert (told[-1].phase, told[-1].done, told[-1].failed) == (Phase.CHANGED, 1, 1)
     states = {job["seq"]: (job["state"], job.get("cancel")) for job in store.database.jobs.find()}
     assert states == {done: ("queued", None), queued: ("cancelled", True), taken: ("working", None)}
@@ -98,7 +99,7 @@ async def test_a_running_job_is_cancelled_by_its_node(source: LiveSource, store:
     (seq,) = submit(store, 1)
     store.run(claim.claim("ada", [seq], 0))
     told: list[Progress] = []
-    async for progress in source.ask(Wish("cancel", (seq,), {seq: "working"})):
+    async for progress in source.ask(Request("cancel", (seq,), {seq: "working"})):
         told.append(progress)
         if progress.phase is Phase.ACCEPTED:
             assert store.database.jobs.find_one({"seq": seq})["cancel"] is True
@@ -107,9 +108,9 @@ async def test_a_running_job_is_cancelled_by_its_node(source: LiveSource, store:
 
 
 async def test_what_is_not_there_or_too_much_is_refused(source: LiveSource, store: Store) -> None:
-    assert phases(await asked(source, Wish("retry", (99,), {99: "failed"})))[-1] is Phase.CHANGED
+    assert phases(await asked(source, Request("retry", (99,), {99: "failed"})))[-1] is Phase.CHANGED
     with pytest.raises(ConfigError, match="too many"):
-        await asked(source, Wish("cancel", tuple(range(MOST + 1))))
+        await asked(source, Request("cancel", tuple(range(MOST + 1))))
 
 
 async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: Path) -> None:
@@ -120,10 +121,12 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         client["db"].command("createUser", "eve", pwd="hunter2", roles=["read"])
         uri = f"mongodb://eve:hunter2@{host}/db?replicaSet=rs"
         board = Board("db")
-        live = LiveSource(StoreConfig(root, "db"), board, looker=Looker(board, read_only="started with --read-only"))
+        live = LiveSource(
+            StoreConfig(root, "db"), board, polls=Polls(board.known, read_only="started with --read-only")
+        )
         await live.start()
         await until(lambda: board.link.mode is Mode.LIVE)
-        assert phases(await asked(live, Wish("pause", ("ada",)))) == [Phase.REFUSED]
+        assert phases(await asked(live, Request("pause", ("ada",)))) == [Phase.REFUSED]
         await live.stop()
         board = Board("db")
         live = LiveSource(StoreConfig(uri, "db"), board)
@@ -131,8 +134,8 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         await until(lambda: board.link.mode is Mode.LIVE)
         from dataclasses import replace
 
-        board.link = replace(board.link, read_only="")  # as if the privileges had not been told
-        told = await asked(live, Wish("pause", ("ada",), {"ada": "initializing"}))
+        board.known.link = replace(board.link, read_only="")  # as if the privileges had not been told
+        told = await asked(live, Request("pause", ("ada",), {"ada": "initializing"}))
         assert phases(told) == [Phase.REFUSED]
         assert board.link.read_only
         assert "hunter2" not in live.hide(f"{uri} and hunter2")
@@ -181,7 +184,8 @@ async def test_a_search_finds_what_the_window_does_not_hold(source: LiveSource, 
     await until(lambda: len(source.board.jobs().rows) == 3)
     store.database.jobs.update_one({"seq": seqs[0]}, {"$set": {"state": "failed"}})
     await until(lambda: any(row.state == "failed" for row in source.board.jobs().rows))
-    source.board.jobs_table.forget(0.0)
-    found = await source.search(parse(f"state:failed seq:{seqs[0]}..{seqs[2]}"))
-    assert [row.seq for row in found.rows] == [seqs[0]]
-    assert (await source.search(parse("anything"))).rows == found.rows
+    source.board.known.jobs.forget(0.0)
+    await source.search(parse(f"state:failed seq:{seqs[0]}..{seqs[2]}"))
+    assert [row.seq for row in source.board.jobs().rows] == [seqs[0]]
+    await source.search(parse("anything"))
+    assert [row.seq for row in source.board.jobs().rows] == [seqs[0]]

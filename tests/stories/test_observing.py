@@ -24,10 +24,11 @@ from tontine.client import Client
 from tontine.config import StoreConfig
 from tontine.store import schema
 from tontine.store.call import Store
-from tontine_observer.board import Board
-from tontine_observer.live import LiveSource
-from tontine_observer.picture import ChangeKind, Mode
-from tontine_observer.requests import Phase, Wish
+from tontine_observer.feed.live import LiveSource
+from tontine_observer.picture.board import Board
+from tontine_observer.records.change import ChangeKind
+from tontine_observer.records.link import Mode
+from tontine_observer.records.request import Phase, Request
 
 pytestmark = pytest.mark.story
 
@@ -64,11 +65,11 @@ async def test_a_pause_that_an_observer_asks_for_takes_effect(cluster: Cluster) 
     try:
         await until(lambda: len(board.picture().members) == 2)
         (ada,) = [row for row in board.picture().nodes if row.name == "ada"]
-        told = [one.phase async for one in source.ask(Wish("pause", (ada.id,), {ada.id: ada.state}, "deploy"))]
+        told = [one.phase async for one in source.ask(Request("pause", (ada.id,), {ada.id: ada.state}, "deploy"))]
         assert told[-1] is Phase.DONE
         await until(lambda: [row.name for row in board.picture().shares] == ["bea"])
         assert cluster.record("ada")["state"] == "paused"  # type: ignore[index]
-        told = [one.phase async for one in source.ask(Wish("resume", (ada.id,), {ada.id: "paused"}))]
+        told = [one.phase async for one in source.ask(Request("resume", (ada.id,), {ada.id: "paused"}))]
         assert told[-1] is Phase.DONE
     finally:
         await source.stop()
@@ -86,7 +87,7 @@ async def test_twenty_observers_that_come_and_go_change_no_outcome(cluster: Clus
             if number % 3:
                 await asyncio.sleep(0)  # some look for a moment only
             else:
-                await until(lambda: source.board.tally.counts["done"] > 10)
+                await until(lambda: source.board.known.tally.counts["done"] > 10)
             await source.stop()
 
     await asyncio.to_thread(submit, cluster, 300, "story.double", x=1)

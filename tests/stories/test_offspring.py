@@ -21,8 +21,8 @@ from tontine.cli import tontine
 from tontine.store import schema
 from tontine.store.call import Store
 from tontine.testing import NodeProcess
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.pages import read_page
+from tontine_observer.feed.jobpage import read_page
+from tontine_observer.records.clean import Cleaner
 
 pytestmark = pytest.mark.story
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tontine.records.change import NEVER, Delta, DeltaKind
 from tontine.records.roster import Roster
-from tontine_observer.snapshot import Snapshot, Window
+from tontine_observer.records.snapshot import Snapshot, Window
 
 START = 1_900_000_000.0
 

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tontine.config import StoreConfig
-from tontine_observer.board import Board
-from tontine_observer.feed import Feed
-from tontine_observer.looker import Looker
-from tontine_observer.picture import Mode
+from tontine_observer.feed.feed import Feed
+from tontine_observer.feed.polls import Polls
+from tontine_observer.picture.board import Board
+from tontine_observer.records.link import Mode
 
 
 @asynccontextmanager
@@ -21,8 +21,8 @@ async def feeding(
 ) -> AsyncIterator[Feed]:
     """A feed that has reached a mode."""
     board = Board(database)
-    looker = Looker(board, answer_within=answer_within)
-    feed = Feed(StoreConfig(uri, database), board, streams=streams, looker=looker)
+    polls = Polls(board.known, answer_within=answer_within)
+    feed = Feed(StoreConfig(uri, database), board, streams=streams, polls=polls)
     await feed.start()
     try:
         if mode is not None:

@@ -12,6 +12,8 @@ from tontine.config import StoreConfig
 from tontine.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
+TAB_DRIVER = "tontine_observer.web.driver:TabDriver"
+"""What TEXTUAL_DRIVER says in the process of a tab, whose screen is a pipe."""
 _LOCAL_NAMES = frozenset({"127.0.0.1", "::1", "localhost"})
 
 

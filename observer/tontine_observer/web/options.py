@@ -14,8 +14,7 @@ from click.core import ParameterSource
 from tontine.config import StoreConfig
 from tontine.errors import MissingExtra
 
-TAB_DRIVER = "tontine_observer.web.driver:TabDriver"
-"""What TEXTUAL_DRIVER says in the process of a tab, whose screen is a pipe."""
+from .config import LOOPBACK, WebConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,7 +24,7 @@ _NOT_OF_A_SCREEN = frozenset({"once", "as_json", "is_following", "plain", "watch
 
 
 @dataclass(frozen=True, slots=True)
-class WebWish:
+class WebOptions:
     """That a page was asked for, and how; `options` are those that every tab's observer gets, too."""
 
     host: str
@@ -38,7 +37,6 @@ class WebWish:
         """Serve it until a signal comes."""
         if importlib.util.find_spec("aiohttp") is None or importlib.util.find_spec("textual") is None:
             raise MissingExtra("the observer's web page", "web")
-        from .config import WebConfig
         from .serving import serve
 
         serve(WebConfig(store, self.host, self.port, self.expose, self.writable, self.options))
@@ -61,9 +59,10 @@ def web_options(command: Command) -> Command:
             raise click.UsageError("--port, --host, --expose and --writable go with --web")
         if writable and options.get("read_only"):
             raise click.UsageError("--read-only and --writable contradict each other")
-        address = "127.0.0.1" if host is None else host
-        wish = WebWish(address, port or 0, expose, writable, _options_of_tabs()) if is_web else None
-        return command(*args, web=wish, **options)
+        web = None
+        if is_web:
+            web = WebOptions(host if host is not None else LOOPBACK, port or 0, expose, writable, _options_of_tabs())
+        return command(*args, web=web, **options)
 
     return with_web  # type: ignore[return-value]
 

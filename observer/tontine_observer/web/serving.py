@@ -11,7 +11,7 @@ from aiohttp import web
 from tontine.errors import ConfigError
 from tontine.store.connect import resolve
 
-from ..terminal import end_on_signals
+from ..terminal.signals import end_on_signals
 from .config import LOOPBACK, WebConfig
 from .gate import Gate
 from .server import Server

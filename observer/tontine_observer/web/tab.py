@@ -16,9 +16,8 @@ from textual._binary_encode import load
 
 from tontine.legible import legible
 
-from .config import WebConfig
+from .config import TAB_DRIVER, WebConfig
 from .download import CHUNK, Download
-from .options import TAB_DRIVER
 
 QUIT_WITHIN = 3.0
 ANSWER_WITHIN = 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .job import is_text, is_whole
-from .share import Share
+from .share import Share, rank_of
 
 UNSOUND = -1
 """The epoch of a roster that has none."""
@@ -50,7 +50,7 @@ class Roster:
 
     def owner_of(self, seq: int) -> str | None:
         """The member whose share a number is in; None while there is no member."""
-        return self.members[seq % len(self.members)] if self.members else None
+        return self.members[rank_of(seq, len(self.members))] if self.members else None
 
     def shares(self) -> dict[str, Share]:
         """Every member's share."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,6 @@ def crowd(members: int) -> float:
 def rank_of(seq: int, size: int) -> int:
     """The rank of the member whose share a seq is in."""
     return seq % size
-
-
-def owner(seq: int, members: Sequence[str]) -> str | None:
-    """The member whose share a seq is in; None where there is nobody."""
-    return members[rank_of(seq, len(members))] if members else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.changes import START, World, moment
-from tontine_observer.board import Board
-from tontine_observer.picture import Pane, Weight
+from tontine_observer.model import intake
+from tontine_observer.picture.board import Board
+from tontine_observer.records.alert import Weight
+from tontine_observer.records.pane import Pane
 
 MODULES = [{"name": "t", "version": "1", "tasks": ["t.t"]}]
 
@@ -25,8 +27,8 @@ def kinds(world: World, after: float = 0.0) -> list[str]:
 
 def board_of(world: World, after: float = 0.0) -> Board:
     board = Board("test", clock=lambda: world.now + after)
-    board.load(World().snapshot())
-    board.take(world.deltas)
+    intake.load(board.known, World().snapshot())
+    intake.take(board.known, world.deltas)
     return board
 
 

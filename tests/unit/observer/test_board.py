@@ -10,13 +10,14 @@ from bson import ObjectId
 
 from tontine.cli.output import json_text
 from tontine.records.roster import Roster
-from tontine_observer.board import Board
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.facts import NodeFact
-from tontine_observer.once import document
-from tontine_observer.picture import Picture
-from tontine_observer.pulse import Pulse
-from tontine_observer.snapshot import Snapshot
+from tontine_observer.faces.once import document
+from tontine_observer.model import intake
+from tontine_observer.model.pulse import Pulse
+from tontine_observer.picture.board import Board
+from tontine_observer.records.clean import Cleaner
+from tontine_observer.records.node import NodeFact
+from tontine_observer.records.picture import Picture
+from tontine_observer.records.snapshot import Snapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -51,7 +52,7 @@ def snapshot(*nodes: dict[str, Any], members: tuple[str, ...] | None = None, **m
 
 def loaded(taken: Snapshot) -> Board:
     board = Board("prod", clock=NOW.timestamp)
-    board.load(taken)
+    intake.load(board.known, taken)
     return board
 
 
@@ -92,7 +93,7 @@ def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
         assert ("ada-1" in pulse.still) == still
     board = Board("prod", clock=NOW.timestamp)
     for beat in (1, 9):
-        board.load(snapshot(node("ada", beat=beat)))
+        intake.load(board.known, snapshot(node("ada", beat=beat)))
     assert [alert.kind for alert in board.picture().alerts] == ["standing-still"]
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine_observer.filters import parse
-from tontine_observer.sorting import Order, choose, place_of
+from tontine_observer.query.filters import parse
+from tontine_observer.query.sorting import Order, choose, place_of
 
 FACTS: dict[str, str | float | None] = {
     "state": "failed",

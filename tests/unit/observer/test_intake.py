@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.changes import START, World, moment
-from tontine_observer.board import Board
-from tontine_observer.picture import JobRow
-from tontine_observer.snapshot import Snapshot, Window
+from tontine_observer.model import intake
+from tontine_observer.picture.board import Board
+from tontine_observer.records.job import JobRow
+from tontine_observer.records.snapshot import Snapshot, Window
 
 ACTS = (
     *("insert", "raw", "number", "claim", "done", "failed", "requeue", "retry", "remove", "replace", "beat", "flip"),
@@ -67,7 +68,7 @@ def _perform_on_node(world: World, act: str, node: str, number: int) -> None:
 
 def known(board: Board, at: float | None = None) -> Any:
     """All that a board knows of the documents, in a form that can be compared."""
-    view = board.view(None if at is None else moment(at))
+    view = board.moment(None if at is None else moment(at))
     rows = {row.id: row._replace(claimed_at=None) for row in view.rows}
     return rows, dict(view.facts), (view.roster.epoch, view.roster.members)
 
@@ -79,7 +80,7 @@ def fresh() -> Board:
 def told(world: World) -> Board:
     """A board that a snapshot of the end was read onto, and nothing else."""
     board = fresh()
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     return board
 
 
@@ -100,12 +101,12 @@ def test_any_interleaving_of_a_snapshot_and_changes_ends_where_the_store_is(
             snapshot = world.snapshot(version=version)
         perform(world, act, number)
     board = fresh()
-    board.load(snapshot)
+    intake.load(board.known, snapshot)
     told_from = data.draw(st.integers(0, begin))
     deltas = world.deltas[told_from:]
     again = data.draw(st.integers(0, len(deltas)))
-    board.take(deltas[:again])
-    board.take(deltas[max(0, again - 5) :])  # a stream that goes on from an earlier token repeats itself
+    intake.take(board.known, deltas[:again])
+    intake.take(board.known, deltas[max(0, again - 5) :])  # a stream that goes on from an earlier token repeats itself
     assert known(board) == known(told(world))
 
 
@@ -116,7 +117,7 @@ def test_a_reading_that_comes_late_in_the_middle_of_the_stream_changes_nothing(
 ) -> None:
     world = World()
     board = fresh()
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     read_at = data.draw(st.integers(0, len(steps)))
     loaded_at = data.draw(st.integers(read_at, len(steps)))
     reading, shown = world.snapshot(), 0
@@ -126,10 +127,10 @@ def test_a_reading_that_comes_late_in_the_middle_of_the_stream_changes_nothing(
         if place == loaded_at:
             # Some of what it contains has not been told yet, or much that it does not contain has.
             shown = data.draw(st.integers(0, len(world.deltas)))
-            board.take(world.deltas[:shown])
-            board.load(reading)
+            intake.take(board.known, world.deltas[:shown])
+            intake.load(board.known, reading)
         perform(world, act, number)
-    board.take(world.deltas[shown:])
+    intake.take(board.known, world.deltas[shown:])
     assert known(board) == known(told(world))
 
 
@@ -144,26 +145,28 @@ def test_the_past_is_what_a_replay_until_then_shows(steps: list[tuple[str, int]]
     for act, number in steps:
         perform(world, act, number)
     board = fresh()
-    board.load(first)
-    board.take(world.deltas[before:])
+    intake.load(board.known, first)
+    intake.take(board.known, world.deltas[before:])
     cut = data.draw(st.integers(before, len(world.deltas)))
     replayed = fresh()
-    replayed.load(first)
-    replayed.take(world.deltas[before:cut])
+    intake.load(replayed.known, first)
+    intake.take(replayed.known, world.deltas[before:cut])
     at = START + cut + 0.5
     assert known(board, at) == known(replayed)
-    assert replace(board.view(moment(at)), counts={}).rows == replayed.view().rows
+    assert replace(board.moment(moment(at)), counts={}).rows == replayed.moment().rows
 
 
 def test_the_counts_follow_from_changes_also_of_jobs_outside_the_window() -> None:
     world = World()
     board = fresh()
-    board.load(world.snapshot(counts={"queued": 10, "working": 0, "done": 0, "failed": 0, "cancelled": 0}))
+    intake.load(
+        board.known, world.snapshot(counts={"queued": 10, "working": 0, "done": 0, "failed": 0, "cancelled": 0})
+    )
     world.jobs["far"] = {"_id": "far", "attempt": 0, "state": "queued", "seq": 7}
     world.claim("far", "node-0")
     world.settle("far")
     world.insert_job("new", 11)
-    board.take(world.deltas)
+    intake.take(board.known, world.deltas)
     counts = board.picture().flow.counts
     assert (counts["queued"], counts["working"], counts["done"]) == (10, 0, 1)
     assert [row.id for row in board.jobs().rows] == ["new"]
@@ -173,9 +176,9 @@ def test_a_state_that_is_not_known_is_shown_and_counted() -> None:
     world = World()
     world.insert_job("odd", 1)
     board = fresh()
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     world.change_job("odd", state="hibernating")
-    board.take(world.deltas)
+    intake.take(board.known, world.deltas)
     assert board.jobs().rows[0].state == "hibernating"
     assert board.picture().link.unknown == 1
     assert board.picture().flow.counts["hibernating"] == 1
@@ -195,15 +198,17 @@ def test_between_counts_jobs_are_counted_by_what_nodes_tell() -> None:
     for number in range(1, 11):
         world.insert_job(number, number)
     board = fresh()
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     for number in range(11, 31):
         world.insert_job(number, number)
-    board.load(sampled(world, settled=15), polled=True)
+    intake.load(board.known, sampled(world, settled=15), polled=True)
     counts = board.picture().flow.counts
     assert (counts["queued"], counts["working"], counts["done"]) == (13, 2, 15)
     assert [row.seq for row in board.jobs().rows] == [29, 30]
     assert not board.jobs().is_complete
-    board.load(sampled(world, settled=45), polled=True)  # more than it knew of: it never counts below nothing
+    intake.load(
+        board.known, sampled(world, settled=45), polled=True
+    )  # more than it knew of: it never counts below nothing
     assert board.picture().flow.counts["queued"] == 0
 
 
@@ -214,12 +219,12 @@ def test_a_share_whose_owner_settles_jobs_is_not_stalled_though_nobody_follows_t
     world.insert_job("old", 1)
     now = [world.now]
     board = Board("test", clock=lambda: now[0])
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     now[0] += 60
     assert board.picture().shares[0].is_stalled
     for _ in range(60):
         world.beat("ada")
-    board.load(sampled(world, settled=5), polled=True)
+    intake.load(board.known, sampled(world, settled=5), polled=True)
     assert not board.picture().shares[0].is_stalled
 
 
@@ -228,7 +233,7 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
     world.put_node("ada")
     world.set_roster("ada")
     board = fresh()
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     start = world.now
     paused = {"kind": "node", "node": "ada", "from": "waiting", "to": "paused", "at": moment(start + 1)}
     resumed = {"kind": "node", "node": "ada", "from": "paused", "to": "waiting", "at": moment(start + 3)}
@@ -237,17 +242,17 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
     world.set_roster("ada")
     for _ in range(5):
         world.beat("ada")
-    board.load(sampled(world, paused, joined, resumed), polled=True)
-    states = [board.view(moment(start + passed)).facts["ada"].state for passed in (0.5, 2.5, 4.0)]
+    intake.load(board.known, sampled(world, paused, joined, resumed), polled=True)
+    states = [board.moment(moment(start + passed)).facts["ada"].state for passed in (0.5, 2.5, 4.0)]
     assert states == ["waiting", "paused", "waiting"]
-    assert [(one.epoch, len(one.members)) for one in board.lives.epochs] == [(1, 1), (2, 2), (3, 1)]
-    assert board.view(moment(start + 2.5)).members == ("ada", "bob")
+    assert [(one.epoch, len(one.members)) for one in board.known.lives.epochs] == [(1, 1), (2, 2), (3, 1)]
+    assert board.moment(moment(start + 2.5)).members == ("ada", "bob")
 
 
 def test_the_window_is_bounded_and_says_when_it_is_not_complete() -> None:
     from tontine.records.change import Delta
-    from tontine_observer.cleaning import Cleaner
-    from tontine_observer.jobtable import JobTable
+    from tontine_observer.model.jobs import JobTable
+    from tontine_observer.records.clean import Cleaner
 
     table = JobTable(Cleaner(), open_kept=10, ended_kept=5)
     world = World()

@@ -5,19 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.changes import START, World, moment
-from tontine_observer.backfill import fill_curves
-from tontine_observer.board import Board
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.curves import DONE, FINE_KEPT, INCOMING, Curves
-from tontine_observer.jobtable import STEPS_KEPT, JobTable
-from tontine_observer.lives import LIFE_KEPT, Lives
-from tontine_observer.picture import ChangeKind
+from tontine_observer.model import intake
+from tontine_observer.model.backfill import fill_curves
+from tontine_observer.model.curves import DONE, FINE_KEPT, INCOMING, Curves
+from tontine_observer.model.jobs import MOVES_KEPT, JobTable
+from tontine_observer.model.nodes import LIFE_KEPT, Lives
+from tontine_observer.picture.board import Board
+from tontine_observer.records.change import ChangeKind
+from tontine_observer.records.clean import Cleaner
 
 
 def board_of(world: World) -> Board:
     board = Board("test", clock=lambda: world.now)
-    board.load(World().snapshot())
-    board.take(world.deltas)
+    intake.load(board.known, World().snapshot())
+    intake.take(board.known, world.deltas)
     return board
 
 
@@ -59,7 +60,7 @@ def test_stored_events_give_the_lanes_a_past() -> None:
         {"kind": "node", "node": "bea", "name": "bea", "to": "dead", "why": "stopped", "at": moment(START - 5)},
     ]
     board = Board("test", clock=lambda: world.now)
-    board.load(world.snapshot(events=stored))
+    intake.load(board.known, world.snapshot(events=stored))
     line = board.timeline(moment(START - 10), 1.0, 10)
     assert {lane.name: lane.states for lane in line.lanes} == {"ada": "  --------", "bea": "     xxxxx"}
     assert [(mark.epoch, mark.column) for mark in line.epochs] == [(1, 3)]
@@ -72,10 +73,10 @@ def test_a_gap_is_hatched_and_told() -> None:
     world = World()
     world.insert_job(1, 1)
     board = board_of(world)
-    board.lose("the oplog was rolled over")
+    intake.lose(board.known, "the oplog was rolled over")
     for number in range(20):
         world.insert_job(100 + number, 100 + number)
-    board.load(world.snapshot())
+    intake.load(board.known, world.snapshot())
     line = board.timeline(moment(START), 1.0, 22)
     assert line.recorded[1]
     assert not any(line.recorded[3:20])
@@ -166,7 +167,7 @@ def test_samples_tell_what_flowed_before_and_how_deep_the_queue_was() -> None:
 
 
 def test_history_is_bounded() -> None:
-    from tontine_observer.cleaning import Cleaner
+    from tontine_observer.records.clean import Cleaner
 
     world = World()
     world.put_node("ada")
@@ -178,16 +179,16 @@ def test_history_is_bounded() -> None:
     assert len(lives.lives["ada"]) <= LIFE_KEPT
     world = World()
     world.insert_job("a", 1)
-    for _ in range(STEPS_KEPT + 10):
+    for _ in range(MOVES_KEPT + 10):
         world.change_job("a", priority=len(world.deltas))
     for delta in world.deltas:
         table.apply(delta)
-    assert len(table.steps) == STEPS_KEPT
-    assert table.steps_from > START
+    assert len(table.moves) == MOVES_KEPT
+    assert table.moves_from > START
 
 
 def test_moves_survive_the_thinning_of_a_long_life() -> None:
-    from tontine_observer.cleaning import Cleaner
+    from tontine_observer.records.clean import Cleaner
 
     world = World()
     world.put_node("ada")
@@ -219,11 +220,11 @@ def test_changes_from_before_the_first_look_tell_what_flowed_and_who_moved() -> 
         world.insert_job(seq, seq)
     before = list(world.deltas)
     board = Board("test", clock=lambda: world.now)
-    board.load(world.snapshot())
-    board.recall(before)
+    intake.load(board.known, world.snapshot())
+    intake.recall(board.known, before)
     line = board.timeline(moment(START), 1.0, 13)
     assert line.lanes[0].states == " i-----------"
-    assert sum(rate or 0.0 for rate in board.tally.curves.flows((INCOMING,), START, 1.0, 14)) == 10
+    assert sum(rate or 0.0 for rate in board.known.tally.curves.flows((INCOMING,), START, 1.0, 14)) == 10
     assert board.picture().flow.counts["queued"] == 10
     assert board.picture().status.since == moment(START + 3)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine_observer.pressure import Limits, Pressure
+from tontine_observer.feed.pressure import Limits, Pressure
 
 LIMITS = Limits(rate=1000, burst=2000, late=5, calm=500, calm_for=10)
 

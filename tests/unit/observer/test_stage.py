@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.support.changes import START, World
-from tontine_observer.board import Board
-from tontine_observer.look.style import Look
-from tontine_observer.look.themes import DARK
-from tontine_observer.picture import Link, Mode
-from tontine_observer.stage import FLOOD, Stage
+from tontine_observer.draw.style import Look
+from tontine_observer.draw.themes import DARK
+from tontine_observer.model import intake
+from tontine_observer.picture.board import Board
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.stage.commands import COMMANDS, hints
+from tontine_observer.stage.stage import FLOOD, Stage
 
 
 class Clock:
@@ -26,9 +30,9 @@ def staged() -> tuple[Stage, Board, World, Clock]:
     world.set_roster("ada")
     world.insert_job("first", 1)
     board = Board("test", clock=clock)
-    board.load(world.snapshot())
-    board.link = Link(Mode.LIVE)
-    stage = Stage(board, Look(DARK, is_ascii=False), clock)
+    intake.load(board.known, world.snapshot())
+    board.known.link = Link(Mode.LIVE)
+    stage = Stage(board, Look(DARK, is_ascii=False), clock, partial(hints, COMMANDS))
     stage.resize(160, 48)
     stage.frame()
     stage.frame()
@@ -54,7 +58,7 @@ def test_heartbeats_wait_for_the_second() -> None:
     before = len(world.deltas)
     for _ in range(20):
         world.beat("ada")
-    board.take(delta._replace(at=START) for delta in world.deltas[before:])
+    intake.take(board.known, (delta._replace(at=START) for delta in world.deltas[before:]))
     assert stage.frame() == {}
     clock.now += 1
     assert "nodes" in stage.frame()
@@ -67,7 +71,7 @@ def test_a_few_changes_are_in_the_next_frame_and_a_flood_in_every_other_one() ->
         before = len(world.deltas)
         for _ in range(count):
             world.insert_job(f"job-{len(world.deltas)}", len(world.deltas))
-        board.take(delta._replace(at=START) for delta in world.deltas[before:])
+        intake.take(board.known, (delta._replace(at=START) for delta in world.deltas[before:]))
 
     drawn = []
     for count in (1, 1, FLOOD + 1, FLOOD + 1, FLOOD + 1, FLOOD + 1, 0):
@@ -81,6 +85,6 @@ def test_what_a_user_does_is_drawn_in_the_midst_of_a_flood() -> None:
     before = len(world.deltas)
     for number in range(2 * FLOOD):
         world.insert_job(f"job-{number}", 10 + number)
-    board.take(delta._replace(at=START) for delta in world.deltas[before:])
+    intake.take(board.known, (delta._replace(at=START) for delta in world.deltas[before:]))
     stage.touch()
     assert stage.frame()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tontine.errors import StoreError
 from tontine.records.change import Delta, DeltaKind
 from tontine.store.names import JOBS
-from tontine_observer.cleaning import Cleaner
-from tontine_observer.jobtable import reading_version
-from tontine_observer.tally import Tally
+from tontine_observer.model.jobs import reading_version
+from tontine_observer.model.tally import Tally
+from tontine_observer.records.clean import Cleaner
 
 JOBS_AT_FIRST = 50
 

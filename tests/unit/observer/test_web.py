@@ -11,7 +11,7 @@ from tontine.errors import ConfigError
 from tontine_observer.web.config import WebConfig, is_loopback
 from tontine_observer.web.download import Download
 from tontine_observer.web.gate import Gate
-from tontine_observer.web.options import WebWish, web_options
+from tontine_observer.web.options import WebOptions, web_options
 
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -97,9 +97,9 @@ async def test_a_download_is_asked_for_piece_by_piece_to_its_end() -> None:
     assert download.disposition == "attachment; filename*=UTF-8''na%C3%AFve%20%22file%22.svg"
 
 
-def wish(*arguments: str) -> tuple[WebWish | None, str]:
+def wish(*arguments: str) -> tuple[WebOptions | None, str]:
     """What `web_options` makes of a command line."""
-    seen: list[WebWish | None] = []
+    seen: list[WebOptions | None] = []
 
     @click.command()
     @click.option("--once", is_flag=True)
@@ -109,7 +109,7 @@ def wish(*arguments: str) -> tuple[WebWish | None, str]:
     @click.option("--redact", multiple=True)
     @web_options
     @click.option("--uri")
-    def command(web: WebWish | None, **_others: object) -> None:
+    def command(web: WebOptions | None, **_others: object) -> None:
         seen.append(web)
 
     run = CliRunner().invoke(command, arguments)
@@ -119,9 +119,9 @@ def wish(*arguments: str) -> tuple[WebWish | None, str]:
 
 def test_a_tab_gets_what_its_screen_was_given_and_nothing_of_the_servers() -> None:
     asked, _ = wish("--web", "--port", "8000", "--uri", "mongodb://u:secret@h", "--theme", "light", "--ascii")
-    assert asked == WebWish("127.0.0.1", 8000, False, False, ("--ascii", "--theme=light"))
+    assert asked == WebOptions("127.0.0.1", 8000, False, False, ("--ascii", "--theme=light"))
     asked, _ = wish("--web", "--redact", "a b", "--redact", "--c", "--read-only")
-    assert asked == WebWish("127.0.0.1", 0, False, False, ("--redact=a b", "--redact=--c"))
+    assert asked == WebOptions("127.0.0.1", 0, False, False, ("--redact=a b", "--redact=--c"))
     assert wish("--theme", "light") == (None, "")
 
 

@@ -1,0 +1,84 @@
+"""The live source: a board that a feed keeps true, single jobs read on demand, and requests passed on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from tontine.config import StoreConfig
+from tontine.errors import NotPermitted, StoreUnavailable
+from tontine.legible import legible
+from tontine.records.node import DEFAULT_LEASE
+from tontine.store import window
+from tontine.store.call import AsyncStore
+from tontine.store.read import hurried
+from tontine.uri import hide
+
+from ..model import intake
+from ..picture.board import Board
+from ..query.filters import Filter
+from ..query.searching import condition
+from ..records.job import JobPage
+from ..records.request import Phase, Progress, Request
+from .feed import Feed
+from .jobpage import read_page
+from .polls import Polls
+from .requests import ask
+
+PAGE_WITHIN = 10.0
+SEARCH_DEPTH, FOUND_AT_MOST = 200_000, 5_000
+
+
+class LiveSource:
+    """Everything a screen needs from a store."""
+
+    def __init__(self, config: StoreConfig, board: Board, *, polls: Polls | None = None, streams: bool = True) -> None:
+        self.board = board
+        self.feed = Feed(config, board, streams=streams, polls=polls)
+
+    async def start(self) -> None:
+        await self.feed.start()
+
+    async def stop(self) -> None:
+        await self.feed.stop()
+
+    async def page(self, seq: int) -> JobPage | None:
+        """One job whole, read now."""
+        return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
+
+    async def search(self, wanted: Filter) -> None:
+        """Add to the board what a filter asks for and the window does not hold, as far as numbers are new."""
+        known = self.board.known
+        where = condition(wanted, {fact.name: node for node, fact in known.lives.facts().items()})
+        if where is None:
+            return
+        hello = await self._store.run(hurried(window.greet(), PAGE_WITHIN))
+        reading = window.search(where, known.seq, SEARCH_DEPTH, FOUND_AT_MOST)
+        found = await self._store.run(hurried(reading, PAGE_WITHIN))
+        intake.add_jobs(known, found, hello.time)
+
+    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+        """Pass a request on, and tell what becomes of it."""
+        known = self.board.known
+        if known.link.read_only:
+            yield Progress(Phase.REFUSED, f"read-only: {known.link.read_only}", failed=len(request.targets))
+            return
+        leases = [fact.lease for fact in known.lives.facts().values() if not fact.is_dead]
+        lease = max(leases, default=DEFAULT_LEASE)
+        try:
+            async for progress in ask(self._store, request, known.lives.fact, lease):
+                if progress.phase is Phase.REFUSED:
+                    known.link = replace(known.link, read_only=legible(progress.text, 160))
+                yield progress
+        except NotPermitted as refusal:
+            yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(request.targets))
+
+    def hide(self, text: str) -> str:
+        """A text without the secrets of the connection."""
+        return self.board.known.clean.redacted(hide(text, self.feed.uri) if self.feed.uri else text)
+
+    @property
+    def _store(self) -> AsyncStore:
+        if self.feed.store is None:
+            raise StoreUnavailable("the store has not been opened yet")
+        return self.feed.store

@@ -1,0 +1,26 @@
+"""What the screen asks of whatever feeds it: a live store or a recording."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from ..picture.shown import Shown
+from ..query.filters import Filter
+from ..records.job import JobPage
+from ..records.request import Progress, Request
+
+
+class Source(Protocol):
+    """Fills a board for as long as it runs, reads single jobs, and passes on what is asked of nodes and jobs."""
+
+    @property
+    def board(self) -> Shown: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def page(self, seq: int) -> JobPage | None: ...
+    async def search(self, wanted: Filter) -> None: ...
+    def ask(self, request: Request) -> AsyncIterator[Progress]: ...
+    def hide(self, text: str) -> str:
+        """The text without secrets of the connection."""
+        ...

@@ -1,1 +1,0 @@
-"""How things look: glyphs, colours, lines of text and small plots. Pure; knows nothing of terminals or jobs."""

@@ -1,0 +1,1 @@
+"""What is known: jobs, nodes, rosters, counts and curves, now and back in time. Pure."""

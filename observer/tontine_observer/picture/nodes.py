@@ -1,0 +1,138 @@
+"""The rows of nodes at one moment: the living first, then those who died a short while ago. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tontine.legible import duration
+from tontine.records.states import Desired, NodeState
+from tontine.records.trouble import Trouble
+
+from ..model.nodes import Dated, Lives
+from ..records.job import JobRow
+from ..records.node import NodeFact, NodeRow
+from ..records.values import as_date
+from .moment import Moment
+
+DEAD_SHOWN_FOR = 60.0
+RATE_OVER, RATE_STEP = 60.0, 2.0
+
+
+def node_rows(moment: Moment, lives: Lives) -> tuple[NodeRow, ...]:
+    """The nodes: the living first, then those who died a short while ago."""
+    held: dict[str, list[JobRow]] = {}
+    for row in moment.working:
+        if row.node:
+            held.setdefault(row.node, []).append(row)
+    ranks = {member: rank for rank, member in enumerate(moment.members)}
+    shown = [fact for fact in moment.facts.values() if is_shown(fact, moment, held)]
+    shown.sort(key=lambda fact: (fact.is_dead, fact.name, fact.id))
+    return tuple(_row(fact, moment, lives, ranks.get(fact.id), held.get(fact.id, ())) for fact in shown)
+
+
+def is_shown(fact: NodeFact, moment: Moment, held: Mapping[str, Sequence[JobRow]]) -> bool:
+    return (
+        not fact.is_dead
+        or fact.id in moment.members
+        or fact.id in held
+        or (fact.died_at is not None and moment.at - fact.died_at < DEAD_SHOWN_FOR)
+    )
+
+
+def _row(fact: NodeFact, moment: Moment, lives: Lives, rank: int | None, held: Sequence[JobRow]) -> NodeRow:
+    job = min(held, key=lambda row: (row.started_at is None, row.started_at or row.claimed_at or 0), default=None)
+    started = job.started_at if job is not None else None
+    return NodeRow(
+        id=fact.id,
+        name=fact.name,
+        state=fact.state,
+        share=fact.share,
+        running=0 if fact.is_dead else fact.running,
+        slots=fact.slots,
+        done=fact.done,
+        failed=fact.failed,
+        beat_age=fact.beat_age(moment.at),
+        tick=fact.tick,
+        host=fact.host,
+        pid=fact.pid,
+        version=fact.version,
+        note=_note(fact, moment.at),
+        desired=fact.desired,
+        rank=rank,
+        job=job.seq if job is not None else None,
+        job_for=None if started is None else max(0.0, moment.at - started),
+        is_job_doubtful=fact.is_dead,
+        held=len(held),
+        rate=settled_rates(lives, fact, moment.at),
+        cpu=fact.cpu,
+        memory=fact.memory,
+        lease=fact.lease,
+        skew=fact.skew,
+        since=as_date(lives.since(fact.id, moment.at)),
+        started_at=as_date(fact.started_at),
+        died_at=as_date(fact.died_at),
+        death=fact.death,
+        modules=fact.modules,
+        is_silent=fact.is_silent(moment.at),
+        troubles=troubles_of(fact, moment.at),
+        workers=fact.workers,
+        workers_wanted=fact.workers_wanted,
+        bytes=fact.bytes,
+    )
+
+
+def troubles_of(fact: NodeFact, now: float) -> tuple[Trouble, ...]:
+    """What fails inside a node: of one that does not beat, nobody knows whether it still does."""
+    return () if fact.is_dead or fact.is_silent(now) else fact.troubles
+
+
+def _note(fact: NodeFact, now: float) -> str:
+    if fact.is_dead:
+        when = f"{duration(now - fact.died_at)} ago: " if fact.died_at is not None else ""
+        return f"{when}{fact.death or 'unknown'}"
+    if fact.desired == Desired.STOPPED:
+        return "stopping"
+    if fact.desired == Desired.PAUSED and fact.state != NodeState.PAUSED:
+        return "finishing, then pausing"
+    if troubles := troubles_of(fact, now):
+        return f"in trouble: {', '.join(one.what for one in troubles)}"
+    return ""
+
+
+def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]:
+    """Jobs a second over the last minute, from the counters that heartbeats carry, spread over the time between."""
+    life = lives.lives.get(fact.id, ())
+    # Drawn with every frame, and different once a second at most.
+    stamp = (int(now), life[-1] if life else None)
+    known = lives.rates.get(fact.id)
+    if known is None or known[0] != stamp:
+        known = lives.rates[fact.id] = (stamp, _settled_rates(life, now))
+    return known[1]
+
+
+def _settled_rates(life: Sequence[Dated], now: float) -> tuple[float, ...]:
+    steps = int(RATE_OVER / RATE_STEP)
+    start = now - RATE_OVER
+    sums = [0.0] * steps
+    earliest = now
+    later: tuple[float, int] | None = None
+    for at, one in reversed(life):
+        if one is None or at > now:
+            continue
+        settled = one.done + one.failed
+        if later is not None and settled <= later[1] and at < later[0]:
+            _spread(sums, at - start, later[0] - start, later[1] - settled)
+            earliest = at
+        later = (at, settled)
+        if at < start:
+            break
+    known = min(steps, max(0, round((now - earliest) / RATE_STEP)))
+    return tuple(value / RATE_STEP for value in sums[steps - known :])
+
+
+def _spread(sums: list[float], begin: float, end: float, amount: int) -> None:
+    if not amount:
+        return
+    for place in range(max(0, int(begin // RATE_STEP)), min(len(sums), int(end // RATE_STEP) + 1)):
+        overlap = min(end, (place + 1) * RATE_STEP) - max(begin, place * RATE_STEP)
+        sums[place] += amount * max(0.0, overlap) / (end - begin)

@@ -1,0 +1,162 @@
+"""The time pane and what else looks back: lanes, epochs, curves, differences of two moments. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+
+from tontine.records.states import JobState, NodeState
+
+from ..model.curves import Curves
+from ..model.nodes import Dated, Lives
+from ..records.node import NodeFact
+from ..records.timeline import EpochMark, Lane, Timeline
+from ..records.values import date
+from .moment import Moment
+
+_CODES = {
+    NodeState.WORKING.value: "w",
+    NodeState.WAITING.value: "-",
+    NodeState.PAUSED.value: "p",
+    NodeState.INITIALIZING.value: "i",
+    NodeState.DEAD.value: "x",
+}
+_LISTED = 20
+LANES_SHOWN = 200
+
+
+def timeline(
+    lives: Lives, curves: Curves, oldest: float, now: float, start: float, step: float, columns: int
+) -> Timeline:
+    """`columns` columns of `step` seconds from `start`."""
+    end = start + step * columns
+    edges = [start + step * column for column in range(columns)]
+    lanes = [_lane(node, life, start, step, columns, now) for node, life in lives.lives.items()]
+    present = sorted((lane for lane in lanes if lane.states.strip()), key=lambda lane: lane.name)
+    return Timeline(
+        start=date(start),
+        step=step,
+        columns=columns,
+        oldest=date(oldest),
+        epochs=tuple(_marks(lives, start, step, end)),
+        members=tuple(_members(lives, edge + step, now) for edge in edges),
+        waiting=curves.depths(JobState.QUEUED.value, start, step, columns),
+        recorded=tuple(edge + step > oldest and edge <= now and _is_recorded(curves, edge, step) for edge in edges),
+        lanes=tuple(present[:LANES_SHOWN]),
+    )
+
+
+def _is_recorded(curves: Curves, edge: float, step: float) -> bool:
+    return curves.watched.cover(edge, edge + step) or curves.sampled.cover(edge, edge + step)
+
+
+def _marks(lives: Lives, start: float, step: float, end: float) -> Iterator[EpochMark]:
+    """Every epoch that begins here, and the one in force at the left edge."""
+    first = lives.epoch_at(start)
+    if first is not None:
+        yield EpochMark(0, first.epoch, date(first.at), len(first.members))
+    for one in lives.epochs:
+        if one.is_exact and start < one.at < end:
+            yield EpochMark(int((one.at - start) / step), one.epoch, date(one.at), len(one.members))
+
+
+def _members(lives: Lives, at: float, now: float) -> int | None:
+    epoch = lives.epoch_at(min(at, now))
+    return None if epoch is None or at - now > 60 else len(epoch.members)
+
+
+def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, now: float) -> Lane:
+    stretches = _stretches(life, start, min(now, start + step * columns))
+    states, place = [], 0
+    for column in range(columns):
+        begin = start + step * column
+        if begin > now:
+            break
+        end = min(begin + step, now)
+        while place + 1 < len(stretches) and stretches[place + 1][0] <= begin:
+            place += 1
+        is_all = place + 1 >= len(stretches) or stretches[place + 1][0] >= end
+        states.append(stretches[place][1] if is_all else _mixed(stretches, place, begin, end))
+    last = life[-1][1]
+    named = next((fact for _, fact in reversed(life) if fact is not None), None)
+    shown = "".join(states).ljust(columns)
+    return Lane(id, named.name if named else id, shown, last is None or last.is_dead)
+
+
+def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float, str]]:
+    """From when on a node was in which state: most moments of a life are beats, which change nothing."""
+    place = bisect_right(life, start, key=_AT) - 1
+    stretches = [(start, " " if place < 0 else _code(life[place][1]))]
+    for at, fact in life[place + 1 :]:
+        if at >= end:
+            break
+        if (code := _code(fact)) != stretches[-1][1]:
+            stretches.append((at, code))
+    return stretches
+
+
+def _code(fact: NodeFact | None) -> str:
+    return " " if fact is None else _CODES.get(fact.state, "?")
+
+
+def _mixed(stretches: list[tuple[float, str]], place: int, begin: float, end: float) -> str:
+    """The state that a node was in for most of a column; a death in it wins, and any work wins over waiting."""
+    spent: dict[str, float] = {}
+    at, code = begin, stretches[place][1]
+    for until, following in [*stretches[place + 1 :], (end, " ")]:
+        spent[code] = spent.get(code, 0.0) + min(until, end) - at
+        if until >= end:
+            break
+        at, code = until, following
+    if code == "x":
+        return "x"
+    if "w" in spent:
+        spent["w"] += spent.pop("-", 0.0)
+    return max(spent, key=lambda one: (spent[one], one != " "))
+
+
+_AT = itemgetter(0)
+
+
+def next_moment(moments: list[float], at: float, *, back: bool) -> float | None:
+    """The nearest of these moments before or after `at`."""
+    if back:
+        place = bisect_left(moments, at - 0.0005)
+        return moments[place - 1] if place else None
+    place = bisect_right(moments, at + 0.0005)
+    return moments[place] if place < len(moments) else None
+
+
+def differences(first: Moment, second: Moment) -> Iterator[str]:
+    """What is different at the second moment."""
+    if first.roster.epoch != second.roster.epoch:
+        yield f"epoch {first.roster.epoch} → {second.roster.epoch}"
+    if len(first.members) != len(second.members):
+        yield f"members {len(first.members)} → {len(second.members)}"
+    for node in sorted(first.facts.keys() | second.facts.keys()):
+        before, after = first.facts.get(node), second.facts.get(node)
+        states = [one.state if one else "not there" for one in (before, after)]
+        name = (after or before).name  # type: ignore[union-attr]
+        if states[0] != states[1]:
+            yield f"{name}  {states[0]} → {states[1]}"
+        elif before and after and before.share != after.share:
+            ranks = [one.share.rank if one.share else "-" for one in (before, after)]
+            yield f"{name}  rank {ranks[0]} → {ranks[1]}"
+    for state in second.counts:
+        numbers = first.counts.get(state, 0), second.counts[state]
+        if numbers[0] != numbers[1]:
+            yield f"{state} jobs {numbers[0]:,} → {numbers[1]:,}"
+    yield from _job_differences(first, second)
+
+
+def _job_differences(first: Moment, second: Moment) -> Iterator[str]:
+    before = {row.id: row.state for row in first.rows}
+    moved = [
+        f"#{row.seq}  {before.get(row.id, 'new')} → {row.state}"
+        for row in second.rows
+        if before.get(row.id) != row.state
+    ]
+    yield from moved[:_LISTED]
+    if len(moved) > _LISTED:
+        yield f"and {len(moved) - _LISTED:,} more jobs"

@@ -1,0 +1,132 @@
+"""The filter language: `state:failed node:ada seq:4800..4900 err~timeout !task:mail age>30s word`. Pure.
+
+All terms must hold. `field:` compares whole values (numbers, or texts that contain it; `a,b` means either), `~` looks
+inside a text, `<` and `>` compare numbers and ages, `!` turns a term around, and a bare word is looked for everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Facts = Mapping[str, str | float | None]
+
+ALIASES = {
+    "id": "seq",
+    "job": "seq",
+    "res": "rank",
+    "share": "rank",
+    "err": "error",
+    "att": "attempt",
+    "fail": "failed",
+    "mod": "task",
+    "ver": "version",
+    "name": "node",
+    "pri": "priority",
+}
+_TERM = re.compile(r'(!?)(?:([a-z_]+)([:~<>]))?("(?:[^"]*)"?|\S*)', re.IGNORECASE)
+_RANGE = re.compile(r"^(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?$")
+_AGE = re.compile(r"^(-?\d+(?:\.\d+)?)(ms|s|m|h|d)?$")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition; `field` is empty for a bare word."""
+
+    field: str
+    relation: str
+    values: tuple[str, ...]
+    is_negated: bool = False
+
+    def holds(self, facts: Facts) -> bool:
+        return self._matches(facts) != self.is_negated
+
+    def _matches(self, facts: Facts) -> bool:
+        if not self.field:
+            return any(_inside(value, fact) for value in self.values for fact in facts.values())
+        fact = facts.get(self.field)
+        if fact is None:
+            return False
+        match self.relation:
+            case "~":
+                return any(_inside(value, fact) for value in self.values)
+            case "<" | ">":
+                return _compare(fact, self.relation, self.values[0])
+        return any(_equals(value, fact) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions that must all hold, the text they were read from, and what is wrong with it."""
+
+    text: str = ""
+    terms: tuple[Term, ...] = ()
+    problem: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def matches(self, facts: Facts) -> bool:
+        return all(term.holds(facts) for term in self.terms)
+
+    def wanted(self, field: str) -> tuple[str, ...]:
+        """The values that a plain `field:` term asks for; empty when there is none."""
+        for term in self.terms:
+            if term.field == field and term.relation == ":" and not term.is_negated:
+                return term.values
+        return ()
+
+
+def parse(text: str, fields: frozenset[str] | None = None) -> Filter:
+    """Read a filter. With a problem it has no terms, so that nothing disappears while somebody types."""
+    terms: list[Term] = []
+    for match in _TERM.finditer(text):
+        if not match[0].strip() or match[0] == "!":
+            continue
+        negated, field, relation, raw = match.groups()
+        name = ALIASES.get((field or "").lower(), (field or "").lower())
+        value = raw.strip('"')
+        if name and fields is not None and name not in fields:
+            return Filter(text, (), f"no field {name!r} here: {', '.join(sorted(fields))}")
+        if not value:
+            continue
+        if relation in ("<", ">") and number(value) is None:
+            return Filter(text, (), f"{name}{relation} wants a number or an age like 30s, not {value!r}")
+        values = tuple(filter(None, value.split(","))) if name and not raw.startswith('"') else (value,)
+        terms.append(Term(name, relation or "", values or (value,), bool(negated)))
+    return Filter(text, tuple(terms))
+
+
+def number(text: str) -> float | None:
+    """A number or an age: 30, 1.5, 30s, 5m."""
+    match = _AGE.match(text)
+    return float(match[1]) * _UNITS[match[2]] if match else None
+
+
+def _inside(value: str, fact: str | float | None) -> bool:
+    return fact is not None and value.casefold() in _text(fact).casefold()
+
+
+def _equals(value: str, fact: str | float) -> bool:
+    if isinstance(fact, str):
+        return value.casefold() in fact.casefold()
+    if span := _RANGE.match(value):
+        low, high = (float(part) if part else None for part in span.groups())
+        return (low is None or fact >= low) and (high is None or fact <= high)
+    wanted = number(value.lstrip("#"))
+    return wanted is not None and abs(fact - wanted) < 1e-9
+
+
+def _compare(fact: str | float, relation: str, value: str) -> bool:
+    limit = number(value)
+    if isinstance(fact, str) or limit is None:
+        return False
+    return fact < limit if relation == "<" else fact > limit
+
+
+def _text(fact: str | float) -> str:
+    if isinstance(fact, str):
+        return fact
+    return str(int(fact)) if fact == int(fact) else f"{fact:g}"

@@ -1,0 +1,58 @@
+"""The picture: everything that any face draws of one moment. Its texts are clean, its moments the server's. Pure.
+
+Ages are seconds at the picture's own moment, so a past picture is as true as a live one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from .alert import Alert, Weight
+from .flow import Flow
+from .link import Link
+from .node import NodeRow
+from .share import ShareRow
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The first line."""
+
+    database: str
+    replica_set: str = ""
+    primary: str = ""
+    epoch: int = 0
+    since: datetime | None = None
+    """When this epoch began, if that was seen or recorded."""
+    members: int = 0
+    states: Mapping[str, int] = field(default_factory=dict)
+    """Nodes by state; the known states first, unknown ones as they are."""
+    backlog: int = 0
+    rate: float = 0.0
+    """Jobs settled per second, over the last ten seconds."""
+    seq: int = 0
+    """The last number given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything there is to show at one moment, but for the jobs, which `Board.jobs` lists."""
+
+    at: datetime
+    """The moment shown, by the server's clock."""
+    is_past: bool
+    status: Status
+    link: Link
+    alerts: tuple[Alert, ...]
+    nodes: tuple[NodeRow, ...]
+    shares: tuple[ShareRow, ...]
+    flow: Flow
+    members: tuple[str, ...] = ()
+    note: str = ""
+    """What of this moment is not known: `jobs are kept from 12:01:40 on`."""
+
+    @property
+    def is_healthy(self) -> bool:
+        return all(alert.weight is Weight.NOTICE for alert in self.alerts)

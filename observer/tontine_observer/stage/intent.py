@@ -1,0 +1,163 @@
+"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tontine.legible import count
+from tontine.records.share import rank_of
+
+from ..records.job import JobRow
+from ..records.link import Mode
+from ..records.node import NodeRow
+from ..records.request import MOST, Request
+from ..records.share import ShareRow
+from .layout import JOBS, NODES, SHARES, TIME
+from .panes.scene import Scene
+from .stage import Stage
+
+_JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")}
+_BUTTONS = {"pause": "Pause", "resume": "Resume", "stop": "Drain", "retry": "Retry", "cancel": "Cancel jobs"}
+_OF_NODES = ("pause", "resume", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """Something to ask, with what to tell the user first."""
+
+    request: Request
+    title: str
+    button: str
+    sentences: tuple[str, ...]
+    word: str = ""
+    """What must be typed to do it."""
+
+
+def refusal(scene: Scene) -> str:
+    """Why nothing can be asked at the moment; empty when it can."""
+    link = scene.picture.link
+    if link.read_only:
+        return f"read-only: {link.read_only}"
+    if scene.view.at is not None:
+        return "you look at the past: end returns to now, then ask again"
+    if scene.view.is_frozen:
+        return "the picture is frozen: space returns to now, then ask again"
+    if link.mode is Mode.REPLAY:
+        return "this is a recording: there is nobody to ask"
+    if not link.is_fresh:
+        return "the store does not answer: what you see may have changed"
+    return ""
+
+
+def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> Intent | str:
+    """What to ask of the subject, or of what the cursor is on; or why that makes no sense."""
+    if reason := refusal(stage.scene):
+        return reason
+    if verb in _OF_NODES:
+        node = subject if isinstance(subject, NodeRow) else _node_under_cursor(stage)
+        return _about_node(verb, node, stage.scene)
+    rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
+    return _about_jobs(verb, rows)
+
+
+def _node_under_cursor(stage: Stage) -> NodeRow | None:
+    pane, wanted = stage.view.focus, ""
+    if pane == NODES:
+        row: NodeRow | None = stage.current(NODES)
+        return row
+    if pane == SHARES:
+        share: ShareRow | None = stage.current(SHARES)
+        wanted = share.owner if share is not None else ""
+    elif pane == TIME:
+        wanted = stage.view.lists[TIME].key
+    return next((node for node in stage.scene.picture.nodes if node.id == wanted), None)
+
+
+def _chosen_jobs(stage: Stage) -> list[JobRow]:
+    """Those that are marked, else the one under the cursor."""
+    if stage.view.marked:
+        return [row for row in stage.scene.jobs.rows if row.seq in stage.view.marked]
+    row = stage.current(JOBS)
+    return [row] if row is not None else []
+
+
+def _about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
+    if node is None:
+        return "there is no node under the cursor"
+    if node.state == "dead":
+        return f"{node.name} is dead: nothing can be asked of it"
+    if node.desired == "stopped":
+        return f"{node.name} was asked to stop already"
+    if verb == "pause" and node.desired == "paused":
+        return f"{node.name} was asked to pause already"
+    if verb == "resume" and node.desired == "running":
+        return f"{node.name} was asked to work already"
+    return Intent(
+        Request(verb, (node.id,), {node.id: node.state}),
+        title=f"{_BUTTONS[verb]} {node.name}?",
+        button=_BUTTONS[verb],
+        sentences=tuple(_consequences(verb, node, scene)),
+        word=node.name if verb == "stop" else "",
+    )
+
+
+def _consequences(verb: str, node: NodeRow, scene: Scene) -> list[str]:
+    size = scene.picture.status.members
+    running = f"It finishes the {count(node.running, 'job')} it runs and claims no more." if node.running else ""
+    if verb == "resume":
+        grown = size if node.id in scene.picture.members else size + 1
+        return [f"{node.name} joins the roster and works again: members {size} → {grown}."]
+    if node.id not in scene.picture.members:
+        return ["It is no member of the roster: no share changes hands.", running]
+    after = max(0, size - 1)
+    moved, known = _moved(node, scene)
+    heirs = f"Its share is inherited by the others: members {size} → {after}." if after else "Nobody is left to work."
+    owners = f"Of {count(known, 'queued job')} known here, {moved:,} change their owner." if known else ""
+    end = "Then it leaves and its process ends." if verb == "stop" else "It stays and beats until it is resumed."
+    return [sentence for sentence in (running, heirs, owners, end) if sentence]
+
+
+def _moved(node: NodeRow, scene: Scene) -> tuple[int, int]:
+    """How many queued jobs get another owner when a member leaves, and of how many that is known."""
+    before = scene.picture.members
+    after = tuple(member for member in before if member != node.id)
+    queued = [row.seq for row in scene.jobs.rows if row.state == "queued" and row.seq is not None]
+    if not after:
+        return len(queued), len(queued)
+    return sum(before[rank_of(seq, len(before))] != after[rank_of(seq, len(after))] for seq in queued), len(queued)
+
+
+def _about_jobs(verb: str, rows: Sequence[JobRow]) -> Intent | str:
+    if not rows:
+        return "there is no job under the cursor"
+    states = _JOB_STATES[verb]
+    expected: dict[str | int, str] = {row.seq: row.state for row in rows if row.state in states and row.seq is not None}
+    if not expected:
+        what = f"#{rows[0].seq} is {rows[0].state}" if len(rows) == 1 else "none of these jobs is"
+        return f"{what}: {verb} is for jobs that are {' or '.join(states)}"
+    if len(expected) > MOST:
+        return f"{len(expected):,} jobs at once are too many: {MOST:,} is the most"
+    seqs = tuple(expected)
+    name = f"#{seqs[0]}" if len(seqs) == 1 else count(len(seqs), "job")
+    return Intent(
+        Request(verb, seqs, expected),
+        title=f"{verb.capitalize()} {name}?",
+        button=_BUTTONS[verb],
+        sentences=tuple(_job_consequences(verb, list(expected.values()), len(rows))),
+        word=str(len(seqs)) if len(seqs) > 1 else "",
+    )
+
+
+def _job_consequences(verb: str, states: Sequence[str], of: int) -> list[str]:
+    told = []
+    if others := of - len(states):
+        told.append(f"{others:,} of the {of:,} are in a state for which this makes no sense and stay as they are.")
+    if verb == "retry":
+        return [*told, "Back to the queue for a new attempt. Attempts go on counting; earlier errors are kept."]
+    queued = states.count("queued")
+    if queued:
+        told.append(f"{count(queued, 'queued job')} will be cancelled at once.")
+    if held := len(states) - queued:
+        told.append(f"The nodes are asked to end {count(held, 'job')} that they hold.")
+    return told

@@ -1,0 +1,72 @@
+"""The second line: the worst thing there is to know, or that there is none. Pure."""
+
+from __future__ import annotations
+
+from ...draw.line import Line, clip, cut, fit, justify, length, on
+from ...draw.words import age
+from ...records.alert import Alert, Weight
+from ...records.link import ELECTION, Mode
+from ..layout import Box
+from .badges import next_try
+from .scene import Scene
+
+_ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
+_LOOKS = {Weight.BAD: ("alert", "alarm"), Weight.WARNING: ("notice", "shade"), Weight.NOTICE: ("info", "shade")}
+"""The role of its text, and the ground under it."""
+
+
+def current(scene: Scene) -> list[Alert]:
+    """The alerts that were not put aside, the worst first."""
+    shown = [alert for alert in scene.picture.alerts if (alert.kind, alert.subject) not in scene.view.dismissed]
+    return sorted(shown, key=lambda alert: _ORDER[alert.weight])
+
+
+def draw(scene: Scene, box: Box) -> list[Line]:
+    link, width = scene.picture.link, box.width
+    if problem := scene.view.list.chosen.problem:
+        line = [(f" {scene.glyphs.alert} filter: ", "notice"), (problem, "notice")]
+        return [on(clip(line, width, scene.glyphs.more), "shade")]
+    if link.mode in (Mode.STALE, Mode.CONNECTING) and not scene.picture.is_past:
+        return [_outage(scene, width)]
+    alerts = current(scene)
+    if not alerts:
+        return [_calm(scene, width)]
+    worst = alerts[0]
+    role, ground = _LOOKS[worst.weight]
+    more = f"  +{len(alerts) - 1} more" if len(alerts) > 1 else ""
+    end: Line = [(more, "muted"), ("  ! ", "key"), ("shows", "muted"), ("  x ", "key"), ("puts aside ", "muted")]
+    if width < 100:
+        end = [(more, "muted"), ("  ! x ", "key")]
+    if width < 70:
+        end = [(more, "muted"), (" ", "text")]
+    text = cut(worst.text, max(10, width - length(end) - 4), scene.glyphs.more)
+    line = justify([(f" {scene.glyphs.alert} ", role), (text, role)], end, width)
+    return [on(fit(line, width), ground)]
+
+
+def _outage(scene: Scene, width: int) -> Line:
+    link = scene.picture.link
+    retry = "" if link.retry_in is None else f"; {next_try(link)}"
+    role, ground = "notice", "shade"
+    if link.mode is Mode.CONNECTING:
+        reason = f": {link.reason}" if link.reason else " ..."
+        text = f"connecting{reason}{retry}"
+    elif link.reason == ELECTION:
+        text = f"the replica set elects a primary; last heard {age(link.age)} ago{retry}"
+    else:
+        role, ground = "alert", "alarm"
+        text = f"this is {age(link.age)} old{retry}: {link.reason or 'the store does not answer'}"
+    line = [(f" {scene.glyphs.alert} ", role), (cut(text, max(1, width - 4), scene.glyphs.more), role)]
+    return on(fit(line, width), ground)
+
+
+def _calm(scene: Scene, width: int) -> Line:
+    picture = scene.picture
+    if picture.note:
+        return fit([(f" {scene.glyphs.dot} {picture.note}", "time")], width)
+    if not picture.nodes and not picture.status.backlog:
+        return fit([(f" {scene.glyphs.dot} nothing here yet", "muted")], width)
+    aside = len(picture.alerts)
+    rest = f"; {aside} put aside" if aside else ""
+    glyph = scene.glyphs.job["done"]
+    return fit([(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")], width)

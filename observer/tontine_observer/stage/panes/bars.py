@@ -1,0 +1,45 @@
+"""The lines that lead: the tabs above a single pane, and the footer with the keys that matter most. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...draw.line import Line, cut, fit, justify, length, size
+from ..layout import PANES, TIME, Box
+from .scene import Scene
+from .view import TITLES
+
+
+def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
+    """The panes by their keys; the filter of the one that is shown."""
+    view = scene.view
+    line: Line = []
+    for number, pane in enumerate(PANES, 1):
+        is_here = pane == view.tab
+        count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
+        line += [(f" {number} ", "key"), (TITLES[pane] + count, "title.focus" if is_here else "muted"), (" ", "text")]
+    chosen = view.lists[view.tab].chosen
+    text = chosen.problem or chosen.text or "-"
+    role = "match" if chosen.text else "faint"
+    if chosen.problem:
+        role = "bad"
+    room = max(4, box.width - length(line) - 10)
+    end: Line = [("filter: ", "faint"), (cut(text, room, scene.glyphs.more), role), (" ", "text")]
+    if length(line) + length(end) > box.width:
+        end = []
+    return [justify(line, end, box.width)]
+
+
+def footer(scene: Scene, box: Box, hints: Iterable[tuple[str, str]]) -> list[Line]:
+    """What was just said, else the keys that matter most in this pane, as many as fit."""
+    if scene.view.notice:
+        role = "bad.strong/bar" if scene.view.is_notice_bad else "info/bar"
+        return [fit([(" " + cut(scene.view.notice, box.width - 2, scene.glyphs.more), role)], box.width, "text/bar")]
+    line: Line = [(" ", "text/bar")]
+    room = box.width - 1
+    for key, label in hints:
+        wide = size(key) + size(label) + 3
+        if wide <= room:
+            line += [(key, "key/bar"), (f" {label}  ", "muted/bar")]
+            room -= wide
+    return [fit(line, box.width, "text/bar")]

@@ -1,0 +1,49 @@
+"""Everything one frame is drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+
+from ...draw.glyphs import Glyphs
+from ...draw.style import Look
+from ...records.change import Change
+from ...records.job import JobList
+from ...records.picture import Picture
+from ...records.timeline import Timeline
+from .view import View
+
+
+@dataclass(slots=True)
+class Scene:
+    """A picture, the view of it, and how it looks."""
+
+    picture: Picture
+    jobs: JobList
+    changes: tuple[Change, ...]
+    timeline: Timeline | None
+    view: View
+    look: Look
+    zone: tzinfo | None = None
+    behind: int = 0
+    """Changes since the picture was frozen."""
+    fps: float = 10.0
+    pending: int = 0
+    """Requests that nobody has answered yet."""
+    now: datetime | None = None
+    """The board's own now, where the picture is older."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Node ids to names."""
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            self.names = {node.id: node.name for node in self.picture.nodes}
+
+    @property
+    def glyphs(self) -> Glyphs:
+        return self.look.glyphs
+
+    @property
+    def seconds(self) -> float:
+        """The picture's moment in seconds since 1970."""
+        return self.picture.at.timestamp()

@@ -1,0 +1,130 @@
+"""A list with columns, a cursor, a filter and an order: what all of them have in common. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ...draw.columns import Column, arrange, heading, row
+from ...draw.line import Line, Span, fit, on
+from ...query.filters import Facts
+from ...query.sorting import choose, place_of
+from ..layout import CHANGES, Box
+from .frame import enclose, inside, thumb
+from .scene import Scene
+from .view import KINDS, TITLES, ListView
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[T]):
+    """One kind of list."""
+
+    pane: str
+    columns: tuple[Column, ...]
+    source: Callable[[Scene], Sequence[T]]
+    key: Callable[[T], str]
+    facts: Callable[[T, Scene], Facts]
+    cells: Callable[[T, Scene, dict[str, int]], dict[str, Span | Line]]
+    """A row's cells; gets the widths of the columns."""
+    empty: Callable[[Scene], str]
+    fields: frozenset[str]
+    """What filters may ask for."""
+    has_heading: bool = True
+
+    @property
+    def sortable(self) -> list[str]:
+        return [column.key or column.name for column in self.columns if (column.key or column.name) in self.fields]
+
+    def rows(self, scene: Scene) -> list[T]:
+        """The rows that the filter keeps, in their order."""
+        view = scene.view.lists[self.pane]
+        return choose(self.source(scene), lambda one: self.facts(one, scene), view.chosen, view.order)
+
+
+def settle(view: ListView, keys: Sequence[str], height: int) -> None:
+    """Keep the cursor on its row wherever that went, at the same place of the screen, and inside the list."""
+    if not keys:
+        view.place = view.top = 0
+        return
+    before = view.place - view.top
+    view.place = place_of(keys, view.key, view.place) if view.key else 0
+    if view.key and view.key != keys[view.place]:
+        view.key = keys[view.place]
+    view.top = view.place - max(0, min(before, height - 1))
+    view.top = max(0, min(view.top, len(keys) - height))
+
+
+def move(view: ListView, keys: Sequence[str], by: int) -> None:
+    """Move the cursor; at the very first row it follows the first row again."""
+    if not keys:
+        return
+    shift = view.place - view.top
+    view.place = max(0, min(len(keys) - 1, view.place + by))
+    view.key = keys[view.place] if view.place else ""
+    view.top = max(0, view.place - max(0, shift + by)) if by else view.top
+
+
+def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Line]:
+    """The visible part of a list in its box."""
+    view = scene.view.lists[table.pane]
+    is_focused = scene.view.focus == table.pane
+    width, height = inside(box)
+    head = 1 if table.has_heading and height > 2 else 0
+    room = max(0, height - head)
+    settle(view, Keys(rows, table.key), room)
+    places = arrange(table.columns, width - 2)
+    widths = {place.column.name: place.width for place in places}
+    lines: list[Line] = []
+    if head:
+        marks = "^v" if scene.look.is_ascii else "▲▼"
+        lines.append([(" ", "text"), *heading(places, view.order.fact, view.order.is_reversed, marks)])
+    for number in range(view.top, min(len(rows), view.top + room)):
+        is_here = number == view.place and is_focused
+        cursor = scene.glyphs.cursor if number == view.place and (is_focused or view.key) else " "
+        line = fit([(cursor, "key"), *row(places, table.cells(rows[number], scene, widths))], width)
+        lines.append(on(line, "cursor") if is_here else line)
+    if not rows:
+        lines.append([("  " + table.empty(scene), "muted")])
+    return enclose(
+        lines,
+        box,
+        scene.glyphs,
+        title(table, scene, len(rows)),
+        is_focused=is_focused,
+        thumb=_shifted(thumb(len(rows), view.top, room), head),
+    )
+
+
+def _shifted(rows: range, by: int) -> range:
+    return range(rows.start + by, rows.stop + by) if rows else rows
+
+
+def title(table: Table[T], scene: Scene, shown: int) -> list[Span]:
+    """The pane's name, how much of it is shown, and the filter that hides the rest."""
+    view = scene.view.lists[table.pane]
+    role = "title.focus" if scene.view.focus == table.pane else "title"
+    spans: list[Span] = [(TITLES[table.pane], role)]
+    total = len(table.source(scene))
+    spans.append((f" {shown:,} of {total:,}" if shown != total else f" {total:,}", "muted"))
+    if table.pane == CHANGES and scene.view.kinds:
+        spans.append((f"  {KINDS[scene.view.kinds][0]}", "info"))
+    if view.chosen.text:
+        spans += [("  ", "text"), (view.chosen.text, "match" if not view.chosen.problem else "bad")]
+    return spans
+
+
+class Keys(Sequence[str]):
+    """The keys of rows, made when they are asked for: a list of thousands is not keyed for a screen of twenty."""
+
+    def __init__(self, rows: Sequence[T], key: Callable[[T], str]) -> None:
+        self._rows = rows
+        self._key: Callable[[T], str] = key
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: int) -> str:  # type: ignore[override]
+        return self._key(self._rows[place])

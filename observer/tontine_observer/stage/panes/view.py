@@ -1,0 +1,85 @@
+"""What the user has set on the screen: focus, cursors, filters, orders, the moment looked at. No data in it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ...query.filters import Filter
+from ...query.sorting import Order
+from ...records.alert import Alert
+from ...records.change import ChangeKind
+from ..layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
+
+STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Seconds in a column of the time pane."""
+
+KINDS: tuple[tuple[str, frozenset[ChangeKind] | None], ...] = (
+    ("all but jobs", None),
+    ("nodes", frozenset({ChangeKind.NODE, ChangeKind.REQUEST, ChangeKind.GAP})),
+    ("epochs", frozenset({ChangeKind.EPOCH, ChangeKind.GAP})),
+    ("errors", frozenset({ChangeKind.ERROR, ChangeKind.GAP})),
+    ("all, with jobs", frozenset(ChangeKind)),
+)
+"""What the changes pane shows, in the order in which `f` goes through it."""
+
+TITLES = {NODES: "Nodes", SHARES: "Shares", JOBS: "Jobs", TIME: "Time", CHANGES: "Changes"}
+
+
+@dataclass(slots=True)
+class ListView:
+    """How one list is looked at. Without a key the cursor follows the first row."""
+
+    key: str = ""
+    place: int = 0
+    top: int = 0
+    chosen: Filter = field(default_factory=Filter)
+    order: Order = field(default_factory=Order)
+
+
+@dataclass(slots=True)
+class View:
+    """One user's view."""
+
+    focus: str = NODES
+    tab: str = NODES
+    is_maximised: bool = False
+    lists: dict[str, ListView] = field(default_factory=lambda: {pane: ListView() for pane in PANES})
+    is_frozen: bool = False
+    at: datetime | None = None
+    """The moment looked at; None is now."""
+    step: float = 0.0
+    """Seconds in a column of the time pane; 0 until there is something to choose it by."""
+    mark: datetime | None = None
+    kinds: int = 0
+    dismissed: frozenset[tuple[str, str]] = frozenset()
+    marked: frozenset[int] = frozenset()
+    """Jobs chosen for a request."""
+    is_revealed: bool = False
+    notice: str = ""
+    is_notice_bad: bool = False
+
+    @property
+    def list(self) -> ListView:
+        return self.lists[self.focus]
+
+    def show(self, pane: str, *, is_tabbed: bool) -> None:
+        """Give a pane the whole screen, or take it back. Where panes are tabs, the first time only turns to it."""
+        is_here = self.focus == self.tab == pane
+        if is_tabbed:
+            self.is_maximised = is_here and not self.is_maximised
+        else:
+            self.is_maximised = not (is_here and self.is_maximised)
+        self.focus = self.tab = pane
+
+    def zoom(self, *, closer: bool) -> None:
+        place = min(range(len(STEPS)), key=lambda number: abs(STEPS[number] - self.step))
+        self.step = STEPS[max(0, min(len(STEPS) - 1, place + (-1 if closer else 1)))]
+
+    def dismiss(self, alert: Alert) -> None:
+        self.dismissed |= {(alert.kind, alert.subject)}
+
+    def forget_gone(self, alerts: tuple[Alert, ...]) -> None:
+        """An alert that went away and comes back is shown again."""
+        if self.dismissed:
+            self.dismissed &= {(alert.kind, alert.subject) for alert in alerts}

@@ -1,0 +1,78 @@
+"""The app: wires a source, the stage and the screens together. What there is to show is the board's business."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import BindingType
+
+from ..draw.style import Look
+from ..feed.source import Source
+from ..stage.commands import What, hints
+from ..stage.stage import Stage
+from .carry_out import Hands
+from .crash import write_crash
+from .screens.overview import Overview
+from .settings import Settings
+from .signals import end_on_signals
+from .theming import leaves_colours_to_terminal, name_of, register
+
+
+class ObserverApp(App[None]):
+    """The live board on a terminal."""
+
+    TITLE = "tontine"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+z", "suspend_process", "suspend")]
+    CSS = """
+    Screen { layers: below above; overflow: hidden; }
+    Overview { background: $background; }
+    Entry { layer: above; }
+    """
+
+    def __init__(self, source: Source, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        super().__init__(ansi_color=leaves_colours_to_terminal(settings.theme))
+        self.source = source
+        self.settings = settings
+        self.animation_level = "none"
+        look = Look(settings.theme, is_ascii=settings.is_ascii)
+        self.stage = Stage(source.board, look, monotonic, partial(hints, settings.commands), settings.zone)
+        self.overview = Overview(self.stage, settings.commands, self._carry_out, self._search)
+        self.hands = Hands(self, self.stage, self.overview, source, settings)
+        register(self)
+        self.theme = name_of(settings.theme)
+
+    async def on_mount(self) -> None:
+        end_on_signals(self.exit)
+        await self.push_screen(self.overview)
+        self.run_worker(self._run_source(), group="source", exit_on_error=True)
+
+    async def _run_source(self) -> None:
+        """Let the source run for as long as the screen does; it stops when the screen ends."""
+        try:
+            await self.source.start()
+            await asyncio.Event().wait()
+        finally:
+            await self.source.stop()
+
+    async def _carry_out(self, what: What) -> str | None:
+        return await self.hands.carry_out(what)
+
+    def _search(self) -> None:
+        self.run_worker(self.hands.search(), group="search", exclusive=True)
+
+    def _fatal_error(self) -> None:
+        """A crash: the terminal is given back, and the traceback, without local variables, goes to a file."""
+        error: BaseException = self._exception or RuntimeError("unknown")
+        error = getattr(error, "error", error)  # of a worker that failed, the reason
+        file = write_crash(error, self.settings.crashes, datetime.now(UTC), self.source.hide)
+        where = f"the traceback is in {file}" if file else "the traceback could not be written"
+        self._exit_renderables.append(Text(f"tontine: the observer crashed ({type(error).__name__}): {where}"))
+        self._close_messages_no_wait()

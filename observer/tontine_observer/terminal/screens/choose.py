@@ -1,0 +1,84 @@
+"""Choose one of several things by typing part of its name, by arrows, or by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from ...draw.line import Line, cut, left, on, right
+from ...draw.style import Look
+from ..widgets.entry import Entry
+from .dialog import Dialog
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of them."""
+
+    name: str
+    title: str
+    note: str = ""
+    """At the right: its keys."""
+
+
+class Choose(Dialog[str | None]):
+    """Returns the name of what was chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "close")]
+    CSS = "Choose Entry { position: absolute; }"
+
+    def __init__(self, title: str, options: Sequence[Option], look: Look) -> None:
+        super().__init__(title, look, 74)
+        self._options = options
+        self._place = 0
+        self._entry = Entry("choice", "type to find")
+
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        yield self._entry
+
+    def on_mount(self) -> None:
+        self.draw()
+        self._entry.focus()
+
+    @property
+    def found(self) -> list[Option]:
+        words = self._entry.value.casefold().split()
+        return [one for one in self._options if all(word in f"{one.name} {one.title}".casefold() for word in words)]
+
+    def body(self, width: int) -> list[Line]:
+        found = self.found
+        self._place = max(0, min(self._place, len(found) - 1))
+        room = max(1, self.app.size.height - 4)
+        first = max(0, self._place - room + 1)
+        lines: list[Line] = [[("", "text")]]
+        for number, option in list(enumerate(found))[first : first + room]:
+            title = left(cut(option.title, width - 16, self._look.glyphs.more), width - 16)
+            line: Line = [(" ", "text"), (title, "text"), (right(option.note, 13), "key"), (" ", "text")]
+            lines.append(on(line, "cursor") if number == self._place else line)
+        return lines if found else [*lines, [(" nothing is called that", "muted")]]
+
+    def draw(self) -> None:
+        super().draw()
+        self._entry.styles.offset = (self.box.x + 2, self.box.y + 1)
+        self._entry.styles.width = max(1, self.box.width - 4)
+
+    def on_input_changed(self, _: Input.Changed) -> None:
+        self._place = 0
+        self.draw()
+
+    def on_input_submitted(self, _: Input.Submitted) -> None:
+        found = self.found
+        self.dismiss(found[self._place].name if found else None)
+
+    def action_scroll_lines(self, by: int) -> None:
+        self._place = max(0, self._place + by)
+        self.draw()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,101 @@
+"""Something that opens over the overview: lines in a frame, in the middle of the screen, that can be scrolled."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen
+
+from ...draw.line import Line, on
+from ...draw.style import Look
+from ...stage.layout import Box
+from ...stage.panes.frame import enclose, inside, thumb
+from ..widgets.sheet import Sheet
+
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T]):
+    """Lines that others draw; what it returns is up to them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("up,k", "scroll_lines(-1)", "up"),
+        ("down,j", "scroll_lines(1)", "down"),
+        ("pageup", "scroll_lines(-10)", "a page up"),
+        ("pagedown,space", "scroll_lines(10)", "a page down"),
+        ("g,home", "scroll_lines(-100000)", "to the top"),
+        ("G,end", "scroll_lines(100000)", "to the end"),
+        ("escape,q", "leave", "close"),
+    ]
+    AUTO_FOCUS = ""
+    CSS = """
+    Dialog { background: transparent; }
+    Dialog Sheet { position: absolute; }
+    """
+
+    def __init__(self, title: str, look: Look, width: int = 76) -> None:
+        super().__init__()
+        self._title = title
+        self._look = look
+        self._width = width
+        self._top = 0
+        self._sheet = Sheet("dialog", look)
+        self.box = Box(0, 0, 1, 1)
+
+    def compose(self) -> ComposeResult:
+        yield self._sheet
+
+    def body(self, width: int) -> list[Line]:
+        """The lines, for a room this wide."""
+        raise NotImplementedError
+
+    def fixed(self, _: int) -> list[Line]:
+        """Lines at the end that do not scroll."""
+        return []
+
+    def on_mount(self) -> None:
+        self.draw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw it anew, as large as its lines, as far as the screen allows."""
+        width = min(self._width, self.app.size.width)
+        lines, fixed = self.body(width - 2), self.fixed(width - 2)
+        height = min(len(lines) + len(fixed) + 2, self.app.size.height)
+        self.box = Box(
+            (self.app.size.width - width) // 2, max(0, (self.app.size.height - height) // 2), width, height, "framed"
+        )
+        room = max(1, inside(self.box)[1] - len(fixed))
+        self._top = max(0, min(self._top, len(lines) - room))
+        framed = enclose(
+            [*lines[self._top : self._top + room], *fixed],
+            self.box,
+            self._look.glyphs,
+            [(self._title, "title.focus")],
+            is_focused=True,
+            thumb=thumb(len(lines), self._top, room),
+        )
+        self._sheet.styles.offset = (self.box.x, self.box.y)
+        self._sheet.styles.width, self._sheet.styles.height = self.box.width, self.box.height
+        self._sheet.show([_on_panel(line) for line in framed], self._look)
+
+    @property
+    def text(self) -> str:
+        """What is shown, as text."""
+        return "\n".join("".join(text for text, _ in line) for line in self._sheet.lines)
+
+    def action_scroll_lines(self, by: int) -> None:
+        self._top = max(0, self._top + by)
+        self.draw()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def _on_panel(line: Line) -> Line:
+    return [(text, role if "/" in role else on([(text, role)], "panel")[0][1]) for text, role in line]

@@ -1,0 +1,89 @@
+"""Help for the pane in focus: what it shows, what its signs mean, and every key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from ...draw.keys import written
+from ...draw.line import Line, left, wrap
+from ...draw.style import Look
+from ...records.share import CELLS
+from ...stage.commands import Command
+from ...stage.layout import CHANGES, JOBS, NODES, SHARES, TIME
+from ...stage.panes.states import CELL_ROLES, LANE_ROLES
+from ...stage.panes.view import TITLES
+from .dialog import Dialog
+
+ABOUT = {
+    NODES: "Every node that lives or died lately. SHARE is rank/size: of size members it owns the jobs whose number "
+    "divided by size leaves its rank. BUSY is running/slots. BEAT is the age of the last heartbeat; ~ before it marks "
+    "a clock that is off. JOB is the job held longest; a ? after it: its holder is dead.",
+    SHARES: "One row for each member of the roster: the jobs it should claim. OLDEST is how long its oldest due job "
+    "has waited. A share only avoids contention; help by others is normal and shown as such.",
+    JOBS: "The unfinished jobs and the last that ended, newest first. `/` filters: state:failed node:ada seq:100..200 "
+    "err~timeout age>30s, ! before a term turns it around. ATT counts claims.",
+    TIME: "What was: a lane for each node, a rule for each epoch, the members and the queued jobs. The cursor's moment "
+    "drives every pane (PAST); end or space returns to now. What was not recorded is hatched.",
+    CHANGES: "Node moves, epochs, errors and requests, newest first. f chooses the kinds; jobs are folded unless you "
+    "ask for them.",
+}
+BADGES = (
+    ("live", "LIVE", "changes arrive as they happen; the number is their delay"),
+    ("stale", "STALE", "the store does not answer: this is the last known picture, and how old it is"),
+    ("poll", "POLL", "no change stream: looked at every 2 s, what happens in between is not seen"),
+    ("sampled", "SAMPLED", "more changes than can be read: job changes are counted, not listed"),
+    ("frozen", "FROZEN", "you hold the picture; everything goes on behind it"),
+    ("past", "PAST", "you look at an earlier moment"),
+    ("ro", "RO", "nothing may be asked of nodes and jobs; the keys say why"),
+)
+
+
+class Help(Dialog[None]):
+    """All of it, the pane's own part first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("question_mark", "leave", "close")]
+
+    def __init__(self, pane: str, commands: Sequence[Command], look: Look) -> None:
+        super().__init__(f"Help: {TITLES[pane]}", look, 84)
+        self._pane = pane
+        self._commands = commands
+
+    def body(self, width: int) -> list[Line]:
+        lines: list[Line] = [[(f" {text}", "text")] for text in wrap(ABOUT[self._pane], width - 2)]
+        lines += [[("", "text")], *self._signs(), [("", "text")]]
+        own = [one for one in self._commands if one.panes and one.applies_to(self._pane)]
+        shared = [one for one in self._commands if not one.panes]
+        for title, commands in ((f"In {TITLES[self._pane]}", own), ("Everywhere", shared)):
+            lines.append([(f" {title}", "title")])
+            lines += [line for command in commands for line in _told(command, width)]
+            lines.append([("", "text")])
+        lines.append([(" Badges", "title")])
+        for name, word, text in BADGES:
+            lines.append(
+                [("  ", "text"), (f" {word} ", f"badge.{name}"), (" " * (9 - len(word)), "text"), (text, "muted")]
+            )
+        return lines
+
+    def _signs(self) -> list[Line]:
+        glyphs = self._look.glyphs
+        if self._pane in (SHARES, JOBS):
+            return [
+                [("  ", "text"), (left(glyphs.cell[code], 3), CELL_ROLES[code]), (text, "muted")]
+                for code, text in CELLS.items()
+                if code.strip()
+            ]
+        line: Line = [(" ", "text")]
+        for code, state in zip("iw-px", ("initializing", "working", "waiting", "paused", "dead"), strict=True):
+            glyph = glyphs.lane[code] if self._pane == TIME else glyphs.node[state]
+            line += [(f" {glyph} ", LANE_ROLES[code]), (f"{state} ", "muted")]
+        return [line]
+
+
+def _told(command: Command, width: int) -> list[Line]:
+    keys = " ".join(written(key) for key in command.keys)
+    first, *rest = wrap(command.help, max(10, width - 18))
+    lines: list[Line] = [[("  ", "text"), (left(keys, 14), "key"), (f" {first}", "muted")]]
+    return [*lines, *([(" " * 17 + text, "muted")] for text in rest)]

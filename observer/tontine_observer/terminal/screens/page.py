@@ -1,0 +1,76 @@
+"""A page about one thing: drawn anew every second, with the keys that apply to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from ...draw.keys import written
+from ...draw.line import Line
+from ...draw.style import Look
+from ...stage.commands import Command
+from .dialog import Dialog
+
+Body = Callable[[int], list[Line]]
+Act = Callable[[Command], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A command that applies to what the page is about, and what it is called there."""
+
+    command: Command
+    label: str
+
+
+class Page(Dialog[None]):
+    """Lines that are asked for again and again until it is closed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "close")]
+
+    def __init__(self, title: str, look: Look, body: Body, offers: Sequence[Offer], act: Act) -> None:
+        super().__init__(title, look, 112)
+        self._body = body
+        self._offers = {offer.command.name: offer for offer in offers}
+        self._act = act
+        self._said = ""
+        for name, offer in self._offers.items():
+            for key in offer.command.keys:
+                self._bindings.bind(key, f"act('{name}')", show=False)
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.set_interval(1.0, self.draw)
+
+    def body(self, width: int) -> list[Line]:
+        return self._body(width)
+
+    def fixed(self, _: int) -> list[Line]:
+        line: Line = [(" ", "text")]
+        for offer in self._offers.values():
+            line += [(written(offer.command.keys[0]), "key"), (f" {offer.label}   ", "muted")]
+        return [[(f" {self._said}", "bad")], [*line, ("esc", "key"), (" close", "muted")]]
+
+    def say(self, text: str) -> None:
+        """Something to tell, above the keys."""
+        self._said = text
+        self.draw()
+
+    async def action_act(self, name: str) -> None:
+        self._said = ""
+        await self._act(self._offers[name].command)
+        self.draw()
+
+
+class Sentences(Dialog[None]):
+    """Some sentences, until any of the closing keys."""
+
+    def __init__(self, title: str, look: Look, sentences: list[Line]) -> None:
+        super().__init__(title, look, 90)
+        self._sentences = sentences
+
+    def body(self, _: int) -> list[Line]:
+        return self._sentences
