@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tontine.legible import count, duration
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import LASTING, Trouble
+from tontine.rules.health import dead_members, is_gone, is_unnumbered_too_long, lease_is_over
 
 from ..records.alert import Alert, Weight
 from ..records.flow import Flow
@@ -19,7 +20,6 @@ from .moment import Moment
 from .nodes import troubles_of
 
 COUNTED_AT_MOST = 1000
-UNNUMBERED_FOR = 5.0
 IDLE_FOR = 10.0
 FOREIGN_FOR = 5.0
 GROWING_OVER = 60.0
@@ -57,9 +57,9 @@ def alerts(moment: Moment, shares: Sequence[ShareRow], flow: Flow) -> tuple[Aler
 
 
 def _roster_alerts(moment: Moment) -> Iterator[Alert]:
+    dead = dead_members(moment.members, moment.facts)
     for member in moment.members:
-        fact = moment.facts.get(member)
-        if fact is None or fact.is_dead:
+        if member in dead:
             name = moment.name_of(member)
             text = f"{name} is dead and still in the roster: its share waits to be inherited"
             yield Alert("dead-member", name, text, target=Target(Pane.NODES, member))
@@ -85,8 +85,9 @@ def _node_alerts(moment: Moment, fact: NodeFact) -> Iterator[Alert]:
     if fact.is_dead:
         return
     target = Target(Pane.NODES, fact.id)
-    if fact.lease_until is not None and fact.lease_until < moment.at:
-        late = duration(moment.at - fact.lease_until)
+    silent_for = fact.beat_age(moment.at)
+    if silent_for is not None and lease_is_over(silent_for, fact.lease):
+        late = duration(silent_for - fact.lease)
         text = f"{fact.name}'s lease ran out {late} ago: the others will bury it"
         yield Alert("lease-over", fact.name, text, target=target)
     elif fact.id in moment.still:
@@ -119,7 +120,7 @@ def _claim_alerts(moment: Moment) -> Iterator[Alert]:
         name, fact = moment.name_of(holder), moment.facts.get(holder)
         what = f"#{rows[0].seq}" if len(rows) == 1 else count(len(rows), "job")
         target = Target(Pane.JOBS, str(rows[0].seq), f"state:working node:{name}")
-        if fact is None or fact.is_dead:
+        if is_gone(fact):
             yield Alert("dead-with-claim", name, f"{name} is dead and still holds {what}", target=target)
         else:
             text = f"{name} is no member and claimed {what}"
@@ -128,7 +129,7 @@ def _claim_alerts(moment: Moment) -> Iterator[Alert]:
 
 def _is_orphan(moment: Moment, row: JobRow) -> bool:
     fact = moment.facts.get(row.node)
-    if fact is None or fact.is_dead:
+    if fact is None or is_gone(fact):
         return True
     # Members help each other, and one that pauses or stops finishes what it runs: both are as it should be.
     since = max(row.claimed_at or moment.at, moment.roster.at)
@@ -143,7 +144,7 @@ def _queue_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
     else:
         yield from _task_alerts(moment)
         yield from _idle_alerts(moment, flow)
-    if moment.unnumbered and (moment.unnumbered_for > UNNUMBERED_FOR or not moment.members):
+    if moment.unnumbered and (is_unnumbered_too_long(moment.unnumbered_for) or not moment.members):
         text = f"{count(moment.unnumbered, 'job')} without a number: nobody numbers them"
         yield Alert("unnumbered", "", text, target=Target(Pane.JOBS))
 
