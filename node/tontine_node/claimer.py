@@ -13,6 +13,7 @@ from bson.datetime_ms import DatetimeMS
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
 from tontine.records.job import SUSPECT, JobError, unfit
+from tontine.records.states import JobState
 from tontine.store import bell, claim, repair
 from tontine.store.call import AsyncStore
 from tontine.store.raw import Raw, identity
@@ -180,7 +181,7 @@ class Claimer:
         """Fail what was found and cannot be claimed by anybody: otherwise it would be found first again."""
         odd, self._search.odd = self._search.odd, []
         for job, reason in odd:
-            queued = {**identity(job), "state": claim.QUEUED}
+            queued = {**identity(job), "state": JobState.QUEUED.value}
             if await self._store.run(repair.set_aside(queued, reason, self._search.retention)):
                 log.warning("set a job aside", extra={"event": "set-aside", "seq": job.get("seq"), "reason": reason})
 

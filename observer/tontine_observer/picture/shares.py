@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tontine.legible import count
-from tontine.records.share import rank_of
+from tontine.records.share import Share, rank_of
 from tontine.records.states import JobState, NodeState
 
 from ..records.job import JobRow
@@ -116,7 +116,7 @@ def _seq(row: JobRow) -> int:
 
 def _row(moment: Moment, rank: int, seen: _Rank, codes: Sequence[str], start: int) -> ShareRow:
     size, owner = len(moment.members), moment.members[rank]
-    first = start + (rank - start) % size
+    first = Share(0, rank, size).first_from(start)
     cells = "".join(codes[first - start :: size][:CELLS_SHOWN])
     fact = moment.facts.get(owner)
     counted = _waiting(moment, rank, seen)

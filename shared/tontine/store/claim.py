@@ -15,18 +15,16 @@ from ..errors import StoreUnavailable
 from ..records.job import LAST_SEQ, SUSPECT, is_whole
 from ..records.roster import Roster
 from ..records.share import Share
-from ..records.states import JobState
 from .call import Call, Steps, find, find_one, find_some
 from .counter import counted
 from .inbox import is_open
+from .indexes import DUE, FRESH, NUMBERED, QUEUED, RANKED, WORKING
 from .names import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 from .raw import Raw, Some
 from .retention import Retention
 
 _NO_NUMBER = "`seq` must be a whole number from 0 on"
 _NO_DATE = "`run_at` must be a date"
-
-QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
 # MongoDB merges at most 200 sorted index ranges; more tasks than this are asked for in parts.
 _TASKS_AT_ONCE = 100
@@ -64,7 +62,7 @@ def find_fresh(seqs: Iterable[int], tasks: Sequence[str]) -> Steps[Some]:
     """Which of these seqs are queued, never postponed, and of a task this node has (F4), the lowest first."""
     found: Some = yield find_some(
         JOBS,
-        {"seq": {"$in": list(seqs)}, "state": QUEUED, "run_at": None, "priority": None, "task": {"$in": list(tasks)}},
+        {**FRESH, "seq": {"$in": list(seqs)}, "task": {"$in": list(tasks)}},
         projection=_FIELDS,
         hint="seq",
         lean=True,
@@ -78,7 +76,7 @@ def lowest_fresh(tasks: Sequence[str], start: int) -> Steps[int | None]:
     for some in _parts(tasks):
         job = yield find_one(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": _from(start)},
+            {**FRESH, "task": {"$in": some}, "seq": _from(start)},
             projection={"_id": 0, "seq": 1},
             sort=[("seq", 1)],
             hint="fresh",
@@ -99,13 +97,7 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
     for some in _parts(tasks):
         jobs = yield find(
             JOBS,
-            {
-                "task": {"$in": some},
-                "state": QUEUED,
-                "run_at": None,
-                "priority": None,
-                "seq": {"$lt": end, **share.query()},
-            },
+            {**FRESH, "task": {"$in": some}, "seq": {"$lt": end, **share.query()}},
             projection={"_id": 0, "seq": 1},
             sort=[("seq", 1)],
             limit=limit,
@@ -115,16 +107,13 @@ def find_behind(share: Share, tasks: Sequence[str], end: int, limit: int) -> Ste
     return sorted(seqs)[:limit]
 
 
-_FRESH: dict[str, Any] = {"state": QUEUED, "run_at": None, "priority": None}
-_DUE: dict[str, Any] = {"state": QUEUED, "run_at": {"$exists": True}}
-
 # BSON sorts by type first, so that what cannot be a number, a text or a date stands before or behind all that can;
 # `true` is the last that comes before dates, and a timestamp the first after them.
 _ODD: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("fresh", {**_FRESH, "$expr": {"$lt": ["$task", ""]}}, "`task` must be a text"),
-    ("fresh", {**_FRESH, "$expr": {"$gte": ["$task", {"$literal": {}}]}}, "`task` must be a text"),
-    ("due", {**_DUE, "$expr": {"$and": [{"$gt": ["$run_at", None]}, {"$lte": ["$run_at", True]}]}}, _NO_DATE),
-    ("due", {**_DUE, "$expr": {"$gte": ["$run_at", Timestamp(0, 0)]}}, _NO_DATE),
+    ("fresh", {**FRESH, "$expr": {"$lt": ["$task", ""]}}, "`task` must be a text"),
+    ("fresh", {**FRESH, "$expr": {"$gte": ["$task", {"$literal": {}}]}}, "`task` must be a text"),
+    ("due", {**DUE, "$expr": {"$and": [{"$gt": ["$run_at", None]}, {"$lte": ["$run_at", True]}]}}, _NO_DATE),
+    ("due", {**DUE, "$expr": {"$gte": ["$run_at", Timestamp(0, 0)]}}, _NO_DATE),
 )
 
 
@@ -132,7 +121,7 @@ def find_odd(tasks: Sequence[str], limit: int) -> Steps[list[tuple[Raw, str]]]:
     """Queued jobs that no other look would ever come to, because of what somebody wrote there, and what that is."""
     looks = list(_ODD)
     for some in _parts(tasks):
-        fresh = {**_FRESH, "task": {"$in": some}}
+        fresh = {**FRESH, "task": {"$in": some}}
         looks += [
             ("fresh", {**fresh, "$expr": {"$gte": ["$seq", LAST_SEQ]}}, _NO_NUMBER),
             ("fresh", {**fresh, "seq": {"$lt": 0}}, _NO_NUMBER),
@@ -150,7 +139,7 @@ def find_due(share: Share, tasks: Sequence[str], ahead: float, limit: int, *, su
     found: Some = yield find_some(
         JOBS,
         {
-            "state": QUEUED,
+            **DUE,
             "run_at": {"$type": "date"},
             "$expr": {"$lte": ["$run_at", soon]},
             "seq": share.query(),
@@ -171,10 +160,10 @@ def find_overdue(tasks: Sequence[str], age: float, limit: int, *, suspects: bool
     found: Some = yield find_some(
         JOBS,
         {
-            "state": QUEUED,
+            **DUE,
             "run_at": {"$type": "date"},
             "$expr": {"$lt": ["$run_at", _ago(age)]},
-            "seq": _NUMBERED,
+            **NUMBERED,
             "task": {"$in": list(tasks)},
             **_unless(suspects),
         },
@@ -193,7 +182,7 @@ def find_left(tasks: Sequence[str], age: float, limit: int) -> Steps[list[Raw]]:
     for some in _parts(tasks):
         found += yield find_some(
             JOBS,
-            {"task": {"$in": some}, "state": QUEUED, "run_at": None, "priority": None, "seq": _NUMBERED},
+            {**FRESH, "task": {"$in": some}, **NUMBERED},
             projection={**_FIELDS, "late": {"$lt": ["$created_at", _ago(age)]}},
             sort=[("seq", 1)],
             limit=limit,
@@ -216,20 +205,17 @@ def find_ranked(
     # Without a time of its own a job is due, whatever its `created_at` says; only helpers wait for it to grow old.
     since = "$created_at" if age else datetime(1970, 1, 1, tzinfo=UTC)
     ranked: dict[str, Any] = {
-        "state": QUEUED,
-        "priority": {"$exists": True} if low else {"$gt": 0},
+        **RANKED,
+        "priority": RANKED["priority"] if low else {"$gt": 0},
         "$expr": {"$lte": [{"$ifNull": ["$run_at", since]}, _ago(age)]},
         "task": {"$in": list(tasks)},
-        "seq": _NUMBERED if share is None else share.query(),
+        **(NUMBERED if share is None else {"seq": share.query()}),
         **_unless(suspects),
     }
     found: Some = yield find_some(
         JOBS, ranked, projection=_FIELDS, sort=[("priority", -1), ("seq", 1)], limit=limit, hint="ranked", lean=True
     )
     return found
-
-
-_NUMBERED = {"$gte": 0}
 
 
 def _unless(suspects: bool) -> dict[str, Any]:
@@ -271,14 +257,7 @@ def claim_announced(node: str, seq: int, tasks: Sequence[str]) -> Steps[Raw | No
         JOBS,
         "find_one_and_update",
         (
-            {
-                "seq": seq,
-                "state": QUEUED,
-                "attempt": 0,
-                "run_at": None,
-                "priority": None,
-                "task": {"$in": list(tasks)},
-            },
+            {**FRESH, "seq": seq, "attempt": 0, "task": {"$in": list(tasks)}},
             {"$set": {"state": WORKING, "node": node, "attempt": 1}},
         ),
         {"projection": _FIELDS, "return_document": ReturnDocument.BEFORE},

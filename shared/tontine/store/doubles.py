@@ -16,6 +16,7 @@ from ..records.job import JobError, is_whole
 from .call import Call, Steps, command, find_some
 from .counter import take
 from .end import CANCELLABLE, FINAL_STATES, never_begun
+from .indexes import NUMBERED
 from .names import JOBS
 from .raw import Raw, Some, identity
 from .retention import Retention, read_retention
@@ -26,7 +27,7 @@ SEARCHED_WITHIN = 600.0
 _WHERE: dict[str, dict[str, Any]] = {
     "key": {"key": {"$gt": ""}, "state": {"$in": CANCELLABLE}},
     "held_key": {"held_key": {"$gt": ""}},
-    "seq": {"seq": {"$gte": 0}},
+    "seq": NUMBERED,
 }
 """The documents that a unique index is about, by the field that it keeps apart."""
 

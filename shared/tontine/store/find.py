@@ -14,6 +14,7 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
 from ..records.states import OPEN, JobState
 from .call import Call, Steps, find
+from .indexes import OPEN_JOBS, UNSUCCESSFUL
 from .names import JOBS
 from .read import now
 
@@ -31,12 +32,7 @@ _QUEUED, _WORKING = JobState.QUEUED.value, JobState.WORKING.value
 _UNSUCCESSFUL = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 # Every unfinished job that has its number is on exactly one of these indexes.
-_OPEN: dict[str, tuple[JobState, dict[str, Any]]] = {
-    "held": (JobState.WORKING, {"state": _WORKING}),
-    "fresh": (JobState.QUEUED, {"state": _QUEUED, "run_at": None, "priority": None}),
-    "ranked": (JobState.QUEUED, {"state": _QUEUED, "run_at": None, "priority": {"$exists": True, "$ne": None}}),
-    "due": (JobState.QUEUED, {"state": _QUEUED, "run_at": {"$exists": True, "$ne": None}}),
-}
+_OPEN = {"held": JobState.WORKING, "fresh": JobState.QUEUED, "ranked": JobState.QUEUED, "due": JobState.QUEUED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +54,15 @@ def routes(filter: Filter) -> list[Route]:
     if filter.states <= OPEN:
         if filter.key is not None and "*" not in filter.key:
             return [Route("key", {"key": filter.key, "state": {"$in": sorted(OPEN)}})]
-        return [
-            Route(name, _open(name, on_it, filter)) for name, (state, on_it) in _OPEN.items() if state in filter.states
-        ]
+        return [Route(index, _open(index, filter)) for index, state in _OPEN.items() if state in filter.states]
     if filter.states <= _UNSUCCESSFUL:
-        return [Route("unsuccessful", {"state": {"$in": sorted(_UNSUCCESSFUL)}, **filter.times()})]
+        return [Route("unsuccessful", {**UNSUCCESSFUL, **filter.times()})]
     return []
 
 
-def _open(index: str, on_it: Mapping[str, Any], filter: Filter) -> dict[str, Any]:
+def _open(index: str, filter: Filter) -> dict[str, Any]:
     by_task = {"task": matching(filter.task)} if index == "fresh" and filter.task is not None else {}
-    return {**on_it, **by_task}
+    return {**OPEN_JOBS[index], **by_task}
 
 
 @dataclass(slots=True)

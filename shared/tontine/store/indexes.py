@@ -24,6 +24,27 @@ BUILT_WITHIN = 1800.0
 START_BY, HELD_KEY = "start_by", "held_key"
 
 Index = Mapping[str, Any]
+Condition = dict[str, Any]
+
+QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
+
+# Which jobs an index holds. A query that is to use it must say so in these words: the server compares them.
+NUMBERED: Condition = {"seq": {"$gte": 0}}
+FRESH: Condition = {"state": QUEUED, "run_at": None, "priority": None}
+RANKED: Condition = {"state": QUEUED, "priority": {"$exists": True}}
+DUE: Condition = {"state": QUEUED, "run_at": {"$exists": True}}
+HELD: Condition = {"state": WORKING}
+UNNUMBERED: Condition = {"seq": None}
+UNSUCCESSFUL: Condition = {"state": {"$in": [JobState.CANCELLED.value, JobState.FAILED.value]}}
+
+OPEN_JOBS: dict[str, Condition] = {
+    "fresh": {**FRESH, **NUMBERED},
+    "ranked": {**RANKED, "run_at": None, "priority": {"$exists": True, "$ne": None}, **NUMBERED},
+    "due": {**DUE, "run_at": {"$exists": True, "$ne": None}, **NUMBERED},
+    "held": HELD,
+    "raw": UNNUMBERED,
+}
+"""Every job that has not ended is counted by exactly one of these, by the name of its index."""
 
 # Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and `held`, nothing else.
 INDEXES: dict[str, list[dict[str, Any]]] = {
@@ -32,22 +53,22 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "name": "seq",
             "key": SON([("seq", 1)]),
             "unique": True,
-            "partialFilterExpression": {"seq": {"$gte": 0}},
+            "partialFilterExpression": NUMBERED,
         },
         {
             "name": "fresh",
             "key": SON([("task", 1), ("seq", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": None, "priority": None},
+            "partialFilterExpression": FRESH,
         },
         {
             "name": "ranked",
             "key": SON([("priority", -1), ("seq", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "priority": {"$exists": True}},
+            "partialFilterExpression": RANKED,
         },
         {
             "name": "due",
             "key": SON([("run_at", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "run_at": {"$exists": True}},
+            "partialFilterExpression": DUE,
         },
         # Finished jobs leave when their time has come; those without `expire_at` stay, and so does all that is not
         # numbered or has not ended, whatever a producer wrote there.
@@ -57,7 +78,7 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "expireAfterSeconds": 0,
             "partialFilterExpression": {
                 "expire_at": {"$exists": True},
-                "seq": {"$gte": 0},
+                **NUMBERED,
                 "state": {"$in": sorted(state.value for state in FINAL)},
             },
         },
@@ -65,11 +86,11 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
         {
             "name": "unsuccessful",
             "key": SON([("finished_at", 1)]),
-            "partialFilterExpression": {"state": {"$in": [JobState.CANCELLED.value, JobState.FAILED.value]}},
+            "partialFilterExpression": UNSUCCESSFUL,
         },
-        {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": {"state": JobState.WORKING.value}},
+        {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": HELD},
         # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
-        {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": {"seq": None}},
+        {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": UNNUMBERED},
         {
             "name": "key",
             "key": SON([("key", 1)]),
@@ -110,7 +131,7 @@ ON_DEMAND: dict[str, list[dict[str, Any]]] = {
         {
             "name": START_BY,
             "key": SON([("start_by", 1)]),
-            "partialFilterExpression": {"state": JobState.QUEUED.value, "start_by": {"$exists": True}},
+            "partialFilterExpression": {"state": QUEUED, "start_by": {"$exists": True}},
         },
         {
             "name": HELD_KEY,

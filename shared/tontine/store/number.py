@@ -18,7 +18,7 @@ from .bell import ring_jobs
 from .call import PLAIN, Call, Steps, find_some
 from .counter import raise_counter, take
 from .end import never_begun
-from .indexes import HELD_KEY, START_BY
+from .indexes import HELD_KEY, START_BY, UNNUMBERED
 from .names import JOBS
 from .raw import Raw, Some, identity
 from .retention import FOR_EVER, Retention, read_retention
@@ -56,7 +56,7 @@ JUDGED: dict[str, Any] = {
 
 def find_raw(limit: int = RAW_AT_ONCE, but: Sequence[Raw] = ()) -> Steps[Some]:
     """Jobs without a number, in the order of their arrival, `but` some; as many as one answer holds."""
-    where: dict[str, Any] = {"seq": None}
+    where: dict[str, Any] = {**UNNUMBERED}
     if but:
         where["$nor"] = [identity(one) for one in but]
     found: Some = yield find_some(JOBS, where, projection=JUDGED, sort=[("seq", 1)], limit=limit, hint="raw")

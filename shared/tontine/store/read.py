@@ -17,7 +17,7 @@ from ..records.roster import Roster
 from ..records.states import FINAL, JobState
 from .call import Call, Steps, command, find, find_one
 from .counter import counted
-from .indexes import all_of
+from .indexes import HELD, OPEN_JOBS, QUEUED, UNNUMBERED, all_of
 from .names import BELL, CLUSTER, COUNTER, JOBS, NODES, ROSTER, SAMPLES
 from .schema import COLLECTIONS
 from .validators import VALIDATORS
@@ -25,18 +25,9 @@ from .which import read_job
 
 T = TypeVar("T")
 
-_QUEUED = JobState.QUEUED.value
 _FINAL = sorted(state.value for state in FINAL)
 
-OPEN_JOBS: dict[str, dict[str, Any]] = {
-    "fresh": {"state": _QUEUED, "run_at": None, "priority": None, "seq": {"$gte": 0}},
-    "ranked": {"state": _QUEUED, "run_at": None, "priority": {"$exists": True}, "seq": {"$gte": 0}},
-    "due": {"state": _QUEUED, "run_at": {"$exists": True, "$ne": None}, "seq": {"$gte": 0}},
-    "held": {"state": JobState.WORKING.value},
-    "raw": {"seq": None},
-}
-"""Every job that has not ended is in one of these indexes: the condition that finds it there."""
-DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
+IS_DUE = {"$expr": {"$lte": [{"$ifNull": ["$run_at", "$created_at"]}, "$$NOW"]}}
 
 
 def read_document(seq: int) -> Steps[dict[str, Any] | None]:
@@ -171,7 +162,7 @@ def count_between(first: int, last: int) -> Steps[dict[str, int]]:
 
 def find_unnumbered(limit: int) -> Steps[list[Any]]:
     """The `_id`s of jobs that have no number yet, in the order of their arrival."""
-    found = yield find(JOBS, {"seq": None}, projection={"_id": 1}, sort=[("seq", 1)], limit=limit)
+    found = yield find(JOBS, UNNUMBERED, projection={"_id": 1}, sort=[("seq", 1)], limit=limit)
     return [one["_id"] for one in found]
 
 
@@ -223,7 +214,5 @@ def count_held() -> Steps[dict[str, int]]:
 def count_unfinished(soon: float) -> Steps[int]:
     """How many jobs are raw, claimed, or queued and due within `soon` seconds."""
     due = {"$lte": [{"$ifNull": ["$run_at", "$$NOW"]}, {"$add": ["$$NOW", round(soon * 1000)]}]}
-    unfinished: dict[str, Any] = {
-        "$or": [{"seq": None}, {"state": JobState.WORKING.value}, {"state": JobState.QUEUED.value, "$expr": due}]
-    }
+    unfinished: dict[str, Any] = {"$or": [UNNUMBERED, HELD, {"state": QUEUED, "$expr": due}]}
     return int((yield Call(JOBS, "count_documents", (unfinished,), repeats=True)))

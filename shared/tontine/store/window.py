@@ -12,8 +12,8 @@ from bson import Timestamp
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import JobState
 from .call import Call, Steps, command, find
+from .indexes import OPEN_JOBS
 from .names import JOBS
-from .read import OPEN_JOBS
 
 NEWEST = 5_000
 OPEN_AT_MOST = 5_000

@@ -22,8 +22,9 @@ from ...rules.health import known_tasks
 from ...store import schema
 from ...store.call import Call, Steps, command, find, find_one
 from ...store.inbox import is_open, is_strict, read_options
+from ...store.indexes import OPEN_JOBS
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
-from ...store.read import DUE, OPEN_JOBS, count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
+from ...store.read import IS_DUE, count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
@@ -205,7 +206,7 @@ def unclaimable() -> Steps[Unclaimable]:
     waiting = yield from _fresh_but(known)
     for index in ("due", "ranked"):
         found = yield find(
-            JOBS, {**OPEN_JOBS[index], **DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1}
+            JOBS, {**OPEN_JOBS[index], **IS_DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1}
         )
         waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
     return Unclaimable(waiting, known, NEWEST)

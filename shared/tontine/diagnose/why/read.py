@@ -19,7 +19,7 @@ from ...store.call import Call, Steps, find, find_one
 from ...store.claim import Overview, overview
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
-from ...store.read import DUE, now, read_nodes
+from ...store.read import IS_DUE, now, read_nodes
 from ...store.which import number_in, possible_ids
 from . import Evidence, Trace
 from .words import is_later
@@ -172,14 +172,14 @@ def _count(index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[s
 
 def _higher(job: Job) -> dict[str, Any]:
     """Jobs that a node looks for first: of a priority above zero, and above this job's own."""
-    return {"priority": {"$gt": max(0, job.priority)}, **DUE}
+    return {"priority": {"$gt": max(0, job.priority)}, **IS_DUE}
 
 
 def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
     """The rest, in the order of the claim loop: equals by number, then postponed jobs, fresh ones, low ones."""
     fresh = {"run_at": None, "priority": None}
     if job.priority > 0:
-        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **DUE})]
+        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
     if job.run_at is not None:
         equals = {"run_at": job.run_at, "seq": {"$lt": job.seq}}  # such as those given back together
         return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
