@@ -23,14 +23,15 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
-from . import orphans
-from .announce import announce
 from .config import NodeConfig
 from .last_resort import LastResort
-from .logs import LogStyle, set_up
-from .master import CANCELS, Node
+from .log_style import LogStyle
+from .membership.registration import wait_for_store
 from .memory import give_large_blocks_back
-from .registration import wait_for_store
+from .node import CANCELS, Node
+from .running import orphans
+from .telling.announce import announce
+from .telling.logs import set_up
 
 
 @click.command(name="node", context_settings={"auto_envvar_prefix": "TONTINE"})

@@ -10,7 +10,7 @@ from pathlib import Path
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
 
-from .logs import LogStyle
+from .log_style import LogStyle
 from .memory import held_by_default, memory_limit
 
 

@@ -18,8 +18,8 @@ from tontine.store import schema
 from tontine.store.call import AsyncStore, Steps, answered
 from tontine.store.schema import JOBS, Mended
 
-from .member import Member
-from .troubles import Troubles
+from .membership.member import Member
+from .telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ CODEC: CodecOptions[Any] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
 )
 
-_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker", "asyncio.", "concurrent.futures.")
+_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker.", "asyncio.", "concurrent.futures.")
 """Modules between a slot and a task, or a hook."""
 
 Report = tuple[str, Any, bytes]

@@ -163,7 +163,7 @@ class Crew:
         count = 0
         for process in self.workers(hand):
             with suppress(psutil.Error):
-                count += "tontine_node.worker" in process.cmdline()
+                count += "tontine_node.worker.main" in process.cmdline()
         return count
 
     def freeze(self, hand: Hand, processes: list[psutil.Process]) -> None:

@@ -80,7 +80,7 @@ COUNTS = {"attempt": 1, "fails": 0, "lost": 0}
 def test_what_the_server_never_takes_is_told_and_holds_nobody_up(
     world: World, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.intake.ASIDE_FOR", 60.0)
+    monkeypatch.setattr("tontine_node.claiming.intake.ASIDE_FOR", 60.0)
     store.run(inbox.make())
     # Somebody's own index, which nodes leave alone.
     only_once = {"unique": True, "partialFilterExpression": {"task": "t.bad"}}

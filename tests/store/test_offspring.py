@@ -24,10 +24,10 @@ from tontine.store import insert, look, offspring
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.insert import Wish
 from tontine.store.reserve import AT_MOST, Reserve
-from tontine_node.child import Child
-from tontine_node.offspring import AT_ONCE, Offspring
-from tontine_node.postbox import Postbox
-from tontine_node.table import Entry
+from tontine_node.claims import Entry
+from tontine_node.running.offspring import AT_ONCE, Offspring
+from tontine_node.running.pool import Child
+from tontine_node.worker.postbox import Postbox
 
 ARGS: list[dict[str, Any]] = [{"n": 0}, {"n": 1}, {"n": 2}]
 NAMES = ["1", "2", "3"]
@@ -299,7 +299,7 @@ async def test_a_store_that_is_away_is_waited_for_but_not_for_ever(
     await asyncio.wrap_future(line.postbox.ask(request()))
     assert stored(store) == {"17/1": 0}
     away.calls = 10_000
-    monkeypatch.setattr("tontine_node.offspring.PATIENCE", 0.3)
+    monkeypatch.setattr("tontine_node.running.offspring.PATIENCE", 0.3)
     with pytest.raises(StoreUnavailable, match=r"MongoDB did not take shop.mail from job 17 within 0.3 s: no server"):
         await asyncio.wrap_future(line.postbox.ask(request()))
 

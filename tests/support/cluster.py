@@ -69,7 +69,7 @@ class NodeProcess:
 def _is_worker(process: psutil.Process) -> bool:
     """Not what a task has left to the master, which may be a fork of a worker."""
     try:
-        return os.getsid(process.pid) == process.pid and "tontine_node.worker" in process.cmdline()
+        return os.getsid(process.pid) == process.pid and "tontine_node.worker.main" in process.cmdline()
     except (psutil.Error, ProcessLookupError):
         return False
 

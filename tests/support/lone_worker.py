@@ -13,8 +13,8 @@ import bson
 
 from tontine import Module, around
 from tontine.module import Library
-from tontine_node.board import Board
-from tontine_node.worker import Worker
+from tontine_node.running.board import Board
+from tontine_node.worker.main import Worker
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from typing import Any, cast
 import bson
 import orjson
 
-from tontine_node import pipe
-from tontine_node.board import Board
-from tontine_node.child import Child
+from tontine_node.running import pipe
+from tontine_node.running.board import Board
+from tontine_node.running.pool import Child
 
 KILLED, CRASHED = -9, -11
 MAX_ATTEMPTS = 3

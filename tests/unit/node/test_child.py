@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tontine_node.child import Child
-from tontine_node.table import Entry
+from tontine_node.claims import Entry
+from tontine_node.running.pool import Child
 
 
 class Line:

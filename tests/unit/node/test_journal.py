@@ -13,10 +13,11 @@ from bson import Binary
 from tests.support import odd
 from tontine.records.job import JobError
 from tontine.store.settle import Kind, Outcome
-from tontine_node.journal import Journal
-from tontine_node.logs import LogStyle, _Json, _Lines
-from tontine_node.supervisor import TaskFacts
-from tontine_node.table import Entry
+from tontine_node.claims import Entry
+from tontine_node.log_style import LogStyle
+from tontine_node.running.dispatch import TaskFacts
+from tontine_node.telling.journal import Journal
+from tontine_node.telling.logs import _Json, _Lines
 
 BROKEN = JobError("ConnectionError", "not\nyet", "Traceback ...")
 RAW = bson.encode({"_id": 1, "seq": 17, "key": "k"})

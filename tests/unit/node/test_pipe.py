@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine_node import pipe
+from tontine_node.running import pipe
 
 quick = settings(max_examples=40, deadline=None)
 

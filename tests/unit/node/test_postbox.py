@@ -10,7 +10,7 @@ import pytest
 
 from tontine.errors import ChildDiffers, ClaimLost, ConfigError, StoreUnavailable, TontineError, TooLarge
 from tontine.offspring import Request
-from tontine_node.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
+from tontine_node.worker.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
 
 
 class Post:

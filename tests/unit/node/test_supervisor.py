@@ -12,13 +12,13 @@ import pytest
 from tests.support.eventually import eventually_async
 from tontine.clock import SystemClock
 from tontine.store.settle import Outcome
-from tontine_node.board import Board
-from tontine_node.child import Child
+from tontine_node.claims import Claims, Entry
 from tontine_node.config import NodeConfig
-from tontine_node.supervisor import Supervisor, TaskFacts
-from tontine_node.table import Entry, Table
-from tontine_node.troubles import Troubles
-from tontine_node.warden import Warden
+from tontine_node.running.board import Board
+from tontine_node.running.dispatch import Supervisor, TaskFacts
+from tontine_node.running.limits import Limits
+from tontine_node.running.pool import Child
+from tontine_node.telling.troubles import Troubles
 
 
 class Ears:
@@ -63,7 +63,7 @@ async def supervisor(outcomes: list[Outcome]) -> Any:
     """Two workers of one slot each, a plain task and one that must not run twice."""
     config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
     board = Board.create(2, 1)
-    supervisor = Supervisor(config, SystemClock(), board, Table(), outcomes.append, lambda: None, Troubles())
+    supervisor = Supervisor(config, SystemClock(), board, Claims(), outcomes.append, lambda: None, Troubles())
     for index in range(2):
         supervisor.children[index] = new_child(index)
     supervisor.tasks = {
@@ -199,7 +199,7 @@ async def test_no_order_goes_out_between_a_recall_and_its_answer(supervisor: Sup
 async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
     supervisor: Supervisor, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.supervisor.END_WITHIN", 0.1)
+    monkeypatch.setattr("tontine_node.running.dispatch.END_WITHIN", 0.1)
     supervisor.children.clear()
 
     async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
@@ -225,7 +225,7 @@ async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
 async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.supervisor.PAUSE", 0.001)
+    monkeypatch.setattr("tontine_node.running.dispatch.PAUSE", 0.001)
     supervisor.children.clear()
     failures = iter([OSError(24, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()] * 2)
 
@@ -277,7 +277,7 @@ async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
     supervisor.offer([entry(1, "plain")])
     child = next(child for child in supervisor.children.values() if child.sent)
     supervisor.board.started(child.index, 0, 1, supervisor.clock.now() - 60)
-    Warden(supervisor, supervisor.clock).look()
+    Limits(supervisor, supervisor.clock).look()
     end(child)
     await until(lambda: bool(outcomes))
     assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]

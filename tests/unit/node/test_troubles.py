@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.feeding import until
 from tontine.records.trouble import read_troubles
-from tontine_node import master
-from tontine_node.master import Node
-from tontine_node.troubles import Troubles
+from tontine_node import node as master
+from tontine_node.node import Node
+from tontine_node.telling.troubles import Troubles
 
 
 def test_a_trouble_lasts_from_its_first_failure_to_the_next_success() -> None:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
 from tontine.verdict import _with_time, ended
-from tontine_node.board import Board
-from tontine_node.worker import Worker
+from tontine_node.running.board import Board
+from tontine_node.worker.main import Worker
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -119,7 +119,7 @@ def run(worker: Worker, raw: bytes) -> tuple[str, Any]:
 def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.worker.WATCH_IDLE_EVERY", 3600.0)
+    monkeypatch.setattr("tontine_node.worker.main.WATCH_IDLE_EVERY", 3600.0)
     watch = threading.Thread(target=worker.rest, daemon=True)
     watch.start()
     watch.join(0.3)

@@ -1,0 +1,141 @@
+"""This node's place among the nodes: the roster, and burying those whose lease ran out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from tontine.clock import Clock
+from tontine.config import Timing
+from tontine.errors import StoreError
+from tontine.records.roster import Roster
+from tontine.records.share import crowd
+from tontine.store import events, members
+from tontine.store.call import AsyncStore
+from tontine.store.members import Pulse
+
+from .heartbeat import Heartbeat
+
+log = logging.getLogger(__name__)
+
+
+class Member:
+    """Keeps this node's membership right, and removes the dead (M1, M2, D1, D2)."""
+
+    def __init__(self, node: str, name: str, store: AsyncStore, timing: Timing, clock: Clock, beat: Heartbeat) -> None:
+        self.node = node
+        self.name = name
+        self.roster = Roster()
+        self.is_wanted = False
+        self.is_doubtful = False
+        """Whether a roster was read that cannot be, as far as this node knows."""
+        self.alike = 1
+        """How many members have the same modules, this one included."""
+        self._store = store
+        self._timing = timing
+        self._clock = clock
+        self._beat = beat
+        self._watched: dict[str, tuple[Pulse, float]] = {}
+
+    @property
+    def crowd(self) -> float:
+        """How much rarer each member does what any of them can do."""
+        return crowd(len(self.roster.members))
+
+    @property
+    def watch_every(self) -> float:
+        """A heartbeat, or up to three in a crowd."""
+        return self._timing.heartbeat_every * self.crowd
+
+    def see(self, roster: Roster) -> bool:
+        """Take notice of a roster; True when it is newer than the one known (G5)."""
+        if not self.roster.is_followed_by(roster):
+            self.is_doubtful = self.is_doubtful or roster != self.roster
+            return False
+        self.roster = roster
+        return True
+
+    async def keep_place(self) -> None:
+        """Be in the roster exactly when wanted (M1), and keep at it until the store agrees."""
+        for _ in range(20):  # each round that loses means that another node's change won
+            new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
+            if new is self.roster:
+                return
+            verb = "joined" if self.is_wanted else "left"
+            await self._replace(new, f"{self.name} {verb}")
+
+    async def refresh(self) -> None:
+        """Read the roster, and put it right where that is needed."""
+        self.see(await self._store.run(members.read_roster()))
+        if self.is_doubtful and self._beat.has_lease():
+            await self._mend()
+
+    async def _mend(self) -> None:
+        """What is there is no roster, or older than the one known: live nodes would stay out of it for ever (M6)."""
+        mended = await self._store.run(members.mend_roster(self.roster))
+        self.is_doubtful = False
+        if mended is not None:
+            self.see(mended)
+            log.warning("put the roster right", extra={"event": "roster-mended", "epoch": mended.epoch})
+            await self.note("roster", epoch=mended.epoch, members=list(mended.members), why="it was set back or broken")
+
+    async def watch_others(self) -> list[str]:
+        """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
+        asked = self._clock.now()
+        beats = await self._store.run(members.beats())
+        answered = self._clock.now()
+        buried = []
+        self._count_alike(beats)
+        for node, pulse in beats.items():
+            if node == self.node:
+                continue
+            seen, since = self._watched.get(node, (None, 0.0))
+            if seen is None or not pulse.is_still(seen) or since < self._beat.disturbed_at:
+                self._watched[node] = (pulse, max(answered, self._beat.disturbed_at))
+            elif asked - since >= max(pulse.lease, self._timing.lease_for) and await self._bury(node, pulse.beat):
+                buried.append(node)
+        self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
+        return buried
+
+    def _count_alike(self, beats: Mapping[str, Pulse]) -> None:
+        if (mine := beats.get(self.node)) is not None:
+            pulses = [beats[node] for node in self.roster.members if node in beats]
+            self.alike = sum(pulse.modules == mine.modules for pulse in pulses)
+
+    async def _bury(self, node: str, beat: Any) -> bool:
+        if not self._beat.has_lease() or not await self._store.run(members.bury(node, beat)):
+            return False
+        log.warning("buried a node", extra={"event": "buried", "node": node})
+        await self.note("node", node=node, to="dead", why="lease expired", by=self.name)
+        return True
+
+    async def find_dead(self) -> set[str]:
+        """The members of the roster that are dead."""
+        others = [node for node in self.roster.members if node != self.node and node not in self._watched]
+        return await self._store.run(members.find_dead(others)) if others else set()
+
+    async def remove(self, dead: set[str]) -> None:
+        """Take dead members out of the roster (M2)."""
+        new = self.roster.without(dead)
+        if new is not self.roster:
+            await self._replace(new, f"inherited from {', '.join(sorted(dead))}")
+
+    async def _replace(self, new: Roster, why: str) -> None:
+        seen = self.roster
+        if not self._beat.has_lease():  # M4: a thawed zombie must not change the roster
+            return
+        try:
+            won = await self._store.run(members.replace_roster(seen, new))
+        except StoreError:
+            won = False  # unknown: the next look at the roster tells
+        await self.refresh()
+        if won:
+            await self.note("roster", epoch=new.epoch, members=list(new.members), why=why)
+
+    async def note(self, kind: str, **facts: Any) -> None:
+        """Record an event; nothing depends on it, so nothing waits for a store that is away."""
+        try:
+            await self._store.run(events.record(kind, **facts))
+        except StoreError as error:
+            log.info("an event was not recorded", extra={"event": "event-lost", "error": str(error)})

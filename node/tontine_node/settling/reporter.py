@@ -1,0 +1,132 @@
+"""What a node tells about itself and its jobs while they run: metrics, start times, progress, lines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+
+from tontine.clock import Clock, wall_time
+from tontine.errors import StoreError
+from tontine.store import logs, settle
+from tontine.store.call import DECODED, AsyncStore
+from tontine.store.raw import read
+from tontine.store.retention import Retention
+
+from ..claims import Claims
+from ..running.dispatch import Supervisor
+from .settler import Settler
+
+log = logging.getLogger(__name__)
+
+SHOW_AFTER = 0.5
+SHOW_EVERY = 0.5
+LINES_AT_ONCE = 500
+
+
+class Reporter:
+    """No outcome depends on what it writes; only the lines of an attempt are written before its outcome."""
+
+    def __init__(
+        self,
+        node: str,
+        store: AsyncStore,
+        clock: Clock,
+        claims: Claims,
+        supervisor: Supervisor,
+        settler: Settler,
+        retention: Callable[[], Retention],
+    ) -> None:
+        self.node = node
+        self._store = store
+        self._clock = clock
+        self._claims = claims
+        self._supervisor = supervisor
+        self._settler = settler
+        self._retention = retention
+        self._processes: dict[int, psutil.Process] = {}
+        self._shown: dict[int, tuple[float, str] | None] = {}
+        self._shown_at = 0.0
+        self._keeping = asyncio.Lock()
+
+    def long_running(self) -> dict[int, float]:
+        """Jobs that have run long enough to be worth a look, and since when."""
+        now = self._clock.now()
+        return {seq: since for seq, since in self._supervisor.running().items() if now - since > SHOW_AFTER}
+
+    async def show(self) -> None:
+        """Write what is new, at most twice a second."""
+        if self._clock.now() - self._shown_at >= SHOW_EVERY:
+            self._shown_at = self._clock.now()
+            await self._show_running()
+            await self.keep_lines()
+
+    async def _show_running(self) -> None:
+        """When longer jobs started, and how far they are."""
+        now, running, marks = self._clock.now(), self.long_running(), []
+        for seq, since in running.items():
+            progress, entry = self._supervisor.progress.get(seq), self._claims.get(seq)
+            if entry is not None and (seq not in self._shown or self._shown[seq] != progress):
+                note = {"value": progress[0], "note": progress[1]} if progress else None
+                marks.append((seq, entry.attempt, now - since, note))
+        self._shown = {seq: self._supervisor.progress.get(seq) for seq in running}
+        if marks:
+            await self._store.run(settle.note_running(self.node, marks))
+
+    async def keep_lines(self) -> None:
+        """Store what tasks have printed up to now; lines that the store does not take are gone."""
+        async with self._keeping:
+            try:
+                for _ in range(0, len(self._supervisor.lines), LINES_AT_ONCE):
+                    await self._store.run(logs.append(self._next_lines(), self._retention()))
+            except StoreError as error:
+                log.warning("lines were not stored", extra={"event": "lines-lost", "error": str(error)})
+
+    def _next_lines(self) -> list[logs.Part]:
+        lines = self._supervisor.lines
+        parts: list[logs.Part] = []
+        while lines and len(parts) < LINES_AT_ONCE:
+            seq, attempt, some = lines.popleft()
+            entry = self._claims.get(seq)
+            if entry is not None and entry.attempt == attempt:  # else it is not ours any more
+                timed = [(datetime.fromtimestamp(at, UTC), text) for at, text in some]
+                parts.append(logs.Part(read(entry.raw, DECODED)["_id"], seq, attempt, timed))
+        return parts
+
+    def metrics(self) -> dict[str, Any]:
+        """The node's counters, and its own clock for whoever looks for skew; called in the heartbeat's thread."""
+        cpu, memory = self._usage()
+        return {
+            "cpu": cpu,
+            "memory": memory,
+            "done": self._settler.done,
+            "failed": self._settler.failed,
+            "retried": self._settler.retried,
+            "dropped": self._settler.dropped,
+            "held": len(self._claims),
+            "bytes": self._claims.bytes,
+            "workers": self._supervisor.ready,
+            "workers_wanted": self._supervisor.config.processes,
+            "crashes": self._supervisor.crashes,
+            "last_crash": self._supervisor.last_crash,
+            "clock": datetime.fromtimestamp(wall_time(), UTC),
+        }
+
+    def _usage(self) -> tuple[float, int]:
+        """CPU (1.0 is one core) and memory of the master and its workers."""
+        pids = [os.getpid(), *(child.process.pid for child in list(self._supervisor.children.values()))]
+        cpu, memory = 0.0, 0
+        for pid in pids:
+            try:
+                process = self._processes.setdefault(pid, psutil.Process(pid))
+                cpu += process.cpu_percent() / 100
+                memory += process.memory_info().rss
+            except (psutil.Error, OSError):  # it has ended, or no file can be opened: no reason not to beat
+                continue
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
+        return round(cpu, 3), memory
