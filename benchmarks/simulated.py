@@ -24,7 +24,7 @@ from tontine_node.claiming.lane import Lane
 from tontine_node.claims import Claims, Entry
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
-from tontine_node.running.dispatch import Supervisor
+from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.pace import Pace
 from tontine_node.telling.troubles import Troubles
 
@@ -57,7 +57,7 @@ class Hours:
 
 
 class Slots:
-    """What the claim loop knows of a supervisor: room for one batch, always."""
+    """What the claim loop knows of a dispatcher: room for one batch, always."""
 
     def __init__(self) -> None:
         self.tasks = {NOOP: SimpleNamespace(on_lost="retry")}
@@ -81,12 +81,12 @@ class SimulatedNode:
 
     def __init__(self, name: str, store: AsyncStore, clock: Hours) -> None:
         timing, self._slots = Timing(), Slots()
-        supervisor = cast("Supervisor", self._slots)
+        dispatcher = cast("Dispatcher", self._slots)
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
         self._node, self._store, self._claims = name, store, Claims()
         member = Member(name, name, store, timing, clock, beat)
-        lane = Lane(name, store, timing, clock, member, self._claims, supervisor, lambda: True)
-        self._claimer = Claimer(name, store, clock, beat, self._claims, supervisor, lane, Troubles())
+        lane = Lane(name, store, timing, clock, member, self._claims, dispatcher, lambda: True)
+        self._claimer = Claimer(name, store, clock, beat, self._claims, dispatcher, lane, Troubles())
         self._claimer.is_open = True
 
     async def turn(self) -> int:

@@ -186,7 +186,7 @@ class NodeProcess:
             beat_store.database.client.close()
 
     def _announce(self, node: Node) -> None:
-        announce(node.id, self._config, node.supervisor.modules, as_json=self._as_json)
+        announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""
@@ -211,7 +211,7 @@ class NodeProcess:
 
     def _kill_workers(self) -> None:
         if self._node is not None:
-            self._node.supervisor.kill_now("the node ends")
+            self._node.dispatcher.pool.kill_now("the node ends")
 
     def _adopt_orphans(self) -> None:
         orphans.adopt()
@@ -219,7 +219,7 @@ class NodeProcess:
             self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        if not orphans.reap(self._node.supervisor.pids if self._node is not None else ()):
+        if not orphans.reap(self._node.dispatcher.pool.pids if self._node is not None else ()):
             self._loop.call_later(1.0, self._reap_orphans)
 
 

@@ -21,7 +21,6 @@ from tontine.store import members
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
 from tontine.store.schema import CLUSTER, JOBS, NODES
-from tontine.store.settle import Outcome
 from tontine.uri import shown
 
 from .claiming.claimer import Claimer
@@ -39,7 +38,7 @@ from .membership.member import Member
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, Standing
 from .running.board import Board
-from .running.dispatch import Supervisor
+from .running.dispatch import Dispatcher
 from .running.limits import Limits
 from .running.offspring import Offspring
 from .settling.repairer import Repairer
@@ -88,7 +87,7 @@ class Node:
 
         self.board = Board.create(config.processes, config.slots)
         self.claims = Claims(self._look_soon, config.max_held, self._more_room)
-        self.journal = Journal(self.id, lambda: self.supervisor.tasks)
+        self.journal = Journal(self.id, lambda entry: self.dispatcher.attempts_of(entry))  # noqa: PLW0108 - it is made below
         self.settler = Settler(
             self.id,
             store,
@@ -99,28 +98,28 @@ class Node:
             self.troubles,
             self.journal,
         )
-        self.supervisor = Supervisor(
+        self.dispatcher = Dispatcher(
             config, clock, self.board, self.claims, self.settler.add, self._more_room, self.troubles
         )
         self.offspring = Offspring(store, clock)
-        self.supervisor.take_requests = self.offspring.take
-        self.limits = Limits(self.supervisor, clock)
+        self.dispatcher.take_requests = self.offspring.take
+        self.limits = Limits(self.dispatcher, clock)
         self.reporter = Reporter(
-            self.id, store, clock, self.claims, self.supervisor, self.settler, lambda: self.lane.retention
+            self.id, store, clock, self.claims, self.dispatcher, self.settler, lambda: self.lane.retention
         )
         self.beat = Heartbeat(self.id, beat_store, timing, clock, self.board, self._facts, self._wake_control)
         self.beat.where = shown(config.store.uri or "")
-        self.supervisor.server_now = self.beat.server_now
-        self.fence = Fence(clock, self.beat, self.board, self.claims, self.supervisor)
+        self.dispatcher.server_now = self.beat.server_now
+        self.fence = Fence(clock, self.beat, self.board, self.claims, self.dispatcher)
         self.sampler = Sampler(config.name, store, timing, clock, self.beat, self._standing)
         self.member = Member(self.id, config.name, store, timing, clock, self.beat)
         self.healer = Healer(store, clock, self.member, self.troubles)
         store.refused = self.healer.suspect
         self.listener = Listener(store, self._busy_for, self._take_hint)
         self.lane = Lane(
-            self.id, store, timing, clock, self.member, self.claims, self.supervisor, lambda: self.listener.is_open
+            self.id, store, timing, clock, self.member, self.claims, self.dispatcher, lambda: self.listener.is_open
         )
-        self.claimer = Claimer(self.id, store, clock, self.beat, self.claims, self.supervisor, self.lane, self.troubles)
+        self.claimer = Claimer(self.id, store, clock, self.beat, self.claims, self.dispatcher, self.lane, self.troubles)
         self.numberer = Numberer(store, timing, clock, self._own_share, self.claimer.hint, self.troubles)
         self.intake = Intake(
             store,
@@ -138,7 +137,7 @@ class Node:
             self._own_share,
             self.claimer.hint,
             self.troubles,
-            lambda: self.supervisor.schedules,
+            lambda: self.dispatcher.schedules,
         )
         self.timer = Timer(store, self._own_share, lambda: self.lane.retention, self._note_late, self.troubles)
         self.repairer = Repairer(
@@ -148,7 +147,7 @@ class Node:
             self.beat,
             self.member,
             self.claims,
-            self.supervisor,
+            self.dispatcher,
             lambda: self.lane.retention,
             self.troubles,
         )
@@ -162,13 +161,13 @@ class Node:
         if self._stops_asked > 1:  # now, although a call to the store may be under way
             running = self._running_tasks()
             self.fence.is_over = True
-            self.supervisor.kill_for_good("the node stops")
+            self.dispatcher.pool.kill_for_good("the node stops")
             if self._stops_asked == 2:
-                tell_ending(running, self.supervisor.careful_tasks, "asked twice to stop")
+                tell_ending(running, self.dispatcher.careful_tasks, "asked twice to stop")
         self._changed.set()
 
     def _running_tasks(self) -> dict[int, str]:
-        found = {seq: self.claims.get(seq) for seq in self.supervisor.running()}
+        found = {seq: self.claims.get(seq) for seq in self.dispatcher.running()}
         return {seq: entry.task for seq, entry in found.items() if entry is not None}
 
     async def run(self) -> bool:
@@ -192,13 +191,13 @@ class Node:
     async def _initialize(self) -> None:
         await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
         try:
-            await self.supervisor.start(is_over=self._is_over)
+            await self.dispatcher.pool.start(is_over=self._is_over)
         except ConfigError as error:
             await self._move(NodeState.DEAD, death=str(error)[:500])
             raise
         while not self._is_over():
             try:
-                facts = {"modules": self.supervisor.modules, "careful": self.supervisor.careful_tasks}
+                facts = {"modules": self.dispatcher.modules, "careful": self.dispatcher.careful_tasks}
                 await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
                 await self._join()
@@ -237,7 +236,7 @@ class Node:
             for task in running:
                 task.cancel()
             await asyncio.wait(running, timeout=0.5)
-        stuck = await self.supervisor.kill_all("the node ends")
+        stuck = await self.dispatcher.pool.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
             self.board.close()
@@ -334,7 +333,7 @@ class Node:
 
     async def _join(self) -> None:
         self.member.is_wanted = True
-        self.supervisor.is_draining = False
+        self.dispatcher.is_draining = False
         self.claimer.is_open = True
         await self.member.refresh()
         await self._keep_place()
@@ -343,17 +342,17 @@ class Node:
     async def _drain(self) -> None:
         """Leave the roster and give back what has not started (N7); what runs goes on."""
         self.claimer.is_open = False
-        self.supervisor.is_draining = True
+        self.dispatcher.is_draining = True
         if self.member.is_wanted:
             self.member.is_wanted = False
-            self.supervisor.recall_all()
+            self.dispatcher.recall_all()
             await self.member.refresh()
         await self._keep_place()
-        self._release_held(patience=0.0)
+        self.dispatcher.release_held()
 
     async def _stop(self) -> None:
         """Leave, give back, finish, settle, and as the last write say so (N7)."""
-        tell_stopping(len(self.supervisor.running()), self.config.grace, self._stops_asked)
+        tell_stopping(len(self.dispatcher.running()), self.config.grace, self._stops_asked)
         until = self._clock.now() + self.config.grace
         while True:
             try:
@@ -366,10 +365,10 @@ class Node:
                 break
             await self._wait(0.05)
         if self._stops_asked < 2 and not self.beat.is_dead and (running := self._running_tasks()):
-            tell_ending(running, self.supervisor.careful_tasks, f"the grace of {self.config.grace:g} s is over")
+            tell_ending(running, self.dispatcher.careful_tasks, f"the grace of {self.config.grace:g} s is over")
         self.fence.is_over = True
-        stuck = await self.supervisor.kill_all("the node stops")
-        self._release_held(patience=0.0)
+        stuck = await self.dispatcher.pool.kill_all("the node stops")
+        self.dispatcher.release_held()
         self.fence.release_killed()
         try:
             async with asyncio.timeout(LAST_WRITES):
@@ -390,15 +389,13 @@ class Node:
             )
         tell_stopped(self.settler.done, self.settler.failed, self._clock.now() - self._born_at)
 
-    def _release_held(self, patience: float) -> None:
-        for entry in self.supervisor.take_back(patience):
-            self.supervisor.end(entry, Outcome("released", entry.seq, entry.attempt))
-
     async def _look_after_jobs(self) -> None:
         """Time limits, cancelling, progress, and jobs that wait here although all slots are taken."""
         self.limits.look()
-        if not self.supervisor.is_draining and self.beat.has_lease():
-            self._release_held(patience=HOLD_AT_MOST if self.supervisor.is_ready else HOLD_WITHOUT_WORKERS)
+        if not self.dispatcher.is_draining and self.beat.has_lease():
+            self.dispatcher.release_held(
+                patience=HOLD_AT_MOST if self.dispatcher.pool.is_ready else HOLD_WITHOUT_WORKERS
+            )
         now = self._clock.now()
         if now - self._cancels_at >= CANCELS_EVERY and self.reporter.long_running():
             self._cancels_at = now
@@ -432,7 +429,7 @@ class Node:
 
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""
-        running = len(self.supervisor.running())
+        running = len(self.dispatcher.running())
         return {
             "tick": self.claimer.tick,
             "running": running,
@@ -442,7 +439,7 @@ class Node:
 
     def _vital(self) -> Vital:
         """Called in the live file's thread."""
-        return Vital(self.beat.has_lease(), self.claimer.tick, self.supervisor.ready)
+        return Vital(self.beat.has_lease(), self.claimer.tick, self.dispatcher.pool.ready)
 
     def _standing(self) -> Standing:
         seq = self.lane.sweep.counter if self.lane.sweep else 0

@@ -22,7 +22,7 @@ from tontine_node.claiming.numberer import SOON_FOR
 from tontine_node.claims import Claims
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
-from tontine_node.running.dispatch import Supervisor
+from tontine_node.running.dispatch import Dispatcher
 from tontine_node.telling.troubles import Troubles
 
 TWO, THREE = ("me", "you"), ("you", "me", "they")
@@ -58,11 +58,11 @@ class Helper:
         self.clock = Hours()
         self.slots = Few(free, room)
         timing, claims, beat = Timing(), Claims(), cast("Heartbeat", Lease())
-        supervisor = cast("Supervisor", self.slots)
+        dispatcher = cast("Dispatcher", self.slots)
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
-        self.lane = Lane(name, self.store, timing, self.clock, self.member, claims, supervisor, lambda: True)
-        self.claimer = Claimer(name, self.store, self.clock, beat, claims, supervisor, self.lane, Troubles())
+        self.lane = Lane(name, self.store, timing, self.clock, self.member, claims, dispatcher, lambda: True)
+        self.claimer = Claimer(name, self.store, self.clock, beat, claims, dispatcher, self.lane, Troubles())
         self.claimer.is_open = True
 
     async def left(self) -> list[int]:

@@ -117,7 +117,7 @@ async def test_a_line_that_cannot_be_written_keeps_no_outcome_from_being_settled
 
     store.database.jobs.insert_many([job(seq) for seq in range(1, 5)])
     ends = [Outcome("cancelled", 1, 1), Outcome("failed", 2, 1, error=JobError("E", "m")), done(3), done(4)]
-    settler, claims, _ = await settle_all(async_store, ends, journal=Wordless("x", dict))
+    settler, claims, _ = await settle_all(async_store, ends, journal=Wordless("x", lambda _: 1))
     assert [state for state, _ in states(store).values()] == ["cancelled", "failed", "done", "done"]
     assert (len(claims), settler.done, settler.failed) == (0, 2, 1)
 

@@ -21,7 +21,7 @@ from tontine.store.settle import Outcome
 
 from ..claims import Claims, Entry, Status
 from ..membership.heartbeat import Heartbeat
-from ..running.dispatch import Supervisor
+from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
 from .lane import Lane
 from .sweep import Sweep
@@ -47,7 +47,7 @@ class Claimer:
         clock: Clock,
         beat: Heartbeat,
         claims: Claims,
-        supervisor: Supervisor,
+        dispatcher: Dispatcher,
         lane: Lane,
         troubles: Troubles,
     ) -> None:
@@ -60,7 +60,7 @@ class Claimer:
         self._clock = clock
         self._beat = beat
         self._claims = claims
-        self._supervisor = supervisor
+        self._dispatcher = dispatcher
         self._lane = lane
         self._troubles = troubles
         self._hurry = False
@@ -175,7 +175,7 @@ class Claimer:
 
     def _room(self) -> int:
         """How many more jobs to claim: as many as the workers want, and none while there is too much in memory."""
-        return 0 if self._claims.is_full else self._supervisor.room()
+        return 0 if self._claims.is_full else self._dispatcher.room()
 
     async def _set_aside(self) -> None:
         """Fail what was found and cannot be claimed by anybody: otherwise it would be found first again."""
@@ -198,7 +198,7 @@ class Claimer:
 
     async def _claim_announced(self, seq: int, sweep: Sweep) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up first."""
-        if self._supervisor.free_slots() <= 0 or self._claims.is_full:
+        if self._dispatcher.free_slots() <= 0 or self._claims.is_full:
             return False
         if not sweep.is_next(seq) or not self._claims.may_claim(seq):
             return False
@@ -220,10 +220,10 @@ class Claimer:
             return False
         if reason := unfit(job):
             unable = JobError("InvalidJob", f"this document cannot be a job: {reason}")
-            self._supervisor.end(entry, Outcome("refused", seq, 1, error=unable))
+            self._dispatcher.end(entry, Outcome("refused", seq, 1, error=unable))
             return True
         self._claims.enter(entry := _entry(job, 1, entry.since))
-        self._supervisor.offer([entry])
+        self._dispatcher.offer([entry])
         return True
 
     async def _claim(self, jobs: Sequence[Raw], *, first: bool = False) -> int:
@@ -237,7 +237,7 @@ class Claimer:
         for attempt, batch in batches.items():
             claimed += await self._claim_batch(batch, attempt, first=first)
         suspects = [job for job in ours if job["lost"] >= SUSPECT]
-        if suspects and self._supervisor.takes_suspects:
+        if suspects and self._dispatcher.takes_suspects:
             claimed += await self._claim_batch(suspects[:1], int(suspects[0]["attempt"]))
             suspects = suspects[1:]
         self._lane.passed_over = self._lane.passed_over or bool(suspects)
@@ -290,7 +290,7 @@ class Claimer:
                 held.append(entry)
             else:
                 self._claims.drop(entry.seq)
-        self._supervisor.offer(held, first=first)
+        self._dispatcher.offer(held, first=first)
 
     async def _resolve_pending(self) -> None:
         """Ask the store about claims whose outcome stayed unknown (J1)."""
@@ -302,7 +302,7 @@ class Claimer:
             for entry in entries:
                 if entry.seq in ours and not entry.raw:  # claimed by its number alone, and what it is was in the answer
                     ours.discard(entry.seq)
-                    self._supervisor.end(entry, Outcome("released", entry.seq, attempt))
+                    self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
             self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
             for entry in entries:
                 if entry.seq not in ours:

@@ -20,7 +20,7 @@ from tontine.store.retention import FOR_EVER
 
 from ..claims import Claims
 from ..membership.member import Member
-from ..running.dispatch import Supervisor
+from ..running.dispatch import Dispatcher
 from .sweep import Sweep
 
 NEVER = float("-inf")
@@ -50,7 +50,7 @@ class Lane:
         clock: Clock,
         member: Member,
         claims: Claims,
-        supervisor: Supervisor,
+        dispatcher: Dispatcher,
         watching: Callable[[], bool],
     ) -> None:
         self.node = node
@@ -64,7 +64,7 @@ class Lane:
         self._clock = clock
         self._member = member
         self._claims = claims
-        self._supervisor = supervisor
+        self._dispatcher = dispatcher
         self._watching = watching
         self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = self._fair_at = NEVER
         self._behind_at, self._behind_for = NEVER, BEHIND_SOON
@@ -81,7 +81,7 @@ class Lane:
 
     @property
     def tasks(self) -> list[str]:
-        return sorted(self._supervisor.tasks)
+        return sorted(self._dispatcher.tasks)
 
     def forget_roster(self) -> None:
         """The roster changed: read it before anything else."""
@@ -93,7 +93,7 @@ class Lane:
 
     def look_for_suspects(self) -> None:
         """One can be claimed again. They come one at a time: without this, each would wait for the next slow look."""
-        if self.passed_over and self._supervisor.takes_suspects:
+        if self.passed_over and self._dispatcher.takes_suspects:
             self.passed_over = False
             self.next_due = self._clock.now()
             self._low_at = NEVER
@@ -129,7 +129,7 @@ class Lane:
         last, every = (self._low_at, RANKED_EVERY * self._crowd) if low else (self._ranked_at, RANKED_POLL)
         if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
-        suspects = self._supervisor.takes_suspects
+        suspects = self._dispatcher.takes_suspects
         self.passed_over = self.passed_over or (low and not suspects)
         answer = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
         self._ranked_at = self._clock.now()
@@ -152,7 +152,7 @@ class Lane:
         if not due:
             return []
         self._due_at, self.next_due = now, float("inf")
-        suspects = self._supervisor.takes_suspects
+        suspects = self._dispatcher.takes_suspects
         self.passed_over = self.passed_over or not suspects
         answer = await self._store.run(claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=suspects))
         found = self._fit(answer)
@@ -201,10 +201,10 @@ class Lane:
 
         When a node dies, nobody can tell which of the jobs it held had started, so all of such a task are failed.
         """
-        free = self._supervisor.free_slots()
+        free = self._dispatcher.free_slots()
         taken: Jobs = []
         for job in jobs[: min(room, self._claims.affordable(len(job.raw) for job in jobs))]:
-            if len(taken) >= free and self._supervisor.tasks[job["task"]].on_lost == "fail":
+            if len(taken) >= free and self._dispatcher.tasks[job["task"]].on_lost == "fail":
                 break
             taken.append(job)
         return taken
@@ -212,27 +212,27 @@ class Lane:
     async def low(self, sweep: Sweep) -> Jobs:
         """Jobs of the share with a priority below zero: for free slots, when there is nothing else."""
         lows, self._lows = self._lows, []
-        if not lows or self._supervisor.free_slots() <= 0:
+        if not lows or self._dispatcher.free_slots() <= 0:
             return []
         self.forget_roster()
         await self.around(hurry=True)
-        return lows[: self._supervisor.free_slots()] if self.sweep is sweep and sweep.is_exhausted else []
+        return lows[: self._dispatcher.free_slots()] if self.sweep is sweep and sweep.is_exhausted else []
 
     async def left(self) -> Jobs:
         """What others have left lying for longer than H, for slots that are free now (F6).
 
         One look finds enough for a while: the claim decides whether a job is still there.
         """
-        if self._supervisor.free_slots() <= 0 or self.is_alone:
+        if self._dispatcher.free_slots() <= 0 or self.is_alone:
             return []
         now = self._clock.now()
         if now - self._help_at >= HELP_GOOD_FOR:
             self._lying_there.clear()
         if not self._lying_there and (self._was_helpful or self._is_time_to_help()):
             self._help_at, self._helps_soon = now, False
-            self._lying_there = self._spread(await self._lying(max(HELP_LOOKS_AT, 4 * self._supervisor.slots)))
+            self._lying_there = self._spread(await self._lying(max(HELP_LOOKS_AT, 4 * self._dispatcher.slots)))
             self._was_helpful = bool(self._lying_there)
-        free = self._supervisor.free_slots()
+        free = self._dispatcher.free_slots()
         taken, self._lying_there = self._lying_there[:free], self._lying_there[free:]
         return taken
 
@@ -251,14 +251,14 @@ class Lane:
         now = self._clock.now()
         if sweep.is_exhausted or now - self._fair_at < 10 * self._timing.help_after or self.is_alone:
             return []
-        if self._supervisor.free_slots() <= 0 and self._supervisor.pace.mean > self._timing.help_after:
+        if self._dispatcher.free_slots() <= 0 and self._dispatcher.pace.mean > self._timing.help_after:
             return []  # it would only wait here instead of there
         self._fair_at = now
         return await self._lying(1)
 
     async def _lying(self, limit: int) -> Jobs:
         """What has been lying for longer than H: fresh jobs, else postponed and ranked ones in turn."""
-        age, suspects = self._timing.help_after, self._supervisor.takes_suspects
+        age, suspects = self._timing.help_after, self._dispatcher.takes_suspects
         found = self._fit(await self._store.run(claim.find_left(self.tasks, age, limit)))
         if found:
             return found

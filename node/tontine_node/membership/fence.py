@@ -11,7 +11,7 @@ from tontine.store.settle import Outcome
 
 from ..claims import Claims, Status
 from ..running.board import Board
-from ..running.dispatch import Supervisor
+from ..running.dispatch import Dispatcher
 from ..running.pool import FENCE
 from .heartbeat import Heartbeat
 
@@ -23,7 +23,7 @@ GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 5.0
 class Fence:
     """Guards one node's lease. Nothing here may wait for the store."""
 
-    def __init__(self, clock: Clock, beat: Heartbeat, board: Board, claims: Claims, supervisor: Supervisor) -> None:
+    def __init__(self, clock: Clock, beat: Heartbeat, board: Board, claims: Claims, dispatcher: Dispatcher) -> None:
         self.is_over = False
         """The node ends and guards itself."""
         self.wake = asyncio.Event()
@@ -31,7 +31,7 @@ class Fence:
         self._beat = beat
         self._board = board
         self._claims = claims
-        self._supervisor = supervisor
+        self._dispatcher = dispatcher
         self._is_up = self._was_starved = False
 
     async def run(self) -> None:
@@ -45,7 +45,7 @@ class Fence:
                 self._is_up = True
                 self._was_starved = not self._beat.failed_since_renewal
                 log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
-                await self._supervisor.kill_all(FENCE)
+                await self._dispatcher.pool.kill_all(FENCE)
             elif self._beat.has_lease() and not self.is_over:
                 # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
                 self.release_killed()
@@ -64,12 +64,12 @@ class Fence:
     def _take_down(self) -> None:
         self._is_up = self._was_starved = False
         log.info("the lease is back", extra={"event": "unfenced"})
-        self._supervisor.hold_again()
+        self._dispatcher.hold_again()
         # Nobody waits for them here, where the lease is watched: what is held goes out when a worker says hello.
-        self._supervisor.keep_workers()
+        self._dispatcher.pool.keep_workers()
 
     def release_killed(self) -> None:
         """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
         for entry in self._claims.having(Status.KILLED):
             kind = "lost" if self._was_starved else "released"
-            self._supervisor.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]
+            self._dispatcher.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import bson
@@ -23,8 +23,9 @@ from tontine.store.look import hurried
 from tontine.store.reserve import Reserve
 from tontine.verdict import printable
 
-from . import pipe
+from .pipe import Orders, Submit, Submitted
 from .pool import Child
+from .workload import Workload
 
 log = logging.getLogger(__name__)
 
@@ -45,42 +46,41 @@ class Offspring:
         self._reserves = [Reserve() for _ in range(AT_ONCE)]
         """One for each turn: who shares one takes numbers at the same time as others, and most become holes."""
 
-    def take(self, child: Child, requests: list[Any], body: bytes) -> None:
-        """Requests of a worker's tasks; their bodies come last in the frame's."""
-        sizes = [size for _, _, _, size in requests]
-        bodies = pipe.cut(body[len(body) - sum(sizes) :], iter(sizes))
-        for (number, seq, attempt, _), raw in zip(requests, bodies, strict=True):
-            entry = child.sent.get(seq)
-            if entry is None or entry.attempt != attempt:
-                _answer(child, number, _failure(ClaimLost(seq, attempt)))
+    def take(self, workload: Workload, requests: Sequence[Submit]) -> None:
+        """Requests of a worker's tasks."""
+        for asked in requests:
+            entry = workload.sent.get(asked.parent)
+            if entry is None or entry.attempt != asked.attempt:
+                _answer(workload.child, asked, _failure(ClaimLost(asked.parent, asked.attempt)))
                 continue
-            task = asyncio.create_task(self._serve(child, number, seq, raw))
+            task = asyncio.create_task(self._serve(workload.child, asked))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
-    async def _serve(self, child: Child, number: int, seq: int, raw: bytes) -> None:
+    async def _serve(self, child: Child, asked: Submit) -> None:
         try:
-            jobs = await self._insert(child, seq, raw)
-            _answer(child, number, {"jobs": [{"job": _known(job), "existed": job.existed} for job in jobs]})
+            jobs = await self._insert(child, asked)
+            _answer(child, asked, {"jobs": [{"job": _known(job), "existed": job.existed} for job in jobs]})
         except TontineError as error:
-            _answer(child, number, _failure(error))
+            _answer(child, asked, _failure(error))
         except Exception as error:
-            log.exception("a task's jobs could not be submitted", extra={"event": "submit-failed", "seq": seq})
-            _answer(child, number, _failure(error))
+            facts = {"event": "submit-failed", "seq": asked.parent}
+            log.exception("a task's jobs could not be submitted", extra=facts)
+            _answer(child, asked, _failure(error))
 
-    async def _insert(self, child: Child, seq: int, raw: bytes) -> list[Job]:
+    async def _insert(self, child: Child, asked: Submit) -> list[Job]:
         """Insert, again and again while the store is away: under the same names, so nothing is added twice."""
-        request = bson.decode(raw, RAW)
+        request = bson.decode(asked.request, RAW)
         wish = Wish(**bson.decode(request["wish"].raw, DECODED))
         until, pause = self._clock.now() + PATIENCE, 0.1
         while True:
             try:
-                return await self._try(seq, wish, request, until)
+                return await self._try(asked.parent, wish, request, until)
             except StoreUnavailable as error:
                 if self._clock.now() + pause > until or child.writer.is_closing():
                     raise StoreUnavailable(
-                        f"MongoDB did not take {wish.task} from job {seq} within {PATIENCE:g} s: {error}; another run "
-                        "of the task submits it under the same name, not twice"
+                        f"MongoDB did not take {wish.task} from job {asked.parent} within {PATIENCE:g} s: {error}; "
+                        "another run of the task submits it under the same name, not twice"
                     ) from error
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
@@ -96,8 +96,9 @@ class Offspring:
                 self._reserves.append(reserve)
 
 
-def _answer(child: Child, number: int, answer: dict[str, Any]) -> None:
-    child.send({"submitted": number}, [bson.encode(answer, codec_options=DECODED)])
+def _answer(child: Child, asked: Submit, answer: dict[str, Any]) -> None:
+    encoded = bson.encode(answer, codec_options=DECODED)
+    child.send(Orders(submitted=Submitted(asked.number, encoded)))
 
 
 def _failure(error: Exception) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""A worker's process: it leads a session and a group of its own, and what its tasks have started ends with it."""
+"""A process that a node keeps: it leads a session and a group of its own, and what it has started ends with it.
+
+How it is started, watched, ended and started again; what it is for is no matter here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import uuid4
 
 import psutil
@@ -17,6 +20,8 @@ import psutil
 from . import orphans
 
 POLL_EVERY = 0.05
+PAUSE, PAUSE_AT_MOST = 0.1, 10.0
+"""Seconds after a life in vain, and after many."""
 
 
 class Process:
@@ -73,3 +78,35 @@ def _wait_for_end(pid: int) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
                 time.sleep(POLL_EVERY)
+
+
+async def keep_alive(live: Callable[[], Awaitable[bool]], ending: asyncio.Event) -> None:
+    """Live one life after another until it is time to end, with a growing pause after lives in vain.
+
+    `live` starts a process and waits for its end; it tells whether that was of any use.
+    """
+    in_vain = 0
+    while not ending.is_set():
+        in_vain = 0 if await live() else in_vain + 1
+        if in_vain and not ending.is_set():
+            pause = min(PAUSE * 2 ** min(in_vain - 1, 10), PAUSE_AT_MOST)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ending.wait(), pause)
+
+
+def explain_exit(code: int) -> str:
+    """How a process ended, as the rest of a sentence."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def memory_of(pid: int) -> int:
+    """Bytes that a process takes; 0 when it has ended."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0

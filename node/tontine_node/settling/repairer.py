@@ -21,7 +21,7 @@ from tontine.store.retention import Retention
 from ..claims import Claims
 from ..membership.heartbeat import Heartbeat
 from ..membership.member import Member
-from ..running.dispatch import Supervisor
+from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Repairer:
         beat: Heartbeat,
         member: Member,
         claims: Claims,
-        supervisor: Supervisor,
+        dispatcher: Dispatcher,
         retention: Callable[[], Retention],
         troubles: Troubles,
     ) -> None:
@@ -53,7 +53,7 @@ class Repairer:
         self._beat = beat
         self._member = member
         self._claims = claims
-        self._supervisor = supervisor
+        self._dispatcher = dispatcher
         self._retention = retention
         self._troubles = troubles
         self._forgot_at = clock.now()
@@ -90,7 +90,7 @@ class Repairer:
         """Give back the jobs of dead nodes (J7), of those that hold any."""
         if not self._beat.has_lease():
             return 0
-        repaired = await self._store.run(repair.repair(self._supervisor.careful_tasks, self._retention(), holders))
+        repaired = await self._store.run(repair.repair(self._dispatcher.careful_tasks, self._retention(), holders))
         for node, count in repaired.items():
             if count:
                 log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})

@@ -19,7 +19,7 @@ from tontine.store.raw import read
 from tontine.store.retention import Retention
 
 from ..claims import Claims
-from ..running.dispatch import Supervisor
+from ..running.dispatch import Dispatcher
 from .settler import Settler
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Reporter:
         store: AsyncStore,
         clock: Clock,
         claims: Claims,
-        supervisor: Supervisor,
+        dispatcher: Dispatcher,
         settler: Settler,
         retention: Callable[[], Retention],
     ) -> None:
@@ -46,7 +46,7 @@ class Reporter:
         self._store = store
         self._clock = clock
         self._claims = claims
-        self._supervisor = supervisor
+        self._dispatcher = dispatcher
         self._settler = settler
         self._retention = retention
         self._processes: dict[int, psutil.Process] = {}
@@ -57,7 +57,7 @@ class Reporter:
     def long_running(self) -> dict[int, float]:
         """Jobs that have run long enough to be worth a look, and since when."""
         now = self._clock.now()
-        return {seq: since for seq, since in self._supervisor.running().items() if now - since > SHOW_AFTER}
+        return {seq: since for seq, since in self._dispatcher.running().items() if now - since > SHOW_AFTER}
 
     async def show(self) -> None:
         """Write what is new, at most twice a second."""
@@ -70,11 +70,11 @@ class Reporter:
         """When longer jobs started, and how far they are."""
         now, running, marks = self._clock.now(), self.long_running(), []
         for seq, since in running.items():
-            progress, entry = self._supervisor.progress.get(seq), self._claims.get(seq)
+            progress, entry = self._dispatcher.progress.get(seq), self._claims.get(seq)
             if entry is not None and (seq not in self._shown or self._shown[seq] != progress):
                 note = {"value": progress[0], "note": progress[1]} if progress else None
                 marks.append((seq, entry.attempt, now - since, note))
-        self._shown = {seq: self._supervisor.progress.get(seq) for seq in running}
+        self._shown = {seq: self._dispatcher.progress.get(seq) for seq in running}
         if marks:
             await self._store.run(settle.note_running(self.node, marks))
 
@@ -82,13 +82,13 @@ class Reporter:
         """Store what tasks have printed up to now; lines that the store does not take are gone."""
         async with self._keeping:
             try:
-                for _ in range(0, len(self._supervisor.lines), LINES_AT_ONCE):
+                for _ in range(0, len(self._dispatcher.lines), LINES_AT_ONCE):
                     await self._store.run(logs.append(self._next_lines(), self._retention()))
             except StoreError as error:
                 log.warning("lines were not stored", extra={"event": "lines-lost", "error": str(error)})
 
     def _next_lines(self) -> list[logs.Part]:
-        lines = self._supervisor.lines
+        lines = self._dispatcher.lines
         parts: list[logs.Part] = []
         while lines and len(parts) < LINES_AT_ONCE:
             seq, attempt, some = lines.popleft()
@@ -110,16 +110,16 @@ class Reporter:
             "dropped": self._settler.dropped,
             "held": len(self._claims),
             "bytes": self._claims.bytes,
-            "workers": self._supervisor.ready,
-            "workers_wanted": self._supervisor.config.processes,
-            "crashes": self._supervisor.crashes,
-            "last_crash": self._supervisor.last_crash,
+            "workers": self._dispatcher.pool.ready,
+            "workers_wanted": self._dispatcher.config.processes,
+            "crashes": self._dispatcher.pool.crashes,
+            "last_crash": self._dispatcher.pool.last_crash,
             "clock": datetime.fromtimestamp(wall_time(), UTC),
         }
 
     def _usage(self) -> tuple[float, int]:
         """CPU (1.0 is one core) and memory of the master and its workers."""
-        pids = [os.getpid(), *(child.process.pid for child in list(self._supervisor.children.values()))]
+        pids = [os.getpid(), *(child.process.pid for child in list(self._dispatcher.pool.children.values()))]
         cpu, memory = 0.0, 0
         for pid in pids:
             try:

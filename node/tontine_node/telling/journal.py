@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,6 @@ from tontine.store.raw import read
 from tontine.store.settle import Outcome
 
 from ..claims import Entry
-from ..running.dispatch import TaskFacts
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +33,11 @@ _WORDS = {
 class Journal:
     """Told of each outcome that the store has accepted, but for plain successes, unless it is thorough."""
 
-    def __init__(self, node: str, tasks: Callable[[], Mapping[str, TaskFacts]]) -> None:
+    def __init__(self, node: str, attempts_of: Callable[[Entry], int]) -> None:
+        """`attempts_of` tells how many attempts of a job may fail."""
         self.node = node
         self.is_thorough = log.isEnabledFor(logging.DEBUG)
-        self._tasks = tasks
+        self._attempts_of = attempts_of
 
     def note(self, one: Outcome, entry: Entry) -> None:
         """Write the line of one outcome; whatever is wrong with that, the outcome is settled, and stays so."""
@@ -79,11 +79,7 @@ class Journal:
             return f" with its worker ({entry.lost + 1} of {LIMIT} times)"
         if one.kind == "refused":
             return ""
-        return f" (attempt {entry.fails + 1} of {self._limit(entry)})"
-
-    def _limit(self, entry: Entry) -> int:
-        facts = self._tasks().get(entry.task)
-        return entry.max_attempts or (facts.max_attempts if facts is not None else 1)
+        return f" (attempt {entry.fails + 1} of {self._attempts_of(entry)})"
 
     def _facts(self, event: str, one: Outcome, entry: Entry) -> dict[str, Any]:
         error = one.error
@@ -96,7 +92,7 @@ class Journal:
             "attempt": one.attempt,
             "fails": entry.fails + (one.kind in ("failed", "retry")),
             "lost": entry.lost + (one.kind == "lost"),
-            "max_attempts": self._limit(entry),
+            "max_attempts": self._attempts_of(entry),
             "ran": one.ran,
             "error_type": error.type if error else None,
             "error": error.message if error else None,

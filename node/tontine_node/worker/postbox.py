@@ -1,7 +1,7 @@
 """What tasks ask their master for: jobs to submit. Few requests are on their way at a time, the rest waits here.
 
-One is a report "submit", with a body: the wish, the names and the arguments. Its answer, "submitted", has the jobs as
-they are in the queue, or the error that the task gets.
+A request holds the wish, the names and the arguments. Its answer has the jobs as they are in the queue, or the error
+that the task gets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tontine import errors
 from tontine.errors import ClaimLost, TontineError
 from tontine.offspring import Request
 from tontine.records.job import Job
-from tontine.verdict import CODEC, Report
+from tontine.verdict import CODEC
+
+from ..running.pipe import Submit
 
 REQUESTS_AT_ONCE = 8
 BYTES_AT_ONCE = 4 * 1024 * 1024
@@ -30,19 +32,19 @@ BYTES_AT_ONCE = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Letter:
-    report: Report
+    report: Submit
     request: Request
     answer: Future[list[Job]]
 
     @property
     def size(self) -> int:
-        return len(self.report[2])
+        return len(self.report.request)
 
 
 class Postbox:
     """The requests of one worker's tasks, from any thread."""
 
-    def __init__(self, post: Callable[[Report], None]) -> None:
+    def __init__(self, post: Callable[[Submit], None]) -> None:
         self._post = post
         self._pid = os.getpid()
         self._changing = threading.Lock()
@@ -58,10 +60,10 @@ class Postbox:
             raise TontineError("a process that a task has forked cannot submit jobs: only the task itself can")
         answer: Future[list[Job]] = Future()
         answer.set_running_or_notify_cancel()  # who waits may be cancelled; what was asked for cannot be
-        body = _encode(request)
+        encoded = _encode(request)
         with self._changing:
             number = next(self._numbers)
-            report: Report = ("submit", [number, request.parent, request.attempt, len(body)], body)
+            report = Submit(number, request.parent, request.attempt, encoded)
             self._letters[number] = _Letter(report, request, answer)
             self._waiting.append(number)
             self._post_next()

@@ -111,7 +111,7 @@ class Life:
             node = self.node = Node(self._config, wire, None, self._clock)  # type: ignore[arg-type]
             wire.sender = node.id
             self.ids.append(node.id)
-            node.supervisor.spawn = self._spawn
+            node.dispatcher.pool.spawn = self._spawn
             setattr(node.beat, "start", Pulse(node, self._clock, wire).start)  # noqa: B010 - a coroutine in its stead
             node.listener.is_open = self._hears
             self._sabotage(node)
@@ -185,8 +185,8 @@ class Life:
         for worker in self.workers:
             worker.exit(KILLED)
         self.node._tasks.clear()
-        self.node.supervisor._keepers.clear()
-        self.node.supervisor.children.clear()
+        self.node.dispatcher.pool._keepers.clear()
+        self.node.dispatcher.pool.children.clear()
         self.loop.abandon()
         if not self.node.board._memory.closed:
             self.node.board.close()

@@ -41,7 +41,8 @@ async def test_a_long_rest_ends_when_something_comes_in(monkeypatch: pytest.Monk
     clock, board = SimpleNamespace(now=lambda: 0.0), SimpleNamespace(deadline=3600.0)
     beat = SimpleNamespace(has_lease=lambda: False, failed_since_renewal=True)
     held: list[str] = []
-    fence = Fence(*cast("Any", (clock, beat, board, held, SimpleNamespace(kill_all=kill_all))))
+    dispatcher = SimpleNamespace(pool=SimpleNamespace(kill_all=kill_all))
+    fence = Fence(*cast("Any", (clock, beat, board, held, dispatcher)))
     guard = asyncio.create_task(fence.run())
     await asyncio.sleep(0)
     assert not ended.is_set()

@@ -15,7 +15,6 @@ from tontine.records.job import JobError
 from tontine.store.settle import Kind, Outcome
 from tontine_node.claims import Entry
 from tontine_node.log_style import LogStyle
-from tontine_node.running.dispatch import TaskFacts
 from tontine_node.telling.journal import Journal
 from tontine_node.telling.logs import _Json, _Lines
 
@@ -30,7 +29,7 @@ ENTRIES = {
 @pytest.fixture
 def journal(caplog: pytest.LogCaptureFixture) -> Journal:
     caplog.set_level(logging.INFO)
-    return Journal("web-1-abc", lambda: {"shop.resize": TaskFacts("retry", False, None, 4, [])})
+    return Journal("web-1-abc", lambda entry: entry.max_attempts or 4)
 
 
 def line_of(caplog: pytest.LogCaptureFixture) -> str:

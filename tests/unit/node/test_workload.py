@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tontine_node.claims import Entry
 from tontine_node.running.pool import Child
+from tontine_node.running.workload import Workload
 
 
 class Line:
@@ -32,7 +33,8 @@ class Orders(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.line = Line()
-        self.child = Child(0, cast("Any", None), cast("Any", None), cast("Any", self.line), is_ready=True)
+        child = Child(0, cast("Any", None), cast("Any", None), cast("Any", self.line), is_ready=True)
+        self.workload = Workload(child)
         self.next = 1
         self.on_their_way: deque[int | None] = deque()  # None is a recall
         self.inbox: deque[int] = deque()
@@ -41,17 +43,17 @@ class Orders(RuleBasedStateMachine):
         self.begun: list[int] = []
         self.over: set[int] = set()
 
-    @precondition(lambda self: self.child.can_take)
+    @precondition(lambda self: self.workload.can_take)
     @rule(count=st.integers(1, 4))
     def the_master_sends(self, count: int) -> None:
         for seq in range(self.next, self.next + count):
-            self.child.sent[seq] = Entry(seq, 1, 0.0)
+            self.workload.sent[seq] = Entry(seq, 1, 0.0)
             self.on_their_way.append(seq)
         self.next += count
 
     @rule()
     def the_master_recalls(self) -> None:
-        self.child.recall()
+        self.workload.recall()
         self.on_their_way.append(None)
 
     @precondition(lambda self: self.on_their_way)
@@ -81,24 +83,24 @@ class Orders(RuleBasedStateMachine):
     def the_master_reads(self) -> None:
         report = self.reports.popleft()
         if isinstance(report, int):
-            self.child.take_report(report)
+            self.workload.take_report(report)
             self.over.add(report)
         else:
-            self.child.recalls -= 1
+            self.workload.recalls -= 1
             for seq in report:
-                del self.child.sent[seq]
+                del self.workload.sent[seq]
 
     @precondition(lambda self: self.running)
     @rule(pick=st.integers(0, 99))
     def the_master_gives_one_up(self, pick: int) -> None:
         """Past its time limit: it is out of `sent` at once, and its report may still come."""
         seq = self.running[pick % len(self.running)]
-        self.child.take_report(seq)
+        self.workload.take_report(seq)
         self.over.add(seq)
 
     @invariant()
     def the_begun_are_known(self) -> None:
-        assert self.child.begun(len(self.begun)) == [seq for seq in self.begun if seq not in self.over]
+        assert self.workload.begun(len(self.begun)) == [seq for seq in self.begun if seq not in self.over]
 
 
 TestOrders = Orders.TestCase

@@ -1,0 +1,1 @@
+"""Decisions that are made in one place, whoever needs them. All of it is pure."""
