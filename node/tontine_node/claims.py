@@ -58,9 +58,9 @@ class Claims:
         """`filled` is called when the first entry comes in, `eased` when others can come in again: it holds no more
         bytes than it should, or no suspect any more."""
         self._entries: dict[int, Entry] = {}
-        self._filled = filled
+        self.filled = filled
         self._most_bytes = most_bytes
-        self._eased = eased
+        self.eased = eased
         self.bytes = 0
         self.suspects = 0
         """How many of its jobs may be poison."""
@@ -80,7 +80,7 @@ class Claims:
 
     def enter(self, entry: Entry) -> None:
         if not self._entries:
-            self._filled()
+            self.filled()
         if entry.seq in self._entries:
             self.drop(entry.seq)
         self._entries[entry.seq] = entry
@@ -94,13 +94,17 @@ class Claims:
             self.bytes -= entry.size
             self.suspects -= is_suspect
             if (was_full and not self.is_full) or (is_suspect and not self.suspects):
-                self._eased()
+                self.eased()
 
     def grow(self, entry: Entry, size: int) -> None:
         """An entry takes so many bytes more: its result has come."""
         if size and self._entries.get(entry.seq) is entry:
             entry.size += size
             self.bytes += size
+
+    def metrics(self) -> dict[str, int]:
+        """What the node's record says of them."""
+        return {"held": len(self), "bytes": self.bytes}
 
     @property
     def is_full(self) -> bool:

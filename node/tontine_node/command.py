@@ -26,9 +26,10 @@ from tontine.store.counter import raise_counter
 from .config import NodeConfig
 from .last_resort import LastResort
 from .log_style import LogStyle
+from .loop import cancel
 from .membership.registration import wait_for_store
 from .memory import give_large_blocks_back
-from .node import CANCELS, Node
+from .node import Node
 from .running import orphans
 from .telling.announce import announce
 from .telling.logs import set_up
@@ -97,7 +98,7 @@ def node(
     max_jobs: int | None,
     max_memory: int | None,
     max_held: int | None,
-    streams: bool,
+    listen: bool,
     share_uri: bool,
     live_file: Path | None,
     embedded: bool | None,
@@ -124,7 +125,7 @@ def node(
         slots=slots,
         timing=Timing.of_lease(lease),
         grace=grace,
-        streams=streams,
+        listens=listen,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,
@@ -244,11 +245,6 @@ async def _first(*works: Coroutine[Any, Any, Any]) -> None:
     """Until one of these is done; its error is ours."""
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for _ in range(CANCELS):  # one is not enough: a driver may turn it into an error of its own
-        if not others:
-            break
-        for other in others:
-            other.cancel()
-        _, others = await asyncio.wait(others, timeout=0.5)
+    await cancel(lambda: list(others))
     for task in done:
         await task

@@ -24,7 +24,7 @@ class NodeConfig:
     slots: int = 1
     timing: Timing = field(default_factory=Timing)
     grace: float = 30.0
-    streams: bool = True
+    listens: bool = True
     max_jobs: int | None = None
     max_memory: int | None = None
     """Bytes."""

@@ -75,12 +75,9 @@ async def settle_all(
     store: AsyncStore, outcomes: Iterable[Outcome], *, also_put_off: bool = False, journal: Journal | None = None
 ) -> tuple[Settler, Claims, Troubles]:
     """Put outcomes through a node's settler until it has nothing left to do, or also what it has put off."""
-
-    async def no_lines() -> None:
-        """Nobody prints."""
-
     claims, troubles = Claims(), Troubles()
-    settler = Settler("x", store, claims, lambda: FOR_EVER, lambda _: None, no_lines, troubles, journal)
+    settler = Settler("x", store, claims, lambda: FOR_EVER, troubles)
+    settler.journal = journal
     for one in outcomes:
         claims.enter(Entry(one.seq, one.attempt, 0.0, status=Status.RESULT))
         settler.add(one)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import random
 from collections.abc import Iterable, Sequence
 
 from bson.datetime_ms import DatetimeMS
@@ -20,6 +18,7 @@ from tontine.store.raw import Raw, identity
 from tontine.store.settle import Outcome
 
 from ..claims import Claims, Entry, Status
+from ..loop import jittered, rest
 from ..membership.heartbeat import Heartbeat
 from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
@@ -32,6 +31,7 @@ CLAIM_AT_ONCE = 500
 REST, REST_POLL = 1.0, 0.25
 LOOK_AGAIN_AFTER = (0.01, 0.1)
 ASK_EVERY = 1.0
+AFTER_A_FAILURE = 0.5
 FAR_AHEAD = 10_000_000
 REFUSED_FOR = 60.0
 """A job whose claim was refused is found again within so many seconds: until then, silence proves nothing."""
@@ -85,7 +85,7 @@ class Claimer:
                 self._troubles.note("claiming", error)
                 log.warning("claiming failed", extra={"event": "claim-failed", "error": str(error)})
                 found_work = False
-                await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
+                await asyncio.sleep(jittered(AFTER_A_FAILURE, least=0.4))
             if not found_work and not self._is_full():
                 self._busy_since = None
             elif self._busy_since is None:
@@ -101,6 +101,10 @@ class Claimer:
         """A backlog, and no room for it."""
         sweep = self._lane.sweep
         return sweep is not None and not sweep.is_exhausted and self._room() <= 0
+
+    def take_hint(self, hint: bell.Hint) -> None:
+        """The bell tells of jobs."""
+        self.hint(hint.first, hint.last, is_fresh=hint.is_fresh)
 
     def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""
@@ -137,13 +141,11 @@ class Claimer:
         return self.is_open and self._beat.has_lease()
 
     async def _rest(self) -> None:
-        limit = self._lane.pace_of(REST, REST_POLL) * random.uniform(0.8, 1.0)  # noqa: S311
+        limit = jittered(self._lane.pace_of(REST, REST_POLL))
         # With no room, a job that is due waits for a slot, which wakes us; without a share, others see to it.
         if self._may_claim() and self._lane.sweep is not None and self._room() > 0:
             limit = min(limit, max(0.0, self._lane.next_due - self._clock.now()))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit):
-                await self.wake.wait()
+        await rest(self.wake, limit)
 
     async def _round(self) -> bool:
         """One round of the loop; whether another should follow at once."""
@@ -258,7 +260,7 @@ class Claimer:
         except StoreError as error:
             self._doubt(error)
             if not isinstance(error, StoreUnavailable):  # it is found at once again, and refused again
-                await asyncio.sleep(random.uniform(0.2, 0.5))  # noqa: S311
+                await asyncio.sleep(jittered(AFTER_A_FAILURE, least=0.4))
             return 0
         self._refused_at = float("-inf")
         self._keep(entries.values(), ours, first=first)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,12 +10,14 @@ from bson import ObjectId
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.errors import NotPermitted, StoreError
+from tontine.errors import NotPermitted
 from tontine.legible import count
-from tontine.records.share import Share, crowd
+from tontine.records.share import Share
 from tontine.store import inbox
 from tontine.store.call import AsyncStore
 
+from ..duty import Duty, is_first
+from ..loop import Loop, jittered
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Intake:
         taken: Callable[[], None],
         troubles: Troubles,
     ) -> None:
+        self._duty = Duty(FIRST_EVERY, OTHERS_EVERY)
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -60,35 +61,37 @@ class Intake:
 
     async def run(self) -> None:
         """Take for ever."""
-        while True:
-            share = self._share() if self._is_open() else None
-            pace = OTHERS_EVERY
-            if share is not None:
-                try:
-                    pace = await self._round(share)
-                    if not self._aside:
-                        self._troubles.over("intake")
-                except StoreError as error:
-                    self._troubles.note("intake", error)
-                    log.warning("taking from the inbox failed", extra={"event": "intake-failed", "error": str(error)})
-            await asyncio.sleep(pace * random.uniform(0.8, 1.0))  # noqa: S311
+        loop = Loop(
+            "intake",
+            self._look,
+            lambda: jittered(OTHERS_EVERY),
+            self._troubles,
+            "taking from the inbox failed",
+            "intake-failed",
+            is_well=lambda: not self._aside,
+        )
+        await loop.run()
+
+    async def _look(self) -> float | None:
+        share = self._share() if self._is_open() else None
+        return None if share is None else jittered(await self._round(share))
 
     async def _round(self, share: Share) -> float:
         """Take what is there; how long until the next look is worth it."""
         self._look_again_at_refused()
-        if share.rank > 0 and not await self._lies_still():
-            return self._timing.help_after if self._first else OTHERS_EVERY * crowd(share.size)
+        if not is_first(share) and not await self._lies_still():
+            return self._timing.help_after if self._first else self._duty.every(share)
         await self._keep_rules(share)
         documents = await self._store.run(inbox.read(self._aside))
         if documents and self._share() is not None and await self._take(documents) == inbox.AT_ONCE:
             return 0.0
-        if share.rank > 0:
-            return OTHERS_EVERY * crowd(share.size)
-        return SOON if self._clock.now() - self._taken_at < SOON_FOR else FIRST_EVERY
+        if is_first(share) and self._clock.now() - self._taken_at < SOON_FOR:
+            return SOON
+        return self._duty.every(share)
 
     async def _keep_rules(self, share: Share) -> None:
         """Put the inbox back where it was dropped: the next insert would make one that takes anything."""
-        if share.rank == 0 and self._clock.now() - self._ruled_at >= RULES_EVERY:
+        if is_first(share) and self._clock.now() - self._ruled_at >= RULES_EVERY:
             self._ruled_at = self._clock.now()
             try:
                 if await self._store.run(inbox.mend()):

@@ -5,9 +5,7 @@ A schedule that cannot fire is tried again after a growing pause, and costs the 
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +18,8 @@ from tontine.records.share import Share, crowd
 from tontine.store import declare, look, schedules
 from tontine.store.call import AsyncStore
 
+from ..duty import Duty, is_first
+from ..loop import Loop, jittered
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ MEND_EVERY = 30.0
 DECLARE_EVERY = 60.0
 """Seconds between two looks at what this node's modules declare; nodes without any never look."""
 PAUSE, LONGEST_PAUSE = 4.0, 300.0
+AT_LEAST = 0.02
+"""Seconds between two looks, however many schedules are due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Scheduler:
         troubles: Troubles,
         declared: Callable[[], Sequence[Schedule]] = tuple,
     ) -> None:
+        self._duty = Duty(LOOK_EVERY, OTHERS_EVERY)
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -70,32 +73,36 @@ class Scheduler:
 
     async def run(self) -> None:
         """Fire for ever."""
-        while True:
-            share = self._share()
-            every, patience = LOOK_EVERY, 0.0
-            if share is not None and share.rank > 0:
-                every, patience = OTHERS_EVERY * crowd(share.size), self._timing.help_after
-            wait = every * random.uniform(0.8, 1.0)  # noqa: S311
-            try:
-                if share is not None:
-                    wait = min(wait, await self._round(every, patience))
-                if share is None or not self._paused:
-                    self._troubles.over("schedules")
-                if share is not None and share.rank == 0:
-                    await self._mend_some()
-            except TontineError as error:
-                self._troubles.note("schedules", error)
-                log.warning("schedules did not fire", extra={"event": "schedules-failed", "error": str(error)})
-            if share is not None:
-                await self._declare(crowd(share.size))
-            await asyncio.sleep(max(0.02, wait))
+        loop = Loop(
+            "schedules",
+            self._look,
+            lambda: jittered(self._duty.every(self._share())),
+            self._troubles,
+            "schedules did not fire",
+            "schedules-failed",
+            errors=TontineError,
+            is_well=lambda: not self._paused or self._share() is None,
+        )
+        await loop.run()
+
+    async def _look(self) -> float | None:
+        share = self._share()
+        if share is None:
+            return None
+        await self._declare(crowd(share.size))
+        every = self._duty.every(share)
+        patience = 0.0 if is_first(share) else self._timing.help_after
+        due_in = await self._round(every, patience)
+        if is_first(share):
+            await self._mend_some()
+        return max(AT_LEAST, min(due_in, jittered(every)))
 
     async def _declare(self, rarer: float) -> None:
         """Make the schedules of this node's modules known, and now and then see whether they still are."""
         wanted = self._declared()
         if not wanted or self._clock.now() < self._declare_at:
             return
-        self._declare_at = self._clock.now() + DECLARE_EVERY * rarer * random.uniform(0.8, 1.0)  # noqa: S311
+        self._declare_at = self._clock.now() + jittered(DECLARE_EVERY * rarer)
         try:
             if self._declared_at is None:
                 self._declared_at = await self._store.run(look.now())

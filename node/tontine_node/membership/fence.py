@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 
 from tontine.clock import Clock
 from tontine.store.settle import Outcome
 
 from ..claims import Claims, Status
+from ..loop import rest
 from ..running.board import Board
 from ..running.dispatch import Dispatcher
 from ..running.pool import FENCE
@@ -37,9 +37,7 @@ class Fence:
     async def run(self) -> None:
         """Fence when the lease has run out, go on when it is back."""
         while not self.is_over:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause()):
-                    await self.wake.wait()
+            await rest(self.wake, self._pause())
             self.wake.clear()
             if not self._beat.has_lease() and not self._is_up:
                 self._is_up = True

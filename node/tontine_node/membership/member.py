@@ -1,20 +1,22 @@
-"""This node's place among the nodes: the roster, and burying those whose lease ran out."""
+"""This node's place among the nodes: the roster, its share, and burying those whose lease ran out."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.records.roster import Roster
-from tontine.records.share import crowd
+from tontine.records.share import Share, crowd
 from tontine.store import events, members
 from tontine.store.call import AsyncStore
 from tontine.store.members import Pulse
 
+from ..loop import Loop, jittered
+from ..telling.troubles import Troubles
 from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -32,11 +34,29 @@ class Member:
         """Whether a roster was read that cannot be, as far as this node knows."""
         self.alike = 1
         """How many members have the same modules, this one included."""
+        self.shown_share: Share | None = None
+        """The share that the node's record says it has."""
+        self.moved: Callable[[], None] = _nobody
+        """Hears that the roster has changed."""
+        self.inherited: Callable[[], None] = _nobody
+        """Hears that others have died, and left their shares."""
+        self.repair: Callable[[], Awaitable[Any]] = _nothing
+        """Gives back the jobs of dead nodes."""
+        self.reads_often: Callable[[], bool] = lambda: False
+        """Whether another loop has just read the roster."""
         self._store = store
         self._timing = timing
         self._clock = clock
         self._beat = beat
         self._watched: dict[str, tuple[Pulse, float]] = {}
+
+    @property
+    def share(self) -> Share | None:
+        return self.roster.share_of(self.node)
+
+    def own_share(self) -> Share | None:
+        """The share that this node may act on now."""
+        return self.share if self._beat.has_lease() else None
 
     @property
     def crowd(self) -> float:
@@ -56,8 +76,35 @@ class Member:
         self.roster = roster
         return True
 
+    async def join(self) -> None:
+        self.is_wanted = True
+        await self.refresh()
+        await self.keep_place()
+
+    async def leave(self) -> None:
+        if self.is_wanted:
+            self.is_wanted = False
+            await self.refresh()
+        await self.keep_place()
+
     async def keep_place(self) -> None:
-        """Be in the roster exactly when wanted (M1), and keep at it until the store agrees."""
+        """Be in the roster exactly when wanted, and show the share that comes of it."""
+        before = self.roster.epoch
+        await self._take_place()
+        await self._show_share()
+        if self.roster.epoch != before:
+            self.moved()
+
+    async def _show_share(self) -> None:
+        share = self.share
+        if share != self.shown_share:
+            value = share.to_document() if share else None
+            await self._store.run(members.describe(self.node, {"share": value}))
+            self.shown_share = share
+            log.info("owns a share" if share else "owns no share", extra={"event": "share", **(value or {})})
+
+    async def _take_place(self) -> None:
+        """M1, again and again until the store agrees."""
         for _ in range(20):  # each round that loses means that another node's change won
             new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
             if new is self.roster:
@@ -79,6 +126,32 @@ class Member:
             self.see(mended)
             log.warning("put the roster right", extra={"event": "roster-mended", "epoch": mended.epoch})
             await self.note("roster", epoch=mended.epoch, members=list(mended.members), why="it was set back or broken")
+
+    async def watch(self, troubles: Troubles) -> None:
+        """Look after the others for ever."""
+        loop = Loop(
+            "watching",
+            self._watch_once,
+            lambda: jittered(self.watch_every),
+            troubles,
+            "watching failed",
+            "watch-failed",
+        )
+        await loop.run(rests_first=True)
+
+    def _pause(self) -> float:
+        return jittered(self.watch_every)
+
+    async def _watch_once(self) -> None:
+        buried = await self.watch_others()
+        if buried or not self.reads_often() or self.is_doubtful:
+            await self.refresh()
+        if dead := await self.find_dead():
+            # First their jobs: a new roster makes everybody look for what is due.
+            await self.repair()
+            await self.remove(dead)
+            self.inherited()
+        await self.keep_place()
 
     async def watch_others(self) -> list[str]:
         """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
@@ -139,3 +212,9 @@ class Member:
             await self._store.run(events.record(kind, **facts))
         except StoreError as error:
             log.info("an event was not recorded", extra={"event": "event-lost", "error": str(error)})
+
+
+def _nobody() -> None: ...
+
+
+async def _nothing() -> None: ...

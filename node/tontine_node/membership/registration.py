@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tontine.store.call import AsyncStore
 from tontine.store.members import Pulse
 
 from ..config import NodeConfig
+from ..loop import jittered
 from ..telling.outage import AWAY
 
 log = logging.getLogger(__name__)
@@ -107,4 +107,4 @@ class Registration:
 async def wait_for_store(error: Exception) -> None:
     """Say that MongoDB is away, and wait a moment."""
     log.warning("waiting for MongoDB", extra={"event": AWAY, "error": str(error)})
-    await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+    await asyncio.sleep(jittered(1.5, least=1 / 3))

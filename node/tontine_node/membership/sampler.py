@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from tontine.store.call import AsyncStore
 from tontine.store.samples import Sample
 from tontine.store.schema import keeps_samples
 
+from ..loop import jittered
 from .heartbeat import Heartbeat, Told
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Sampler:
         while True:
             with contextlib.suppress(StoreError):  # there will be a next one, and a log of lost ones helps nobody
                 await self.take()
-            await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
+            await asyncio.sleep(jittered(1.1 * self._every))
 
     async def take(self) -> None:
         """Keep what the newest heartbeat told, once. While no heartbeat gets through, there is nothing to tell."""

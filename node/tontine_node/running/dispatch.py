@@ -43,7 +43,6 @@ class Dispatcher:
         board: Board,
         claims: Claims,
         settle: Callable[[Outcome], None],
-        wake: Callable[[], None],
         troubles: Troubles,
     ) -> None:
         self.config = config
@@ -62,9 +61,10 @@ class Dispatcher:
         self.is_draining = False
         self.take_requests: Callable[[Workload, Sequence[Submit]], None] = lambda *_: None
         """Hears what jobs a worker's tasks want to submit."""
+        self.eased: Callable[[], None] = lambda: None
+        """Hears that there may be room for more jobs."""
         self.server_now: Callable[[], datetime | None] = lambda: None
         self._settle = settle
-        self._wake = wake
         self._spared: Counter[int] = Counter()
 
     @property
@@ -236,7 +236,7 @@ class Dispatcher:
         if is_used_up and not workload.sent:
             child.kill(REPLACED)
         self.dispatch()
-        self._wake()
+        self.eased()
 
     def _take_hello(self, hello: Hello) -> None:
         self.modules = hello.modules
@@ -285,7 +285,7 @@ class Dispatcher:
             else:
                 # It may have run with its report still unsent, so it must not run again under the same attempt.
                 self.end(entry, Outcome("released", seq, entry.attempt, begun=True))
-        self._wake()
+        self.eased()
         return bool(workload.served or workload.sent)
 
     def _blame(self, workload: Workload) -> set[int]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
@@ -19,6 +17,7 @@ from tontine.store.raw import identity
 from tontine.store.retention import Retention
 
 from ..claims import Claims
+from ..loop import Loop, jittered
 from ..membership.heartbeat import Heartbeat
 from ..membership.member import Member
 from ..running.dispatch import Dispatcher
@@ -58,13 +57,26 @@ class Repairer:
         self._troubles = troubles
         self._forgot_at = clock.now()
         self._sought_at = float("-inf")
+        self._has_failed = False
 
     async def run(self) -> None:
         """Keep at it for ever: often while there is something in hand, else the more rarely the more members."""
-        while True:
-            rounds, rarer = ((1.0, 2.0), 1.0) if len(self._claims) else ((2.0, 2.5), self._member.crowd)
-            await asyncio.sleep(self._timing.upkeep_every * rarer * random.uniform(*rounds))  # noqa: S311
-            await self.round()
+        loop = Loop(
+            "upkeep",
+            self._round,
+            self._pause,
+            self._troubles,
+            "upkeep failed",
+            "upkeep-failed",
+            is_well=lambda: not self._has_failed,
+        )
+        await loop.run(rests_first=True)
+
+    def _pause(self) -> float:
+        every = self._timing.upkeep_every
+        if len(self._claims):
+            return jittered(2.0 * every, least=0.5)
+        return jittered(2.5 * every * self._member.crowd)
 
     async def reconcile(self) -> None:
         """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
@@ -97,10 +109,6 @@ class Repairer:
                 await self._member.note("repair", node=node, jobs=count, by=self._member.name)
         return sum(repaired.values())
 
-    async def find_cancelled(self) -> set[int]:
-        """The jobs of this node whose cancelling was asked for (J8)."""
-        return await self._store.run(settle.find_cancelled(self.node))
-
     async def forget_old_dead(self) -> None:
         """Remove records of nodes that died more than a day ago (D4)."""
         if self._clock.now() - self._forgot_at > FORGET_EVERY:
@@ -116,13 +124,10 @@ class Repairer:
             if count := await self._store.run(repair.repair_unowned(self._retention())):
                 log.warning("gave back jobs that no node can hold", extra={"event": "unowned", "jobs": count})
 
-    async def round(self) -> None:
+    async def _round(self) -> None:
         """Every rule once, whatever becomes of the others; what failed is tried again in the next round."""
-        try:
-            holders = await self._store.run(repair.find_holders())
-        except StoreError as error:
-            self._failed(error)
-            return
+        self._has_failed = False
+        holders = await self._store.run(repair.find_holders())
         rules: list[Callable[[], Awaitable[Any]]] = [
             partial(self.repair, holders),
             partial(self.repair_unowned, holders),
@@ -130,21 +135,17 @@ class Repairer:
         ]
         if self.node in holders:
             rules.insert(0, self.reconcile)
-        failed = False
         for rule in rules:
             try:
                 await rule()
             except StoreError as error:
-                failed = True
-                self._failed(error)
+                self._note_failure(error)
+                log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})
             except Exception as error:
                 # The top of this loop: one rule that stumbles over what somebody wrote must not stop the others.
-                failed = True
-                self._troubles.note("upkeep", repr(error))
+                self._note_failure(repr(error))
                 log.exception("upkeep failed", extra={"event": "upkeep-failed"})
-        if not failed:
-            self._troubles.over("upkeep")
 
-    def _failed(self, error: StoreError) -> None:
-        self._troubles.note("upkeep", error)
-        log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})
+    def _note_failure(self, why: object) -> None:
+        self._has_failed = True
+        self._troubles.note("upkeep", why)

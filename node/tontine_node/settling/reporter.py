@@ -1,17 +1,13 @@
-"""What a node tells about itself and its jobs while they run: metrics, start times, progress, lines."""
+"""What the store is told of jobs while they run: when they started, how far they are, what they print."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
-import psutil
-
-from tontine.clock import Clock, wall_time
+from tontine.clock import Clock
 from tontine.errors import StoreError
 from tontine.store import logs, settle
 from tontine.store.call import DECODED, AsyncStore
@@ -20,7 +16,6 @@ from tontine.store.retention import Retention
 
 from ..claims import Claims
 from ..running.dispatch import Dispatcher
-from .settler import Settler
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +34,6 @@ class Reporter:
         clock: Clock,
         claims: Claims,
         dispatcher: Dispatcher,
-        settler: Settler,
         retention: Callable[[], Retention],
     ) -> None:
         self.node = node
@@ -47,9 +41,7 @@ class Reporter:
         self._clock = clock
         self._claims = claims
         self._dispatcher = dispatcher
-        self._settler = settler
         self._retention = retention
-        self._processes: dict[int, psutil.Process] = {}
         self._shown: dict[int, tuple[float, str] | None] = {}
         self._shown_at = 0.0
         self._keeping = asyncio.Lock()
@@ -97,36 +89,3 @@ class Reporter:
                 timed = [(datetime.fromtimestamp(at, UTC), text) for at, text in some]
                 parts.append(logs.Part(read(entry.raw, DECODED)["_id"], seq, attempt, timed))
         return parts
-
-    def metrics(self) -> dict[str, Any]:
-        """The node's counters, and its own clock for whoever looks for skew; called in the heartbeat's thread."""
-        cpu, memory = self._usage()
-        return {
-            "cpu": cpu,
-            "memory": memory,
-            "done": self._settler.done,
-            "failed": self._settler.failed,
-            "retried": self._settler.retried,
-            "dropped": self._settler.dropped,
-            "held": len(self._claims),
-            "bytes": self._claims.bytes,
-            "workers": self._dispatcher.pool.ready,
-            "workers_wanted": self._dispatcher.config.processes,
-            "crashes": self._dispatcher.pool.crashes,
-            "last_crash": self._dispatcher.pool.last_crash,
-            "clock": datetime.fromtimestamp(wall_time(), UTC),
-        }
-
-    def _usage(self) -> tuple[float, int]:
-        """CPU (1.0 is one core) and memory of the master and its workers."""
-        pids = [os.getpid(), *(child.process.pid for child in list(self._dispatcher.pool.children.values()))]
-        cpu, memory = 0.0, 0
-        for pid in pids:
-            try:
-                process = self._processes.setdefault(pid, psutil.Process(pid))
-                cpu += process.cpu_percent() / 100
-                memory += process.memory_info().rss
-            except (psutil.Error, OSError):  # it has ended, or no file can be opened: no reason not to beat
-                continue
-        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
-        return round(cpu, 3), memory

@@ -38,12 +38,14 @@ class Settler:
         store: AsyncStore,
         claims: Claims,
         retention: Callable[[], Retention],
-        back_in_queue: Callable[[float], None],
-        keep_lines: Callable[[], Awaitable[None]],
         troubles: Troubles,
-        journal: Journal | None = None,
     ) -> None:
         self.node = node
+        self.journal: Journal | None = None
+        self.keep_lines: Callable[[], Awaitable[None]] = _nothing
+        """Stores what tasks have printed."""
+        self.back_in_queue: Callable[[float], None] = lambda _: None
+        """Hears that a job will run again, in so many seconds."""
         self.done = 0
         self.failed = 0
         self.retried = 0
@@ -51,10 +53,7 @@ class Settler:
         self._store = store
         self._claims = claims
         self._retention = retention
-        self._back_in_queue = back_in_queue
-        self._keep_lines = keep_lines
         self._troubles = troubles
-        self._journal = journal
         self._waiting: deque[Outcome] = deque()
         self._accepted = 0
         self._tries: dict[int, tuple[int, int]] = {}
@@ -68,6 +67,10 @@ class Settler:
         self._none.clear()
         self._some.set()
 
+    def metrics(self) -> dict[str, int]:
+        """What the node's record says of its jobs since its start."""
+        return {"done": self.done, "failed": self.failed, "retried": self.retried, "dropped": self.dropped}
+
     async def drained(self) -> None:
         """Wait until nothing is left to settle."""
         await self._none.wait()
@@ -79,7 +82,7 @@ class Settler:
             await self._some.wait()
             batch = self._next_batch()
             try:
-                await self._keep_lines()  # first: whoever sees that a job has ended can read all that it printed
+                await self.keep_lines()  # first: whoever sees that a job has ended can read all that it printed
                 await self._settle(batch)
                 self._is_well()
                 pause = 0.1
@@ -133,7 +136,7 @@ class Settler:
             self.dropped += len(settled.dropped)
             log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
         news: list[tuple[Outcome, Entry | None]] = []
-        tells_all = self._journal is not None and self._journal.is_thorough
+        tells_all = self.journal is not None and self.journal.is_thorough
         for one in batch:
             if one.seq in settled.accepted:
                 self._count(one)
@@ -213,8 +216,8 @@ class Settler:
     def _tell(self, news: Sequence[tuple[Outcome, Entry | None]]) -> None:
         """Last: a line that cannot be written must not keep in the table what is settled, nor any other from it."""
         for one, entry in news:
-            if self._journal is not None and entry is not None:
-                self._journal.note(one, entry)
+            if self.journal is not None and entry is not None:
+                self.journal.note(one, entry)
 
     def _count(self, one: Outcome) -> None:
         if one.kind == "done":
@@ -223,7 +226,10 @@ class Settler:
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"
         if one.kind in ("retry", *settle.GIVEN_BACK):
-            self._back_in_queue(one.delay)
+            self.back_in_queue(one.delay)
+
+
+async def _nothing() -> None: ...
 
 
 def _group(one: Outcome) -> int | None:

@@ -97,7 +97,7 @@ class Life:
         self._clock = clock
         self._network = network
         self._database = database
-        self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, streams=False)
+        self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, listens=False)
         self._began = began
         self._sabotage = sabotage
         self._hears = False

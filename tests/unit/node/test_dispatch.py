@@ -70,7 +70,7 @@ async def dispatcher(outcomes: list[Outcome]) -> Any:
     """Two workers of one slot each, a plain task and one that must not run twice."""
     config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
     board = Board.create(2, 1)
-    dispatcher = Dispatcher(config, SystemClock(), board, Claims(), outcomes.append, lambda: None, Troubles())
+    dispatcher = Dispatcher(config, SystemClock(), board, Claims(), outcomes.append, Troubles())
     for index in range(2):
         add_worker(dispatcher, index)
     dispatcher.tasks = {
