@@ -66,7 +66,13 @@ from .telling.logs import set_up
     metavar="MB",
     help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
 )
-@click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
+@click.option(
+    "--listen/--no-listen",
+    default=True,
+    envvar=["TONTINE_LISTEN", "TONTINE_STREAMS"],
+    help="Listen for new jobs to start them sooner, or only poll.",
+)
+@click.option("--streams/--no-streams", default=None, hidden=True, allow_from_autoenv=False)
 @click.option(
     "--share-uri",
     is_flag=True,
@@ -99,6 +105,7 @@ def node(
     max_memory: int | None,
     max_held: int | None,
     listen: bool,
+    streams: bool | None,
     share_uri: bool,
     live_file: Path | None,
     embedded: bool | None,
@@ -125,7 +132,7 @@ def node(
         slots=slots,
         timing=Timing.of_lease(lease),
         grace=grace,
-        listens=listen,
+        listens=listen if streams is None else streams,  # its former name
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,

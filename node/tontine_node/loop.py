@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tontine.errors import StoreError, TontineError
 
@@ -50,13 +50,16 @@ class Loop:
     """What a round may raise."""
     is_well: Callable[[], bool] = lambda: True
     """Whether nothing is wrong any more after a round that did not raise."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """Ends a rest."""
 
     async def run(self, *, rests_first: bool = False) -> None:
         if rests_first:
-            await asyncio.sleep(self.pause())
+            await rest(self.wake, self.pause())
         while True:
+            self.wake.clear()
             due_in = await self._try()
-            await asyncio.sleep(self.pause() if due_in is None else due_in)
+            await rest(self.wake, self.pause() if due_in is None else due_in)
 
     async def _try(self) -> float | None:
         try:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import random
 from collections.abc import Callable, Sequence
 
 from tontine.clock import Clock
 from tontine.config import Timing
-from tontine.errors import StoreError
 from tontine.legible import legible
 from tontine.lookalike import lookalikes, tell
-from tontine.records.share import Share, crowd
+from tontine.records.share import Share
 from tontine.store import number
 from tontine.store.call import AsyncStore
 from tontine.store.raw import Raw, identity
 
+from ..duty import Duty, is_first
+from ..loop import Loop, jittered
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -46,6 +45,7 @@ class Numberer:
         troubles: Troubles,
     ) -> None:
         self.wake = asyncio.Event()
+        self._duty = Duty(FIRST_EVERY, OTHERS_EVERY)
         self._store = store
         self._timing = timing
         self._clock = clock
@@ -61,29 +61,29 @@ class Numberer:
 
     async def run(self) -> None:
         """Number for ever."""
-        while True:
-            self.wake.clear()
-            share = self._share()
-            is_first = share is not None and share.rank == 0
-            try:
-                more = share is not None and await self._round(is_first)
-                self._troubles.over("numbering")
-            except StoreError as error:
-                self._troubles.note("numbering", error)
-                log.warning("numbering failed", extra={"event": "number-failed", "error": str(error)})
-                more = False
-            if not more:
-                await self._rest(share)
+        loop = Loop(
+            "numbering",
+            self._look,
+            lambda: jittered(self._every(), least=0.95),
+            self._troubles,
+            "numbering failed",
+            "number-failed",
+            wake=self.wake,
+        )
+        await loop.run()
 
-    async def _rest(self, share: Share | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pace(share) * random.uniform(0.95, 1.0)):  # noqa: S311
-                await self.wake.wait()
+    async def _look(self) -> float | None:
+        share = self._share()
+        has_more = share is not None and await self._round(is_first(share))
+        return 0.0 if has_more else None
 
-    def _pace(self, share: Share | None) -> float:
-        if share is not None and share.rank == 0:
-            return SOON if self._clock.now() - self._numbered_at < SOON_FOR else FIRST_EVERY
-        return self._timing.help_after if self._seen else OTHERS_EVERY * crowd(share.size if share else 0)
+    def _every(self) -> float:
+        share = self._share()
+        if is_first(share) and self._clock.now() - self._numbered_at < SOON_FOR:
+            return SOON
+        if not is_first(share) and self._seen:
+            return self._timing.help_after
+        return self._duty.every(share)
 
     async def _round(self, at_once: bool) -> bool:
         raw = await self._store.run(number.find_raw(but=self._put_off()))

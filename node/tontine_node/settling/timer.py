@@ -6,18 +6,17 @@ indexes.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tontine.errors import StoreError
-from tontine.records.share import Share, crowd
+from tontine.records.share import Share
 from tontine.store import hold, late
 from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention
 
+from ..duty import Duty
+from ..loop import Loop, jittered
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -39,6 +38,7 @@ class Timer:
         note: Callable[..., Awaitable[Any]],
         troubles: Troubles,
     ) -> None:
+        self._duty = Duty(FIRST_EVERY, OTHERS_EVERY)
         self._store = store
         self._share = share
         self._retention = retention
@@ -48,22 +48,15 @@ class Timer:
 
     async def run(self) -> None:
         """Look for ever."""
-        while True:
-            share = self._share()
-            is_first = share is not None and share.rank == 0
-            every = FIRST_EVERY if is_first else OTHERS_EVERY * crowd(share.size if share else 0)
-            await asyncio.sleep(every * random.uniform(0.8, 1.0))  # noqa: S311
-            if self._share() is None:
-                continue
-            try:
-                await self.round()
-                self._troubles.over("times")
-            except StoreError as error:
-                self._troubles.note("times", error)
-                log.warning("looking at times failed", extra={"event": "times-failed", "error": str(error)})
+        loop = Loop("times", self._look, self._pause, self._troubles, "looking at times failed", "times-failed")
+        await loop.run(rests_first=True)
 
-    async def round(self) -> None:
-        """One look."""
+    def _pause(self) -> float:
+        return jittered(self._duty.every(self._share()))
+
+    async def _look(self) -> None:
+        if self._share() is None:
+            return
         if count := await self._store.run(late.cancel_late(self._retention())):
             log.warning("cancelled jobs that were not started in time", extra={"event": "late", "jobs": count})
             await self._note("late", jobs=count)

@@ -31,10 +31,10 @@ class Rounds:
         return end
 
     async def run(self, monkeypatch: pytest.MonkeyPatch, *, rests_first: bool = False) -> None:
-        async def sleep(seconds: float) -> None:
+        async def rest(wake: asyncio.Event, seconds: float) -> None:
             self.rests.append(seconds)
 
-        monkeypatch.setattr("tontine_node.loop.asyncio.sleep", sleep)
+        monkeypatch.setattr("tontine_node.loop.rest", rest)
         loop = Loop("rounds", self.round, lambda: 5.0, self.troubles, "no", "no", is_well=lambda: self.is_well)
         with pytest.raises(asyncio.CancelledError):
             await loop.run(rests_first=rests_first)
