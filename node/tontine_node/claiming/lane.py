@@ -35,6 +35,7 @@ HELP_GOOD_FOR = 0.5
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
 BEHIND_LOOKS_AT = 100
 HIDDEN_EVERY, HIDDEN_OTHERS_EVERY = 120.0, 300.0
+FAR_AHEAD = 10_000_000
 
 Jobs = list[Raw]
 
@@ -87,6 +88,20 @@ class Lane:
         """The roster changed: read it before anything else."""
         self._around_at = NEVER
 
+    def knows(self, last: int) -> bool:
+        """Whether numbers up to this one may be what they seem: whoever rang far ahead does not know the numbers."""
+        return self.sweep is not None and last <= self.sweep.counter + FAR_AHEAD
+
+    def hint(self, first: int, last: int, *, is_fresh: bool) -> bool:
+        """Jobs were inserted, or are there again; whether any of them is in the share."""
+        if self.sweep is None:
+            return False
+        return self.sweep.hint(first, last) if is_fresh else bool(self.sweep.share.seqs(first, last, 1))
+
+    def is_missing(self, seq: int) -> bool:
+        """Whether it was looked up and not found."""
+        return self.sweep is not None and self.sweep.is_missing(seq)
+
     def due_in(self, delay: float) -> None:
         """A job went back to the queue, and is due so many seconds from now."""
         self.next_due = min(self.next_due, self._clock.now() + delay)
@@ -126,7 +141,9 @@ class Lane:
     async def ranked(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
         """Jobs of the share with a priority above zero, highest first; when nothing else is left, also below."""
         low = sweep.is_exhausted
-        last, every = (self._low_at, RANKED_EVERY * self._crowd) if low else (self._ranked_at, RANKED_POLL)
+        last, every = self._ranked_at, RANKED_POLL
+        if low:
+            last, every = self._low_at, RANKED_EVERY * self._crowd
         if not hurry and not self._is_time(last, every, RANKED_POLL):
             return []
         suspects = self._dispatcher.takes_suspects
@@ -158,7 +175,10 @@ class Lane:
         found = self._fit(answer)
         waits = [job["wait"] / 1000 for job in found]
         later = [wait for wait in waits if wait > 0]
-        self.due_in(later[0] if later else SOON if _is_all_it_could_be(answer, room) else float("inf"))
+        if later:
+            self.due_in(later[0])
+        elif _is_all_it_could_be(answer, room):
+            self.due_in(SOON)
         return [job for job, wait in zip(found, waits, strict=True) if wait <= 0]
 
     async def fresh(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - called like the others
