@@ -213,10 +213,11 @@ class Reports:
             results_end = sum(sizes)
         if "submit" in head:
             requests = cut(body[results_end:], [size for *_, size in head["submit"]])
-            rows = zip(head["submit"], requests, strict=True)
-            reports.submit = [Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in rows]
-        for name in head.keys() & _READ.keys():
-            setattr(reports, name, [_READ[name](*row) for row in head[name]])
+            asked = zip(head["submit"], requests, strict=True)
+            reports.submit = [Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in asked]
+        for name, rows in head.items():
+            if make := _READ.get(name):
+                setattr(reports, name, [make(*row) for row in rows])
         return reports
 
 
