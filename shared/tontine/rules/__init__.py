@@ -1,1 +1,1 @@
-"""Decisions that are made in one place, whoever needs them. All of it is pure."""
+"""What is decided from records: each question has one answer here, whoever asks. Pure."""
