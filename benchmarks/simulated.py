@@ -1,4 +1,4 @@
-"""Nodes without processes: the real claim loop, search and store calls, with slots that end every job at once.
+"""Nodes without processes: the real claim loop, lane and store calls, with slots that end every job at once.
 
 Time is a number that each turn advances, so that what is counted does not depend on how fast the machine is. Only how
 old a job is comes from the server: a node may look once more, or once less, at what others seem to have left lying.
@@ -19,13 +19,14 @@ from tontine.errors import TontineError
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Call
 from tontine.store.names import CLUSTER, ROSTER
-from tontine_node.claimer import Claimer
-from tontine_node.member import Heartbeat, Member
-from tontine_node.pace import Pace
-from tontine_node.search import Search
-from tontine_node.supervisor import Supervisor
-from tontine_node.table import Entry, Table
-from tontine_node.troubles import Troubles
+from tontine_node.claiming.claimer import Claimer
+from tontine_node.claiming.lane import Lane
+from tontine_node.claims import Claims, Entry
+from tontine_node.membership.heartbeat import Heartbeat
+from tontine_node.membership.member import Member
+from tontine_node.running.dispatch import Dispatcher
+from tontine_node.running.pace import Pace
+from tontine_node.telling.troubles import Troubles
 
 TURN = 0.05
 """Seconds that a turn of all nodes takes, as it were: what 500 jobs take at 10,000 a second."""
@@ -56,7 +57,7 @@ class Hours:
 
 
 class Slots:
-    """What the claim loop knows of a supervisor: room for one batch, always."""
+    """What the claim loop knows of a dispatcher: room for one batch, always."""
 
     def __init__(self) -> None:
         self.tasks = {NOOP: SimpleNamespace(on_lost="retry")}
@@ -80,12 +81,12 @@ class SimulatedNode:
 
     def __init__(self, name: str, store: AsyncStore, clock: Hours) -> None:
         timing, self._slots = Timing(), Slots()
-        supervisor = cast("Supervisor", self._slots)
+        dispatcher = cast("Dispatcher", self._slots)
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
-        self._node, self._store, self._table = name, store, Table()
+        self._node, self._store, self._claims = name, store, Claims()
         member = Member(name, name, store, timing, clock, beat)
-        search = Search(name, store, timing, clock, member, self._table, supervisor, lambda: True)
-        self._claimer = Claimer(name, store, clock, beat, self._table, supervisor, search, Troubles())
+        lane = Lane(name, store, timing, clock, member, self._claims, dispatcher, lambda: True)
+        self._claimer = Claimer(name, store, clock, beat, self._claims, dispatcher, lane, Troubles())
         self._claimer.is_open = True
 
     async def turn(self) -> int:
@@ -98,7 +99,7 @@ class SimulatedNode:
             if settled.dropped:
                 raise TontineError("another node settles these jobs")
         for entry in held:
-            self._table.drop(entry.seq)
+            self._claims.drop(entry.seq)
         return len(held)
 
 

@@ -23,14 +23,16 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
-from . import orphans
-from .announce import announce
 from .config import NodeConfig
 from .last_resort import LastResort
-from .logs import LogStyle, set_up
-from .master import CANCELS, Node
+from .log_style import LogStyle
+from .loop import cancel
+from .membership.registration import wait_for_store
 from .memory import give_large_blocks_back
-from .registration import wait_for_store
+from .node import Node
+from .running import orphans
+from .telling.announce import announce
+from .telling.logs import set_up
 
 
 @click.command(name="node", context_settings={"auto_envvar_prefix": "TONTINE"})
@@ -64,7 +66,13 @@ from .registration import wait_for_store
     metavar="MB",
     help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
 )
-@click.option("--streams/--no-streams", default=True, help="Listen for new jobs to start them sooner, or only poll.")
+@click.option(
+    "--listen/--no-listen",
+    default=True,
+    envvar=["TONTINE_LISTEN", "TONTINE_STREAMS"],
+    help="Listen for new jobs to start them sooner, or only poll.",
+)
+@click.option("--streams/--no-streams", default=None, hidden=True, allow_from_autoenv=False)
 @click.option(
     "--share-uri",
     is_flag=True,
@@ -96,7 +104,8 @@ def node(
     max_jobs: int | None,
     max_memory: int | None,
     max_held: int | None,
-    streams: bool,
+    listen: bool,
+    streams: bool | None,
     share_uri: bool,
     live_file: Path | None,
     embedded: bool | None,
@@ -123,7 +132,7 @@ def node(
         slots=slots,
         timing=Timing.of_lease(lease),
         grace=grace,
-        streams=streams,
+        listens=listen if streams is None else streams,  # its former name
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else max_memory * 1024 * 1024,
         max_held=(max_held or 0) * 1024 * 1024,
@@ -185,7 +194,7 @@ class NodeProcess:
             beat_store.database.client.close()
 
     def _announce(self, node: Node) -> None:
-        announce(node.id, self._config, node.supervisor.modules, as_json=self._as_json)
+        announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""
@@ -210,7 +219,7 @@ class NodeProcess:
 
     def _kill_workers(self) -> None:
         if self._node is not None:
-            self._node.supervisor.kill_now("the node ends")
+            self._node.dispatcher.pool.kill_now("the node ends")
 
     def _adopt_orphans(self) -> None:
         orphans.adopt()
@@ -218,7 +227,7 @@ class NodeProcess:
             self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        if not orphans.reap(self._node.supervisor.pids if self._node is not None else ()):
+        if not orphans.reap(self._node.dispatcher.pool.pids if self._node is not None else ()):
             self._loop.call_later(1.0, self._reap_orphans)
 
 
@@ -243,11 +252,6 @@ async def _first(*works: Coroutine[Any, Any, Any]) -> None:
     """Until one of these is done; its error is ours."""
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for _ in range(CANCELS):  # one is not enough: a driver may turn it into an error of its own
-        if not others:
-            break
-        for other in others:
-            other.cancel()
-        _, others = await asyncio.wait(others, timeout=0.5)
+    await cancel(lambda: list(others))
     for task in done:
         await task

@@ -10,7 +10,7 @@ from pathlib import Path
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
 
-from .logs import LogStyle
+from .log_style import LogStyle
 from .memory import held_by_default, memory_limit
 
 
@@ -24,7 +24,7 @@ class NodeConfig:
     slots: int = 1
     timing: Timing = field(default_factory=Timing)
     grace: float = 30.0
-    streams: bool = True
+    listens: bool = True
     max_jobs: int | None = None
     max_memory: int | None = None
     """Bytes."""

@@ -7,9 +7,7 @@ something is missing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import random
 from collections.abc import Mapping
 
 from tontine.clock import Clock
@@ -19,8 +17,10 @@ from tontine.store.call import AsyncStore, Steps, answered
 from tontine.store.names import JOBS
 from tontine.store.schema import Mended
 
-from .member import Member
-from .troubles import Troubles
+from .duty import Duty
+from .loop import jittered, rest
+from .membership.member import Member
+from .telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ class Healer:
 
     def __init__(self, store: AsyncStore, clock: Clock, member: Member, troubles: Troubles) -> None:
         self.wake = asyncio.Event()
+        self._glances_duty = Duty(GLANCE_EVERY, OTHERS_GLANCE_EVERY)
+        self._looks_duty = Duty(LOOK_EVERY, OTHERS_LOOK_EVERY)
         self._store = store
         self._clock = clock
         self._member = member
@@ -78,15 +80,12 @@ class Healer:
                 self._is_looking = False
 
     async def _rest(self) -> None:
-        every = GLANCE_EVERY if self._is_first else OTHERS_GLANCE_EVERY * self._member.crowd
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(every * random.uniform(0.8, 1.0)):  # noqa: S311
-                await self.wake.wait()
-                await asyncio.sleep(random.uniform(0.1, SUSPECT_EVERY))  # noqa: S311 - it is enough that one of us does
+        await rest(self.wake, jittered(self._every(self._glances_duty)))
+        if self.wake.is_set():
+            await asyncio.sleep(jittered(SUSPECT_EVERY, least=0.05))  # it is enough that one of us does
 
-    @property
-    def _is_first(self) -> bool:
-        return self._member.roster.members[:1] == (self._member.node,)
+    def _every(self, duty: Duty) -> float:
+        return duty.every(self._member.share, len(self._member.roster.members))
 
     async def _look(self) -> None:
         is_suspected = self.wake.is_set()
@@ -120,9 +119,8 @@ class Healer:
     def _look_in(self) -> float:
         if self._left != self._hopeless:
             return 0.0
-        every = LOOK_EVERY if self._is_first else OTHERS_LOOK_EVERY * self._member.crowd
-        every = max(every, AGAIN_AFTER) if self._hopeless else every
-        return every * random.uniform(0.8, 1.0)  # noqa: S311
+        every = self._every(self._looks_duty)
+        return jittered(max(every, AGAIN_AFTER) if self._hopeless else every)
 
     def _tell(self, mended: Mended) -> None:
         if mended.failed:

@@ -16,14 +16,14 @@ from typing import Any, TypeVar, cast
 from .current import CurrentJob
 from .errors import TontineError
 from .function import is_async
-from .hooks import Ended, Hooks, OutcomeOfJob
-from .verdict import Report, ended
+from .hooks import Ended, Hooks
+from .verdict import NoResult, ended
 
 log = logging.getLogger("tontine.hooks")
 
 T = TypeVar("T")
 
-End = bytes | Report
+End = bytes | NoResult
 Call = Callable[[], Any]
 Steps = Generator[tuple[Call, bool], Any, T]
 """What to call, and whether to await what it gives."""
@@ -37,7 +37,7 @@ Check = Callable[[BaseException | None], None]
 class Judge:
     """What an attempt means for its job, whether it raised or returned."""
 
-    of_error: Callable[[BaseException], Report]
+    of_error: Callable[[BaseException], NoResult]
     of_result: Callable[[Any], End]
 
 
@@ -153,12 +153,11 @@ def _told(end: End, *, result: Any = None, error: BaseException | None = None) -
     """The end, and what the hooks are told of it."""
     if isinstance(end, bytes):
         return end, Ended("done", result)
-    kind, type_, message, _, delay = end[1]
-    if kind == "refused":
-        return end, Ended("failed", error=TontineError(f"{type_}: {message}"))
-    if type_ == "TimeoutError" and isinstance(error, asyncio.CancelledError):
-        error = TimeoutError(message)
-    return end, Ended(cast("OutcomeOfJob", kind), None, error, delay if kind == "retry" else None)
+    if end.kind == "refused":
+        return end, Ended("failed", error=TontineError(f"{end.type}: {end.message}"))
+    if end.type == "TimeoutError" and isinstance(error, asyncio.CancelledError):
+        error = TimeoutError(end.message)
+    return end, Ended(end.kind, None, error, end.delay if end.kind == "retry" else None)
 
 
 def _as_outside(error: BaseException) -> BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -171,6 +171,11 @@ def read_file(named: str | Path | None = None) -> SettingsFile:
     if in_worker():
         return SettingsFile()
     return settings.read(str(named) if named else os.environ.get("TONTINE_CONFIG"))
+
+
+def first_set(names: Sequence[str]) -> str:
+    """The first of these variables that is set; the first of all if none is."""
+    return next((name for name in names if os.environ.get(name)), names[0])
 
 
 def file_named_by() -> str:

@@ -32,13 +32,15 @@ NODE_KEYS = {
     "max_jobs": WHOLE,
     "max_memory": MEMORY,
     "max_held": MEMORY,
-    "streams": SWITCH,
+    "listen": SWITCH,
     "share_uri": SWITCH,
     "live_file": TEXT,
     "json": SWITCH,
     "verbose": SWITCH,
 }
 """What the table `node` may hold, and what each must be: here, so that whoever reads a file can check all of it."""
+FORMER_NAMES = {"streams": "listen"}
+"""Keys of `node` that have another name now; the old ones still work, in flags and variables as well."""
 _KINDS: dict[str, tuple[type, ...]] = {
     TEXT: (str,),
     WHOLE: (int,),
@@ -71,15 +73,16 @@ class SettingsFile:
         return value
 
     def section(self, key: str, known: Mapping[str, str]) -> Mapping[str, Any]:
-        """A table, all of whose keys are known, with values of their kind."""
+        """A table, all of whose keys are known, with values of their kind; by the names that the keys have now."""
         section = self.values.get(key, {})
         if not isinstance(section, Mapping):
             raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(section)}")
-        self.check(section, known, f"{key}.")
+        self.check([name for name in section if name not in FORMER_NAMES], known, f"{key}.")
         for name, value in section.items():
-            if not _is(value, known[name]):
-                raise self.refusal(f"{key}.{name}", f"must be {known[name]}, not {kind(value)}")
-        return section
+            wanted = known[_name_now(name)]
+            if not _is(value, wanted):
+                raise self.refusal(f"{key}.{name}", f"must be {wanted}, not {kind(value)}")
+        return {_name_now(name): value for name, value in section.items()}
 
     def check_all(self) -> None:
         """Refuse any mistake that can be seen without asking a command, whatever is asked of the file."""
@@ -89,10 +92,10 @@ class SettingsFile:
         self.switch("embedded")
         self.section("node", NODE_KEYS)
 
-    def check(self, values: Mapping[str, Any], known: Iterable[str], under: str = "") -> None:
+    def check(self, keys: Iterable[str], known: Iterable[str], under: str = "") -> None:
         """Refuse a key that nobody knows, and name the nearest that is one."""
         names = list(known)
-        for key in values:
+        for key in keys:
             if key not in names:
                 near = difflib.get_close_matches(key.lower().replace("-", "_"), names, 1)
                 hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(names)}"
@@ -100,6 +103,10 @@ class SettingsFile:
 
     def refusal(self, key: str, why: str) -> ConfigError:
         return ConfigError(f"{self.path}: `{self.table}{key}` {why}")
+
+
+def _name_now(name: str) -> str:
+    return FORMER_NAMES.get(name, name)
 
 
 def _is(value: Any, wanted: str) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from .settings import NODE_KEYS
+from .settings import FORMER_NAMES, NODE_KEYS
 
 PREFIX = "TONTINE_"
 KNOWN = frozenset(
     PREFIX + name
     for name in (
         *("URI", "DATABASE", "EMBEDDED", "CONFIG", "HOME", "MONGOD", "TEST_URI", "WORKER"),
-        *(key.upper() for key in NODE_KEYS),
+        *(key.upper() for key in (*NODE_KEYS, *FORMER_NAMES)),
     )
 )
 _OF_A_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$")

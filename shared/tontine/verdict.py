@@ -1,4 +1,4 @@
-"""What a run means for its job: done, or how it ended otherwise, as a worker reports it. Pure."""
+"""What a run means for its job: its result, or why there is none, as a worker reports it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import traceback
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -15,12 +15,12 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from . import backoff
 from .errors import Retry
 from .module import Task
+from .rules import attempt
 from .storable import unstorable
 
 RESULT_LIMIT = 16 * 1024 * 1024 - 16 * 1024
 _TIME = 12
 """Bytes that the time it ran takes beside the result."""
-LONGEST_DELAY = 10 * 365 * 86400.0
 
 CODEC: CodecOptions[Any] = CodecOptions(
     tz_aware=True,
@@ -29,27 +29,31 @@ CODEC: CodecOptions[Any] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
 )
 
-_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker", "asyncio.", "concurrent.futures.")
+_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker.", "asyncio.", "concurrent.futures.")
 """Modules between a slot and a task, or a hook."""
 
-Report = tuple[str, Any, bytes]
-"""Its name, what the frame's head says of it, and its body."""
+Kind = Literal["retry", "failed", "refused", "cancelled"]
 
 
-def done(seq: int, encoded: bytes, ran: float) -> Report:
-    """It returned something that can be stored."""
-    body = _with_time(encoded, ran)
-    return "done", [seq, ran, len(body)], body
+class NoResult(NamedTuple):
+    """How an attempt ended that has no result to store; all of it can be stored itself."""
+
+    kind: Kind
+    type: str
+    message: str
+    traceback: str = ""
+    delay: float = 0.0
+    """Seconds until the next attempt, if there is one."""
 
 
-def ended(kind: str, type: str, message: str, trace: str = "", delay: float = 0.0) -> Report:
-    """It ended otherwise; whoever ran it adds its seq and how long it ran."""
-    return "ended", [kind, printable(type), printable(message), printable(trace), delay], b""
+def ended(kind: Kind, type: str, message: str, trace: str = "", delay: float = 0.0) -> NoResult:
+    """It ended without a result, whatever its texts are."""
+    return NoResult(kind, printable(type), printable(message), printable(trace), delay)
 
 
 def of_error(
     task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
-) -> Report:
+) -> NoResult:
     """What an exception means, also one that cannot be printed, or whose backoff fails.
 
     Its traceback begins in the user's code from here on, for hooks and reports of errors as well.
@@ -64,7 +68,7 @@ def of_error(
 
 def _judge(
     task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
-) -> Report:
+) -> NoResult:
     """`limit` is the time limit that the job has passed, if any."""
     fails = int(document.get("fails") or 0) + 1
     text = "".join(traceback.format_exception(error))
@@ -74,11 +78,19 @@ def _judge(
     if limit is not None and isinstance(error, concurrent.futures.CancelledError):
         error = too_late(limit)
         described = ("TimeoutError", str(error), "")
-    if fails >= int(document.get("max_attempts") or task.max_attempts) or not task.retries(error):
+    allowed = attempt.allowed(int(document.get("max_attempts") or 0), task.max_attempts)
+    again_in = attempt.again_in(
+        fails, allowed, may_help=task.retries(error), delay=lambda: _wanted_delay(task, fails, error)
+    )
+    if again_in is None:
         return ended("failed", *described)
+    return ended("retry", *described, delay=again_in)
+
+
+def _wanted_delay(task: Task, fails: int, error: BaseException) -> float:
     if isinstance(error, Retry) and error.in_ is not None:
-        return ended("retry", *described, delay=_delay(error.in_))
-    return ended("retry", *described, delay=_delay(backoff.delay_before(fails, task.backoff)))
+        return error.in_
+    return backoff.delay_before(fails, task.backoff)
 
 
 def _theirs(trace: TracebackType | None) -> TracebackType | None:
@@ -100,8 +112,8 @@ def too_late(limit: float) -> TimeoutError:
     return TimeoutError(f"it ran longer than its time limit of {limit:g} s")
 
 
-def encode(result: Any) -> bytes | Report:
-    """What the task returned as BSON; a report if that is impossible or too much."""
+def encode(result: Any) -> bytes | NoResult:
+    """What the task returned as BSON; how it ended if that is impossible or too much."""
     try:
         encoded = bson.encode({"r": result}, codec_options=CODEC)
     except Exception as error:  # noqa: BLE001 - bson raises errors of many types
@@ -122,7 +134,9 @@ def _unstorable(result: Any, error: Exception) -> str:
 def delays(task: Task) -> list[float]:
     """A task's backoff as its master needs it, which runs no code of the user's."""
     try:
-        return [_delay(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))]
+        return [
+            attempt.bounded(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))
+        ]
     except Exception:  # noqa: BLE001 - the user's code: it is judged when a job needs it
         return []
 
@@ -132,11 +146,7 @@ def printable(text: str) -> str:
     return text[-20_000:].encode("utf-8", "backslashreplace").decode()
 
 
-def _delay(seconds: Any) -> float:
-    return min(max(0.0, float(seconds)), LONGEST_DELAY)
-
-
-def _with_time(encoded: bytes, ran: float) -> bytes:
+def with_time(encoded: bytes, ran: float) -> bytes:
     """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
     size = len(encoded) + _TIME
     return (

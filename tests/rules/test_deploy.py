@@ -18,7 +18,7 @@ import yaml
 
 from tontine.config import seconds
 from tontine_node.command import node
-from tontine_node.live_file import TOUCH_EVERY
+from tontine_node.telling.live_file import TOUCH_EVERY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "deploy.md").read_text()

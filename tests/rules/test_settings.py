@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from tontine.cli.options import Duration, Megabytes, own_parameters
-from tontine.settings import KEYS, MEMORY, NODE_KEYS, SWITCH, TEXT, TEXTS, TIME, WHOLE
+from tontine.settings import FORMER_NAMES, KEYS, MEMORY, NODE_KEYS, SWITCH, TEXT, TEXTS, TIME, WHOLE
 from tontine.variables import KNOWN
 from tontine_node.command import node
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]
 NOT_SET_BY_HAND = {"TONTINE_WORKER", "TONTINE_TEST_URI"}
+FORMER = {f"TONTINE_{key.upper()}" for key in FORMER_NAMES}
 TABLE = {row[2].strip("`"): row for row in ROWS[2:] if len(row) == 4}
 
 
@@ -33,7 +34,7 @@ def test_what_is_known_of_the_table_of_nodes_is_what_the_command_takes() -> None
 
 
 def test_every_variable_of_the_page_is_known() -> None:
-    assert {row[1].strip("`") for row in ROWS[2:] if len(row) == 4 and row[1]} | NOT_SET_BY_HAND == KNOWN
+    assert {row[1].strip("`") for row in ROWS[2:] if len(row) == 4 and row[1]} | NOT_SET_BY_HAND | FORMER == KNOWN
 
 
 def test_flags_variables_and_defaults_of_nodes_are_those_of_the_command() -> None:
@@ -44,7 +45,7 @@ def test_flags_variables_and_defaults_of_nodes_are_those_of_the_command() -> Non
             words = [word for word in (*parameter.opts, *parameter.secondary_opts) if word.startswith("--")]
             assert re.findall(r"`([^`]+)`", flags) == words
         assert variable == f"`TONTINE_{key.upper()}`"
-        assert parameter.envvar in (None, f"TONTINE_{key.upper()}")
+        assert parameter.envvar is None or f"TONTINE_{key.upper()}" in parameter.envvar
         usual = parameter.get_default(context)
         if isinstance(usual, str | int) and usual != "":
             assert default == (str(usual).lower() if isinstance(usual, bool) else str(usual))

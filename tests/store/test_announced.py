@@ -18,7 +18,7 @@ from tests.support.interleaving.world import STEP, World
 from tontine.store.bell import Hint
 from tontine.store.call import Store
 from tontine.store.names import JOBS
-from tontine_node.table import Status
+from tontine_node.claims import Status
 
 MANY, EVERYDAY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0")), 12
 A_LEASE = TIMING.lease_for + 2 * STEP
@@ -103,11 +103,11 @@ def test_a_lost_answer_leaves_it_pending_until_the_node_gives_it_back(world: Wor
     claim = claim_under_way(world)
     world.lose_answer(claim)
     assert facts(world) == ("working", 1, 0), "the claim has landed"
-    (entry,) = only.node.table
+    (entry,) = only.node.claims
     assert (entry.seq, entry.status, entry.raw) == (1, Status.PENDING, b""), "what it is was in the answer"
     assert not world.runs
     world.flow_until(lambda _: facts(world)[0] == "queued")
-    assert only.node.table.get(1) is None or not world.runs
+    assert only.node.claims.get(1) is None or not world.runs
     world.calm_down()
     assert facts(world) == ("done", 2, 0), "given back at no cost, and run once"
     assert [(run.seq, run.attempt) for run in world.runs] == [(1, 2)]
@@ -125,7 +125,7 @@ def test_a_claim_that_lands_after_the_node_has_given_it_up_is_given_back(world: 
     (only,) = listeners(world)
     claim = claim_under_way(world)
     world.give_up(claim)
-    world.flow_until(lambda _: 1 not in only.node.table)
+    world.flow_until(lambda _: 1 not in only.node.claims)
     world.land_late(claim)
     world.calm_down()
     assert facts(world)[0] == "done"

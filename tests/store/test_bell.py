@@ -21,7 +21,7 @@ from tontine.store.insert import CHUNK, Wish
 from tontine.store.names import BELL, CLUSTER, JOBS, NODES
 from tontine.store.schema import BELL_SIZE
 from tontine.store.settle import Outcome
-from tontine_node.ear import Ear
+from tontine_node.claiming.listener import Listener
 
 WITHIN = 20.0
 """Nobody waits that long, unless something is broken."""
@@ -165,7 +165,7 @@ class Hearing:
     def __init__(self, store: AsyncStore) -> None:
         self.told: list[Hint] = []
         self.busy_for = 0.0
-        self.ear = Ear(store, lambda: self.busy_for, self.told.append)
+        self.ear = Listener(store, lambda: self.busy_for, self.told.append)
 
     async def until(self, hint: Hint, times: int = 1) -> None:
         await self.until_so(lambda: self.told.count(hint) >= times)
@@ -206,7 +206,7 @@ async def test_an_ear_without_a_bell_waits_for_one(
     bare: Store, mongo_uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ring_and_wait(bare, bell.ring(JOBS))
-    caplog.set_level("INFO", "tontine_node.ear")
+    caplog.set_level("INFO", "tontine_node.claiming.listener")
     async with (
         AsyncMongoClient[dict[str, object]](mongo_uri) as client,
         Hearing(AsyncStore(client[bare.database.name])) as hearing,

@@ -14,8 +14,8 @@ from tontine.records.roster import Roster
 from tontine.store import claim, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine_node.healer import Healer
-from tontine_node.member import Member
-from tontine_node.troubles import Troubles
+from tontine_node.membership.member import Member
+from tontine_node.telling.troubles import Troubles
 
 
 class Counting(AsyncStore):

@@ -16,13 +16,14 @@ from tontine.records.roster import Roster
 from tontine.store import insert, read
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish
-from tontine_node.claimer import ASK_EVERY, Claimer
-from tontine_node.member import Heartbeat, Member
-from tontine_node.numberer import SOON_FOR
-from tontine_node.search import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON, Search
-from tontine_node.supervisor import Supervisor
-from tontine_node.table import Table
-from tontine_node.troubles import Troubles
+from tontine_node.claiming.claimer import ASK_EVERY, Claimer
+from tontine_node.claiming.lane import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON, Lane
+from tontine_node.claiming.numberer import SOON_FOR
+from tontine_node.claims import Claims
+from tontine_node.membership.heartbeat import Heartbeat
+from tontine_node.membership.member import Member
+from tontine_node.running.dispatch import Dispatcher
+from tontine_node.telling.troubles import Troubles
 
 TWO, THREE = ("me", "you"), ("you", "me", "they")
 
@@ -50,22 +51,22 @@ class Lease:
 
 
 class Helper:
-    """The search and the claim loop of one member, by hand."""
+    """The lane and the claim loop of one member, by hand."""
 
     def __init__(self, store: AsyncStore, members: tuple[str, ...], name: str = "me", free: int = 0, room: int = 0):
         self.store = CountingStore(store.database)
         self.clock = Hours()
         self.slots = Few(free, room)
-        timing, table, beat = Timing(), Table(), cast("Heartbeat", Lease())
-        supervisor = cast("Supervisor", self.slots)
+        timing, claims, beat = Timing(), Claims(), cast("Heartbeat", Lease())
+        dispatcher = cast("Dispatcher", self.slots)
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
-        self.search = Search(name, self.store, timing, self.clock, self.member, table, supervisor, lambda: True)
-        self.claimer = Claimer(name, self.store, self.clock, beat, table, supervisor, self.search, Troubles())
+        self.lane = Lane(name, self.store, timing, self.clock, self.member, claims, dispatcher, lambda: True)
+        self.claimer = Claimer(name, self.store, self.clock, beat, claims, dispatcher, self.lane, Troubles())
         self.claimer.is_open = True
 
     async def left(self) -> list[int]:
-        return [int(job["seq"]) for job in await self.search.left()]
+        return [int(job["seq"]) for job in await self.lane.left()]
 
     @property
     def looks(self) -> int:
@@ -190,10 +191,10 @@ async def test_who_is_asked_for_help_looks_sooner(store: Store, async_store: Asy
     lay(store, 4)
     helper.clock.time += HELP_SOON
     assert await helper.left() == []
-    wait = helper.search.help_soon()
+    wait = helper.lane.help_soon()
     assert wait == Timing().help_after, "not before a job counts as left lying"
     assert len(await helper.left()) == 4
-    assert helper.search.help_soon() == HELP_SOON
+    assert helper.lane.help_soon() == HELP_SOON
 
 
 async def rounds(helper: Helper, seconds: float) -> None:

@@ -88,7 +88,9 @@ def test_a_node_that_did_something_calms_down_again(world: World) -> None:
 def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
     world: World, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.search.DUE_EVERY", 3600.0)  # so that they are soon due, and not due by the end
+    monkeypatch.setattr(
+        "tontine_node.claiming.lane.DUE_EVERY", 3600.0
+    )  # so that they are soon due, and not due by the end
     store.run(insert.submit_many(Wish(TASK, delay=1000.0), [{}] * 50))
     world.start_node(hears=True)
     world.live_on(90.0)
@@ -97,7 +99,7 @@ def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
 
 
 def test_a_node_that_was_idle_soon_looks_after_what_comes_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tontine_node.master.CONTROL_IDLE_EVERY", 3600.0)
+    monkeypatch.setattr("tontine_node.node.CONTROL_IDLE_EVERY", 3600.0)
     life = world.start_node(hears=True)
     world.live_on(90.0)
     world.submit(1)

@@ -63,7 +63,7 @@ def test_another_member_takes_what_the_first_leaves_lying(world: World, store: S
     for name in "ab":
         world.start_node(name, hears=True)
     world.live_on(10.0)
-    first = next(life for life in world.lives if (share := life.node._share) and share.rank == 0)
+    first = next(life for life in world.lives if (share := life.node.member.shown_share) and share.rank == 0)
     other = next(life for life in world.lives if life is not first)
     first.node.intake._is_open = lambda: False  # alive, and stuck
     store.database.inbox.insert_one({"task": TASK})
@@ -80,7 +80,7 @@ COUNTS = {"attempt": 1, "fails": 0, "lost": 0}
 def test_what_the_server_never_takes_is_told_and_holds_nobody_up(
     world: World, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.intake.ASIDE_FOR", 60.0)
+    monkeypatch.setattr("tontine_node.claiming.intake.ASIDE_FOR", 60.0)
     store.run(inbox.make())
     # Somebody's own index, which nodes leave alone.
     only_once = {"unique": True, "partialFilterExpression": {"task": "t.bad"}}

@@ -14,7 +14,8 @@ from tontine.config import Timing
 from tontine.records.roster import Roster
 from tontine.store import members
 from tontine.store.call import AsyncStore, Store
-from tontine_node.member import Heartbeat, Member
+from tontine_node.membership.heartbeat import Heartbeat
+from tontine_node.membership.member import Member
 
 
 class Lease:

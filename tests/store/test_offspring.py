@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,10 +25,12 @@ from tontine.store import insert, offspring, read
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.counter import TAKEN_AT_MOST, Reserve
 from tontine.store.insert import Wish
-from tontine_node.child import Child
-from tontine_node.offspring import AT_ONCE, Offspring
-from tontine_node.postbox import Postbox
-from tontine_node.table import Entry
+from tontine_node.claims import Entry
+from tontine_node.running.offspring import AT_ONCE, Offspring
+from tontine_node.running.pipe import Reports, Submit, pack_reports
+from tontine_node.running.pool import Child
+from tontine_node.running.workload import Workload
+from tontine_node.worker.postbox import Postbox
 
 ARGS: list[dict[str, Any]] = [{"n": 0}, {"n": 1}, {"n": 2}]
 NAMES = ["1", "2", "3"]
@@ -211,26 +214,32 @@ def test_why_tells_of_the_family(store: Store) -> None:
     assert told.sentence == f"The task of job {parent.seq} submitted it, and that job is no longer kept."
 
 
+LENGTH = struct.Struct("!I")
+
+
 class Line:
     """Both ends of the line between a master and one worker that runs job 17 at attempt 2."""
 
     def __init__(self) -> None:
         self.postbox = Postbox(self._ask)
-        self.child = Child(0, cast("Any", None), asyncio.StreamReader(), cast("Any", self))
-        self.child.sent[17] = Entry(17, 2, 0.0)
+        child = Child(0, cast("Any", None), asyncio.StreamReader(), cast("Any", self))
+        self.workload = Workload(child)
+        self.workload.sent[17] = Entry(17, 2, 0.0)
         self.offspring: Offspring | None = None
         self.is_closed = False
 
-    def _ask(self, report: tuple[str, Any, bytes]) -> None:
+    def _ask(self, report: Submit) -> None:
         assert self.offspring is not None
-        frame = ([report[1]], b"bodies of reports before it" + report[2])
-        asyncio.get_running_loop().call_soon(self.offspring.take, self.child, *frame)
+        frame = pack_reports([(16, 0.1, b"a result before it"), report])
+        (head,) = LENGTH.unpack_from(frame)
+        reports = Reports.unpack(orjson.loads(frame[8 : 8 + head]), frame[8 + head :])
+        asyncio.get_running_loop().call_soon(self.offspring.take, self.workload, reports.submit)
 
     def is_closing(self) -> bool:
         return self.is_closed
 
     def write(self, frame: bytes) -> None:
-        head = int.from_bytes(frame[:4], "big")
+        (head,) = LENGTH.unpack_from(frame)
         number = orjson.loads(frame[8 : 8 + head])["submitted"]
         self.postbox.take_answer(number, frame[8 + head :])
 
@@ -263,7 +272,7 @@ async def test_an_attempt_that_the_master_does_not_run_submits_nothing(
     for attempt in (1, 3):
         with pytest.raises(Exception, match=f"job 17: attempt {attempt} is no longer this node's"):
             await asyncio.wrap_future(line.postbox.ask(request(attempt)))
-    line.child.sent.clear()
+    line.workload.sent.clear()
     with pytest.raises(Exception, match="attempt 2 is no longer"):
         await asyncio.wrap_future(line.postbox.ask(request()))
     assert stored(store) == {}
@@ -299,7 +308,7 @@ async def test_a_store_that_is_away_is_waited_for_but_not_for_ever(
     await asyncio.wrap_future(line.postbox.ask(request()))
     assert stored(store) == {"17/1": 0}
     away.calls = 10_000
-    monkeypatch.setattr("tontine_node.offspring.PATIENCE", 0.3)
+    monkeypatch.setattr("tontine_node.running.offspring.PATIENCE", 0.3)
     with pytest.raises(StoreUnavailable, match=r"MongoDB did not take shop.mail from job 17 within 0.3 s: no server"):
         await asyncio.wrap_future(line.postbox.ask(request()))
 

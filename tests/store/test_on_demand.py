@@ -18,12 +18,13 @@ from tontine.cli import tontine
 from tontine.errors import ConfigError, NotPermitted
 from tontine.records.job import Job
 from tontine.records.schedule import Schedule
+from tontine.records.share import Share
 from tontine.store import control, hold, insert, late, number, offspring, schedules, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
-from tontine_node.timer import Timer
-from tontine_node.troubles import Troubles
+from tontine_node.settling.timer import Timer
+from tontine_node.telling.troubles import Troubles
 
 AT_ONCE = 8
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -99,7 +100,7 @@ async def test_a_node_that_finds_none_is_not_in_trouble(async_store: AsyncStore)
 
     async def note(*_: Any, **__: Any) -> None: ...
 
-    await Timer(async_store, lambda: None, Retention, note, Troubles()).round()
+    await Timer(async_store, lambda: Share(1, 0, 1), Retention, note, Troubles())._look()
     assert refused == []
 
 

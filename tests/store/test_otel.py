@@ -59,7 +59,7 @@ def run(store: Store, *modules: Module) -> list[Any]:
     """Run what was submitted, in a worker, and give what came of it."""
     documents = store.database.jobs.find().sort("seq")
     with lone_worker(*modules) as worker:
-        return [worker.attempt(document["seq"], _encoded(document)) for document in documents]
+        return [worker.runner.attempt(document["seq"], _encoded(document)) for document in documents]
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import STEP, World
 from tontine.records.states import Desired, NodeState
 from tontine.store.call import Store
-from tontine_node.table import Status
+from tontine_node.claims import Status
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_paused_node_that_gave_jobs_back_rests(world: World) -> None:
     world.flow_until(lambda _: bool(world.running))
     world.ask_node(life, Desired.PAUSED)
     world.live_on(STEP)
-    assert len(life.node.table) == 1, "two were given back"
+    assert len(life.node.claims) == 1, "two were given back"
     world.end_tasks()
     world.live_on(2 * STEP)  # a loop that does not rest never comes to the end of a moment, and that is a violation
     assert life.node.state is NodeState.PAUSED
@@ -51,8 +51,8 @@ def test_a_claim_in_doubt_is_resolved_and_given_back_before_a_node_pauses_or_sto
     world.submit()
     world.lose_answer(world.flow_until(lambda message: is_claim(message.call)))
     world.ask_node(life, desired)
-    lose_jobs_until(world, lambda: life.node.beat.desired is desired and life.node.claimer._has_doubts)
-    assert [entry.status for entry in life.node.table] == [Status.PENDING]
+    lose_jobs_until(world, lambda: life.node.beat.desired is desired and life.node.claimer.taker.has_doubts)
+    assert [entry.status for entry in life.node.claims] == [Status.PENDING]
     world.live_on(5 * STEP)
     assert world.history.nodes[life.node.id]["state"] == ("paused" if desired is Desired.PAUSED else "dead")
     job = world.history.by_seq(1)

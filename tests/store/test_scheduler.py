@@ -15,9 +15,9 @@ from tontine.records.schedule import Schedule
 from tontine.records.share import Share
 from tontine.store import read, schedules
 from tontine.store.call import AsyncStore, Store
-from tontine_node import scheduler
-from tontine_node.scheduler import Scheduler
-from tontine_node.troubles import Troubles
+from tontine_node.claiming import scheduler
+from tontine_node.claiming.scheduler import Scheduler
+from tontine_node.telling.troubles import Troubles
 
 BROKEN = {"task": "t.t", "cron": "* * * * *", "timezone": "Mars/Olympus", "next_at": datetime(2020, 1, 1, tzinfo=UTC)}
 

@@ -14,9 +14,9 @@ from tontine.store import insert
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention
-from tontine_node import timer
-from tontine_node.timer import Timer
-from tontine_node.troubles import Troubles
+from tontine_node.settling import timer
+from tontine_node.settling.timer import Timer
+from tontine_node.telling.troubles import Troubles
 
 
 async def test_members_cancel_what_is_late_and_a_paused_node_leaves_it_until_it_is_back(

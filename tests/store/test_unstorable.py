@@ -20,10 +20,10 @@ from tontine.store.call import PLAIN, AsyncStore, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import FOR_EVER
 from tontine.store.settle import Outcome
-from tontine_node.journal import Journal
-from tontine_node.settler import Settler
-from tontine_node.table import Entry, Status, Table
-from tontine_node.troubles import Troubles
+from tontine_node.claims import Claims, Entry, Status
+from tontine_node.settling.settler import Settler
+from tontine_node.telling.journal import Journal
+from tontine_node.telling.troubles import Troubles
 
 MB = 1024 * 1024
 FULL = 16 * MB - 300
@@ -73,39 +73,36 @@ def states(store: Store) -> dict[Any, tuple[str, str]]:
 
 async def settle_all(
     store: AsyncStore, outcomes: Iterable[Outcome], *, also_put_off: bool = False, journal: Journal | None = None
-) -> tuple[Settler, Table, Troubles]:
+) -> tuple[Settler, Claims, Troubles]:
     """Put outcomes through a node's settler until it has nothing left to do, or also what it has put off."""
-
-    async def no_lines() -> None:
-        """Nobody prints."""
-
-    table, troubles = Table(), Troubles()
-    settler = Settler("x", store, table, lambda: FOR_EVER, lambda _: None, no_lines, troubles, journal)
+    claims, troubles = Claims(), Troubles()
+    settler = Settler("x", store, claims, lambda: FOR_EVER, troubles)
+    settler.journal = journal
     for one in outcomes:
-        table.enter(Entry(one.seq, one.attempt, 0.0, status=Status.RESULT))
+        claims.enter(Entry(one.seq, one.attempt, 0.0, status=Status.RESULT))
         settler.add(one)
     running = asyncio.create_task(settler.run())
     await asyncio.wait_for(settler.drained(), 60)
 
     async def is_empty() -> bool:
-        return not len(table)
+        return not len(claims)
 
     if also_put_off:
         await eventually_async(is_empty, 60)
     running.cancel()
-    return settler, table, troubles
+    return settler, claims, troubles
 
 
 async def test_outcomes_that_cannot_be_stored_do_not_keep_others_waiting(async_store: AsyncStore, store: Store) -> None:
     store.database.jobs.insert_many([job(seq) for seq in range(1, 41)])
     insert_full(store, 41)
     results = {7: deep(180), 19: deep(200)}
-    _, table, troubles = await settle_all(async_store, (done(seq, results.get(seq, seq)) for seq in range(1, 42)))
+    _, claims, troubles = await settle_all(async_store, (done(seq, results.get(seq, seq)) for seq in range(1, 42)))
     ends = states(store)
     assert {ends.pop(7), ends.pop(19)} == {("failed", "UnstorableResult")}
     assert ends.pop(41) == ("failed", "ResultTooLarge")
     assert set(ends.values()) == {("done", "")}
-    assert (len(table), bool(troubles)) == (0, False)
+    assert (len(claims), bool(troubles)) == (0, False)
 
 
 async def test_a_line_that_cannot_be_written_keeps_no_outcome_from_being_settled(
@@ -117,9 +114,9 @@ async def test_a_line_that_cannot_be_written_keeps_no_outcome_from_being_settled
 
     store.database.jobs.insert_many([job(seq) for seq in range(1, 5)])
     ends = [Outcome("cancelled", 1, 1), Outcome("failed", 2, 1, error=JobError("E", "m")), done(3), done(4)]
-    settler, table, _ = await settle_all(async_store, ends, journal=Wordless("x", dict))
+    settler, claims, _ = await settle_all(async_store, ends, journal=Wordless("x", lambda _: 1))
     assert [state for state, _ in states(store).values()] == ["cancelled", "failed", "done", "done"]
-    assert (len(table), settler.done, settler.failed) == (0, 2, 1)
+    assert (len(claims), settler.done, settler.failed) == (0, 2, 1)
 
 
 @pytest.mark.parametrize("kind", ["failed", "retry", "released", "cancelled", "lost"])
@@ -171,9 +168,9 @@ async def test_what_can_never_be_stored_is_put_off_and_said(async_store: AsyncSt
     store.database.jobs.insert_many([job(1), job(2)])
     # A rule of the database that nothing which ends can follow.
     store.database.command({"collMod": "jobs", "validator": {"$or": [{"seq": 2}, {"state": "working"}]}})
-    _, table, troubles = await settle_all(async_store, [done(1), done(2)])
+    _, claims, troubles = await settle_all(async_store, [done(1), done(2)])
     assert states(store)[2] == ("done", "")
-    assert [one.seq for one in table] == [1]
+    assert [one.seq for one in claims] == [1]
     assert [one["what"] for one in troubles.to_document()] == ["settling"]
     store.database.command({"collMod": "jobs", "validator": {}})
 

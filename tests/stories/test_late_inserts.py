@@ -13,7 +13,7 @@ from tontine.store.counter import take
 pytestmark = pytest.mark.story
 
 
-@pytest.mark.parametrize("listening", ["--streams", "--no-streams"])
+@pytest.mark.parametrize("listening", ["--listen", "--no-listen"])
 def test_a_large_block_that_is_inserted_late_is_found(cluster: Cluster, listening: str) -> None:
     cluster.options = ["--lease", "5s", listening]
     block = cluster.store.run(take(3000))

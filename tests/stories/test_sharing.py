@@ -26,7 +26,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 @pytest.fixture(params=["listening", "polling"])
 def nodes(request: pytest.FixtureRequest, cluster: Cluster) -> Cluster:
-    cluster.options = ["--lease", "3s"] + (["--no-streams"] if request.param == "polling" else [])
+    cluster.options = ["--lease", "3s"] + (["--no-listen"] if request.param == "polling" else [])
     return cluster
 
 

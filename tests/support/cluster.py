@@ -17,7 +17,7 @@ from tontine.testing import NodeProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = ("waiting", "working")
-# `STORY_OPTIONS=--no-streams scripts/test tests/stories` tells all stories with polling nodes.
+# `STORY_OPTIONS=--no-listen scripts/test tests/stories` tells all stories with polling nodes.
 EVERYWHERE = os.environ.get("STORY_OPTIONS", "").split()
 
 

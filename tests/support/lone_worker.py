@@ -13,8 +13,8 @@ import bson
 
 from tontine import Module, around
 from tontine.module import Library
-from tontine_node.board import Board
-from tontine_node.worker import Worker
+from tontine_node.running.board import Board
+from tontine_node.worker.main import Worker
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def lone_worker(*modules: Module) -> Iterator[Worker]:
 def attempt(worker: Worker, task: str, args: dict[str, Any] | None = None, **more: Any) -> tuple[str, Any]:
     """Run one job: ("done", its result), or how it ended and what the report says of that."""
     document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
-    end = worker.attempt(7, bson.encode(document))
-    worker.current.clear()
+    end = worker.runner.attempt(7, bson.encode(document))
+    worker.runner.current.clear()
     if isinstance(end, bytes):
         return "done", bson.decode(end, bson.CodecOptions(tz_aware=True))["r"]
-    return end[1][0], end[1]
+    return end.kind, end

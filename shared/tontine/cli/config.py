@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..config import DEFAULT, GIVEN, Said, file_named_by, places, read_file, refuse_misspelt, told
+from ..config import DEFAULT, GIVEN, Said, file_named_by, first_set, places, read_file, refuse_misspelt, told
 from ..errors import ConfigError
 from ..settings import SettingsFile
 from ..uri import shown
@@ -62,7 +62,8 @@ def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
 
 def _said(parameter: click.Parameter, context: click.Context, key: str, said: Any, file: SettingsFile) -> Said:
     if (variable := parameter.resolve_envvar_value(context)) is not None:
-        name = str(parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}")
+        names = parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}"
+        name = names if isinstance(names, str) else first_set(names)
         _check(parameter, context, name)
         return Said(variable, name)
     if key in said:

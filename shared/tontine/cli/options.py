@@ -103,8 +103,12 @@ def node_command() -> click.Command | None:
 
 def own_parameters(command: click.Command) -> dict[str, click.Parameter]:
     """The settings of a command by their keys in a file, which are its flags: `max_held`, `json`."""
-    named = {_key(one): one for one in command.params if one.name not in OF_ALL}
+    named = {_key(one): one for one in command.params if one.name not in OF_ALL and not _is_hidden(one)}
     return {key: one for key, one in named.items() if key != "help"}
+
+
+def _is_hidden(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and parameter.hidden
 
 
 def _key(parameter: click.Parameter) -> str:

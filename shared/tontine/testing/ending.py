@@ -20,7 +20,7 @@ Document = dict[str, Any]
 def judge_of(task: Task, document: Document, job: CurrentJob) -> Judge:
     """What a worker would say of an attempt's end."""
 
-    def of_error(error: BaseException) -> verdict.Report:
+    def of_error(error: BaseException) -> verdict.NoResult:
         if reason := task.misfit_inside(error):
             return verdict.ended("refused", "InvalidArguments", reason)
         return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)
@@ -41,16 +41,15 @@ def write_end(document: Document, end: End, now: datetime) -> None:
         result = bson.decode(end, verdict.CODEC)["r"]
         document |= {"state": JobState.DONE.value, "result": result, "finished_at": now}
         return
-    kind, type_, message, trace, delay = end[1]
-    document["error"] = JobError(type_, message, trace).to_document()
-    if kind in ("failed", "retry"):
+    document["error"] = JobError(end.type, end.message, end.traceback).to_document()
+    if end.kind in ("failed", "retry"):
         document["fails"] += 1
-    if kind == "retry":
-        document |= {"state": JobState.QUEUED.value, "run_at": now + timedelta(seconds=delay)}
+    if end.kind == "retry":
+        document |= {"state": JobState.QUEUED.value, "run_at": now + timedelta(seconds=end.delay)}
         document.pop("started_at")
         document.pop("progress", None)
     else:
-        state = JobState.CANCELLED if kind == "cancelled" else JobState.FAILED
+        state = JobState.CANCELLED if end.kind == "cancelled" else JobState.FAILED
         document |= {"state": state.value, "finished_at": now}
 
 

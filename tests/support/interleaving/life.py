@@ -11,10 +11,10 @@ from tontine.errors import TontineError
 from tontine.records.states import Desired
 from tontine.store import members
 from tontine.store.bell import Hint
-from tontine_node.board import Board
-from tontine_node.child import Child
 from tontine_node.config import NodeConfig
-from tontine_node.master import Node
+from tontine_node.node import Node
+from tontine_node.running.board import Board
+from tontine_node.running.pool import Child
 
 from .loop import ManualClock, ManualLoop
 from .network import Network, Wire
@@ -97,7 +97,7 @@ class Life:
         self._clock = clock
         self._network = network
         self._database = database
-        self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, streams=False)
+        self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, listens=False)
         self._began = began
         self._sabotage = sabotage
         self._hears = False
@@ -111,9 +111,9 @@ class Life:
             node = self.node = Node(self._config, wire, None, self._clock)  # type: ignore[arg-type]
             wire.sender = node.id
             self.ids.append(node.id)
-            node.supervisor.spawn = self._spawn
+            node.dispatcher.pool.spawn = self._spawn
             setattr(node.beat, "start", Pulse(node, self._clock, wire).start)  # noqa: B010 - a coroutine in its stead
-            node.bell.is_open = self._hears
+            node.listener.is_open = self._hears
             self._sabotage(node)
             if self.was_stopped or not await node.run():
                 return
@@ -164,7 +164,7 @@ class Life:
 
     @hears.setter
     def hears(self, hears: bool) -> None:
-        self._hears = self.node.bell.is_open = hears
+        self._hears = self.node.listener.is_open = hears
 
     def hear(self, hint: Hint) -> None:
         """What its ear does with a ring; `turn` lets it act on it."""
@@ -185,8 +185,8 @@ class Life:
         for worker in self.workers:
             worker.exit(KILLED)
         self.node._tasks.clear()
-        self.node.supervisor._keepers.clear()
-        self.node.supervisor.children.clear()
+        self.node.dispatcher.pool._keepers.clear()
+        self.node.dispatcher.pool.children.clear()
         self.loop.abandon()
         if not self.node.board._memory.closed:
             self.node.board.close()

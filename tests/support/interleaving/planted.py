@@ -11,8 +11,8 @@ from pymongo import UpdateOne
 from tontine.records.states import JobState
 from tontine.store.call import Call
 from tontine.store.names import CLUSTER, JOBS, NODES
-from tontine_node.master import Node
-from tontine_node.table import Status
+from tontine_node.claims import Status
+from tontine_node.node import Node
 
 HELD_BY, CLAIMABLE = {"seq", "state", "node", "attempt"}, {"seq", "state", "attempt"}
 ANNOUNCED = CLAIMABLE | {"run_at", "priority", "task"}
@@ -81,10 +81,10 @@ def _cancel_at_once(call: Call) -> Call:
 
 def _forget_pending(node: Node) -> None:
     def licensed(seq: int, attempt: int) -> bool:
-        entry = node.table.get(seq)
+        entry = node.claims.get(seq)
         return entry is not None and entry.attempt == attempt and entry.status is not Status.PENDING
 
-    setattr(node.table, "licensed", licensed)  # noqa: B010
+    setattr(node.claims, "licensed", licensed)  # noqa: B010
 
 
 def _ignore_lease(node: Node) -> None:

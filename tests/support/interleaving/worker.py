@@ -12,14 +12,18 @@ from typing import Any, cast
 import bson
 import orjson
 
-from tontine_node import pipe
-from tontine_node.board import Board
-from tontine_node.child import Child
+from tontine.verdict import Kind, NoResult
+from tontine_node.running import pipe
+from tontine_node.running.board import Board
+from tontine_node.running.pool import Child
 
 KILLED, CRASHED = -9, -11
 MAX_ATTEMPTS = 3
 TASK, CAREFUL = "t.plain", "t.careful"
-FACTS = {name: [on_lost, False, None, MAX_ATTEMPTS, [0.0]] for name, on_lost in ((TASK, "retry"), (CAREFUL, "fail"))}
+FACTS = {
+    name: pipe.TaskFacts(on_lost, max_attempts=MAX_ATTEMPTS, delays=[0.0])
+    for name, on_lost in ((TASK, "retry"), (CAREFUL, "fail"))
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -56,7 +60,7 @@ class Worker:
         self._frames = bytearray()
         self._inbox: deque[tuple[int, bytes]] = deque()
         self.ended = asyncio.Event()
-        self._report({"hello": [{"modules": [{"name": "t", "tasks": sorted(FACTS)}], "tasks": FACTS}]})
+        self._report(pipe.Hello([{"name": "t", "tasks": sorted(FACTS)}], FACTS))
 
     def as_child(self) -> Child:
         return Child(self._index, cast(Any, self), self.reader, cast(Any, self))
@@ -108,10 +112,10 @@ class Worker:
         ran = self._now() - run.since
         if how == "done" and not run.is_cancelled:
             body = bson.encode({"r": signature(run.node, run.attempt), "ms": bson.Int64(round(ran * 1000))})
-            self._report({"done": [[run.seq, ran, len(body)]]}, [body])
+            self._report((run.seq, ran, body))
         else:
-            kind = "cancelled" if run.is_cancelled else "failed" if run.fails + 1 >= MAX_ATTEMPTS else "retry"
-            self._report({"ended": [[run.seq, ran, kind, "Error", signature(run.node, run.attempt), "", 0.0]]})
+            kind: Kind = "cancelled" if run.is_cancelled else "failed" if run.fails + 1 >= MAX_ATTEMPTS else "retry"
+            self._report(pipe.Ended(run.seq, ran, NoResult(kind, "Error", signature(run.node, run.attempt))))
 
     def _begin(self, seq: int, raw: bytes) -> None:
         document = bson.decode(raw)
@@ -123,16 +127,13 @@ class Worker:
 
     def _read_orders(self) -> None:
         while self._frames:
-            head, body = self._next_frame()
-            if "run" in head:
-                sizes = (size for _, size in head["run"])
-                raws = pipe.cut(body, sizes)
-                self._inbox += [(seq, raw) for (seq, _), raw in zip(head["run"], raws, strict=True)]
-            if "recall" in head:
-                self._report({"returned": [[seq for seq, _ in self._inbox]]})
+            orders = pipe.Orders.unpack(*self._next_frame())
+            self._inbox += orders.run
+            if orders.recall:
+                self._report(pipe.Returned([seq for seq, _ in self._inbox]))
                 self._inbox.clear()
             for run in self.running.values():
-                run.is_cancelled = run.is_cancelled or run.seq in head.get("cancel", ())
+                run.is_cancelled = run.is_cancelled or run.seq in orders.cancel
 
     def _next_frame(self) -> tuple[pipe.Head, bytes]:
         lengths = pipe._LENGTHS
@@ -142,8 +143,8 @@ class Worker:
         head = orjson.loads(frame[lengths.size : lengths.size + head_size])
         return head, frame[lengths.size + head_size :]
 
-    def _report(self, head: pipe.Head, bodies: list[bytes] | None = None) -> None:
-        self.reader.feed_data(pipe.pack(head, bodies or []))
+    def _report(self, report: pipe.Report) -> None:
+        self.reader.feed_data(pipe.pack_reports([report]))
 
 
 def signature(node: str, attempt: int) -> str:

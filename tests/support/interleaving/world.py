@@ -254,7 +254,7 @@ class World:
         for life in self.awake:
             state = self.history.nodes.get(life.node.id, {}).get("state")
             if life.was_stopped or life.node.beat.desired is Desired.STOPPED:
-                yield f"{life.node.id} has not stopped: {[(entry.seq, entry.status) for entry in life.node.table]}"
+                yield f"{life.node.id} has not stopped: {[(entry.seq, entry.status) for entry in life.node.claims]}"
             elif (state == NodeState.PAUSED) != (life.node.beat.desired is Desired.PAUSED):
                 yield f"{life.node.id} is {state}, not {life.node.beat.desired.value}"
 
@@ -287,7 +287,7 @@ class World:
 
     def _check(self) -> None:
         for life in self.awake:
-            suspects = [entry.seq for entry in life.node.table if entry.lost >= SUSPECT]
+            suspects = [entry.seq for entry in life.node.claims if entry.lost >= SUSPECT]
             if len(suspects) > 1:
                 self._violations.append(Violation("S9", f"{life.node.id} holds {suspects}, each perhaps poison"))
         if self._violations:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tontine.config import StoreConfig, Timing
-from tontine_node.announce import announce, lines
 from tontine_node.config import NodeConfig
+from tontine_node.telling.announce import announce, lines
 
 STORE = StoreConfig("mongodb://u:secret@h/shop?replicaSet=rs0", "shop")
 CONFIG = NodeConfig(("shop.tasks",), "ada", processes=2, slots=1, timing=Timing.of_lease(8), store=STORE)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tontine.errors import ConfigError
-from tontine_node.board import Board, Past, Running
+from tontine_node.running.board import Board, Past, Running
 
 PROCESSES, SLOTS = 3, 2
 

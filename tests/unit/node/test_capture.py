@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from tontine.current import CurrentJob, enter
-from tontine_node import capture
+from tontine_node.worker import capture
 
 
 def full() -> TextIO:

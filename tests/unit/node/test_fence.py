@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tontine_node.fence import GUARD_EVERY, GUARD_IDLE_EVERY, Fence
+from tontine_node.membership.fence import GUARD_EVERY, GUARD_IDLE_EVERY, Fence
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_lease_is_looked_at_often_unless_there_is_nothing_to_end(
 
 
 async def test_a_long_rest_ends_when_something_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tontine_node.fence.GUARD_IDLE_EVERY", 3600.0)
+    monkeypatch.setattr("tontine_node.membership.fence.GUARD_IDLE_EVERY", 3600.0)
     ended = asyncio.Event()
 
     async def kill_all(_: str) -> None:
@@ -41,7 +41,8 @@ async def test_a_long_rest_ends_when_something_comes_in(monkeypatch: pytest.Monk
     clock, board = SimpleNamespace(now=lambda: 0.0), SimpleNamespace(deadline=3600.0)
     beat = SimpleNamespace(has_lease=lambda: False, failed_since_renewal=True)
     held: list[str] = []
-    fence = Fence(*cast("Any", (clock, beat, board, held, SimpleNamespace(kill_all=kill_all))))
+    dispatcher = SimpleNamespace(pool=SimpleNamespace(kill_all=kill_all))
+    fence = Fence(*cast("Any", (clock, beat, board, held, dispatcher)))
     guard = asyncio.create_task(fence.run())
     await asyncio.sleep(0)
     assert not ended.is_set()

@@ -13,10 +13,10 @@ from bson import Binary
 from tests.support import odd
 from tontine.records.job import JobError
 from tontine.store.settle import Kind, Outcome
-from tontine_node.journal import Journal
-from tontine_node.logs import LogStyle, _Json, _Lines
-from tontine_node.supervisor import TaskFacts
-from tontine_node.table import Entry
+from tontine_node.claims import Entry
+from tontine_node.log_style import LogStyle
+from tontine_node.telling.journal import Journal
+from tontine_node.telling.logs import _Json, _Lines
 
 BROKEN = JobError("ConnectionError", "not\nyet", "Traceback ...")
 RAW = bson.encode({"_id": 1, "seq": 17, "key": "k"})
@@ -29,7 +29,7 @@ ENTRIES = {
 @pytest.fixture
 def journal(caplog: pytest.LogCaptureFixture) -> Journal:
     caplog.set_level(logging.INFO)
-    return Journal("web-1-abc", lambda: {"shop.resize": TaskFacts("retry", False, None, 4, [])})
+    return Journal("web-1-abc", lambda entry: entry.max_attempts or 4)
 
 
 def line_of(caplog: pytest.LogCaptureFixture) -> str:

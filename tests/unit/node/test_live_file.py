@@ -12,8 +12,8 @@ from tests.support.eventually import eventually
 from tontine.errors import ConfigError
 from tontine.records.trouble import read_troubles
 from tontine_node.config import NodeConfig
-from tontine_node.live_file import LiveFile, Vital
-from tontine_node.troubles import Troubles
+from tontine_node.telling.live_file import LiveFile, Vital
+from tontine_node.telling.troubles import Troubles
 
 WELL = Vital(has_lease=True, tick=1, workers=1)
 

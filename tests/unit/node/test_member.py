@@ -12,7 +12,8 @@ from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.records.node import Pulse
 from tontine.records.roster import Roster
-from tontine_node.member import Heartbeat, Member
+from tontine_node.membership.heartbeat import Heartbeat
+from tontine_node.membership.member import Member
 
 
 @pytest.mark.parametrize(("members", "rarer"), [(0, 1), (1, 1), (8, 1), (16, 2), (24, 3), (1000, 3)])

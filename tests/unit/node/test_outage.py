@@ -14,8 +14,8 @@ import pytest
 from tests.support.interleaving.loop import ManualClock
 from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
-from tontine_node.member import Heartbeat
-from tontine_node.outage import AWAY, BACK, OutageFilter
+from tontine_node.membership.heartbeat import Heartbeat
+from tontine_node.telling.outage import AWAY, BACK, OutageFilter
 
 
 @pytest.fixture

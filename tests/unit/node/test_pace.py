@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine_node.pace import AHEAD_FOR, CAREFUL_FOR, CLAIM_AT_MOST, SEND_AT_MOST, Pace
+from tontine_node.running.pace import AHEAD_FOR, CAREFUL_FOR, CLAIM_AT_MOST, SEND_AT_MOST, Pace
 
 quick = settings(max_examples=50, deadline=None)
 

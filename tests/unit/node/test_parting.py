@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tontine_node.parting import tell_ending, tell_stopped, tell_stopping
+from tontine_node.telling.parting import tell_ending, tell_stopped, tell_stopping
 
 
 def said(caplog: pytest.LogCaptureFixture) -> str:

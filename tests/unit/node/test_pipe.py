@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tontine_node import pipe
+from tontine.verdict import NoResult
+from tontine_node.running import pipe
 
 quick = settings(max_examples=40, deadline=None)
 
@@ -100,6 +101,53 @@ def test_half_a_frame_is_no_frame(runner: asyncio.Runner, head: pipe.Head, bodie
 @given(BODIES)
 def test_a_body_is_cut_back_into_its_documents(bodies: list[bytes]) -> None:
     assert list(pipe.cut(b"".join(bodies), (len(body) for body in bodies))) == bodies
+
+
+SEQS, TIMES, TEXTS = st.integers(1, 2**53), st.floats(0, 10**6), st.text(max_size=20)
+DOCUMENTS = st.binary(max_size=50)
+FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
+DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
+REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
+    DONE,
+    st.builds(pipe.Ended, SEQS, TIMES, st.builds(NoResult, st.just("retry"), TEXTS, TEXTS, TEXTS, TIMES)),
+    st.builds(pipe.Returned, st.lists(SEQS, max_size=3)),
+    st.builds(pipe.Progress, SEQS, TIMES, TEXTS),
+    st.builds(pipe.Lines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)),
+    st.builds(pipe.Submit, SEQS, SEQS, SEQS, DOCUMENTS),
+    st.builds(
+        pipe.Hello,
+        st.just([]),
+        st.dictionaries(TEXTS, st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3)), max_size=2),
+        st.just([]),
+    ),
+    st.builds(pipe.Broken, TEXTS),
+)
+ORDERS = st.builds(
+    pipe.Orders,
+    run=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=5),
+    recall=st.booleans(),
+    cancel=st.lists(SEQS, max_size=3),
+    expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
+    submitted=st.none() | st.builds(pipe.Submitted, SEQS, DOCUMENTS),
+)
+
+
+@quick
+@given(st.lists(REPORTS, max_size=10))
+def test_reports_are_read_as_they_were_made_each_kind_in_its_order(reports: list[pipe.Report]) -> None:
+    (frame,) = received(pipe.pack_reports(reports), [100])
+    read = pipe.Reports.unpack(*frame)
+    for kind, name in pipe._NAMES.items():
+        assert list(getattr(read, name)) == [report for report in reports if type(report) is kind]
+
+
+@quick
+@given(ORDERS)
+def test_orders_are_read_as_they_were_given(orders: pipe.Orders) -> None:
+    (frame,) = received(orders.pack(), [100])
+    read = pipe.Orders.unpack(*frame)
+    assert (list(read.run), read.recall, read.submitted) == (orders.run, orders.recall, orders.submitted)
+    assert (list(read.cancel), list(read.expire)) == (orders.cancel, orders.expire)
 
 
 def test_a_frame_may_be_larger_than_any_buffer_of_the_system() -> None:

@@ -10,17 +10,18 @@ import pytest
 
 from tontine.errors import ChildDiffers, ClaimLost, ConfigError, StoreUnavailable, TontineError, TooLarge
 from tontine.offspring import Request
-from tontine_node.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
+from tontine_node.running.pipe import Submit
+from tontine_node.worker.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
 
 
 class Post:
     def __init__(self) -> None:
-        self.sent: list[tuple[str, Any, bytes]] = []
+        self.sent: list[Submit] = []
         self.postbox = Postbox(self.sent.append)
 
     @property
     def numbers(self) -> list[int]:
-        return [what[0] for _, what, _ in self.sent]
+        return [asked.number for asked in self.sent]
 
     def answer(self, number: int, **answer: Any) -> None:
         self.postbox.take_answer(number, bson.encode(answer or {"jobs": []}))
@@ -38,8 +39,8 @@ def request(size: int = 1) -> Request:
 def test_a_request_says_who_asks_and_carries_the_arguments_as_they_are(post: Post) -> None:
     asked = request()
     post.postbox.ask(asked)
-    ((name, what, body),) = post.sent
-    assert (name, what) == ("submit", [1, 17, 2, len(body)])
+    ((number, parent, attempt, body),) = post.sent
+    assert (number, parent, attempt) == (1, 17, 2)
     assert bson.decode(body) == {"wish": {"task": "t.t"}, "names": ["1"], "many": [{"x": "x"}], "counted": True}
     assert asked.args[0] in body
 

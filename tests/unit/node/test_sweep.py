@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tontine.records.share import Share
-from tontine_node.sweep import HOLES_AT_MOST, HOLES_FOR, LOOK_AGAIN_AT_MOST, LOOK_AGAIN_EVERY, STRIDE_AT_MOST, Sweep
+from tontine_node.claiming.sweep import (
+    HOLES_AT_MOST,
+    HOLES_FOR,
+    LOOK_AGAIN_AT_MOST,
+    LOOK_AGAIN_EVERY,
+    STRIDE_AT_MOST,
+    Sweep,
+)
 
 quick = settings(max_examples=50, deadline=None)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from tests.support.feeding import until
 from tontine.records.trouble import read_troubles
-from tontine_node import master
-from tontine_node.master import Node
-from tontine_node.troubles import Troubles
+from tontine_node import loop
+from tontine_node.telling.troubles import Troubles
 
 
 def test_a_trouble_lasts_from_its_first_failure_to_the_next_success() -> None:
@@ -30,7 +27,7 @@ def test_a_trouble_lasts_from_its_first_failure_to_the_next_success() -> None:
 
 
 async def test_a_loop_that_runs_again_for_long_enough_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(master, "MENDED_AFTER", 0.05)
+    monkeypatch.setattr(loop, "MENDED_AFTER", 0.05)
     troubles, runs = Troubles(), 0
 
     async def fail_once() -> None:
@@ -40,8 +37,7 @@ async def test_a_loop_that_runs_again_for_long_enough_is_mended(monkeypatch: pyt
             raise RuntimeError("once")
         await asyncio.Event().wait()
 
-    node = cast("Any", SimpleNamespace(troubles=troubles, _loop=asyncio.get_running_loop()))
-    running = asyncio.create_task(Node._forever(node, "samples", fail_once))
+    running = asyncio.create_task(loop.keep_going("samples", fail_once, troubles))
     await until(lambda: troubles, "a trouble")
     await until(lambda: not troubles, "none any more")
     assert runs == 2

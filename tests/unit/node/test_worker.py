@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
-from tontine.verdict import _with_time, ended
-from tontine_node.board import Board
-from tontine_node.worker import Worker
+from tontine.verdict import ended, with_time
+from tontine_node.running.board import Board
+from tontine_node.running.pipe import Progress, Returned
+from tontine_node.worker.main import Worker
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -106,21 +107,21 @@ def worker() -> Iterator[Worker]:
 def attempt(worker: Worker, task: str, args: Any = None, **more: Any) -> tuple[str, Any]:
     document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
     found = run(worker, bson.encode(document))
-    worker.current.clear()
+    worker.runner.current.clear()
     return found
 
 
 def run(worker: Worker, raw: bytes) -> tuple[str, Any]:
     """What became of a job: the result as BSON, or how it ended."""
-    outcome = worker.attempt(7, raw)
-    return ("done", outcome) if isinstance(outcome, bytes) else outcome[:2]
+    outcome = worker.runner.attempt(7, raw)
+    return ("done", outcome) if isinstance(outcome, bytes) else ("ended", outcome)
 
 
 def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tontine_node.worker.WATCH_IDLE_EVERY", 3600.0)
-    watch = threading.Thread(target=worker.rest, daemon=True)
+    monkeypatch.setattr("tontine_node.worker.run.WATCH_IDLE_EVERY", 3600.0)
+    watch = threading.Thread(target=worker.runner.rest, daemon=True)
     watch.start()
     watch.join(0.3)
     assert watch.is_alive(), "there is nothing to watch"
@@ -128,8 +129,8 @@ def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
     watch.join(30)
     assert not watch.is_alive()
     run(worker, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.double", "args": {"x": 1}}))
-    assert worker.current, "as while it runs"
-    watch = threading.Thread(target=worker.rest, daemon=True)
+    assert worker.runner.current, "as while it runs"
+    watch = threading.Thread(target=worker.runner.rest, daemon=True)
     watch.start()
     watch.join(30)
     assert not watch.is_alive()
@@ -138,7 +139,7 @@ def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
 @quick
 @given(RESULTS, st.floats(0, 10**6))
 def test_a_result_with_its_time_is_the_bson_that_encoding_both_would_give(result: Any, ran: float) -> None:
-    timed = _with_time(bson.encode({"r": result}), ran)
+    timed = with_time(bson.encode({"r": result}), ran)
     assert timed == bson.encode({"r": result, "ms": Int64(round(ran * 1000))})
     decoded: dict[str, Any] = bson.decode(timed, bson.CodecOptions(tz_aware=True))
     assert decoded == {"r": result, "ms": round(ran * 1000)}
@@ -147,16 +148,15 @@ def test_a_result_with_its_time_is_the_bson_that_encoding_both_would_give(result
 @quick
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_any_error_text_fits_json_and_bson(type: str, message: str, trace: str) -> None:
-    name, what, body = ended("failed", type, message, trace)
-    assert (name, body) == ("ended", b"")
+    what = list(ended("failed", type, message, trace))
     assert orjson.loads(orjson.dumps(what)) == what
     bson.encode({"error": what})
 
 
 def test_a_long_error_text_keeps_its_end() -> None:
-    _, what, _ = ended("failed", "E", "m", "x" * 50_000 + "the cause")
-    assert len(what[3]) == 20_000
-    assert what[3].endswith("the cause")
+    trace = ended("failed", "E", "m", "x" * 50_000 + "the cause").traceback
+    assert len(trace) == 20_000
+    assert trace.endswith("the cause")
 
 
 def test_a_result_is_encoded_where_it_was_made(worker: Worker) -> None:
@@ -223,14 +223,14 @@ def test_a_rejected_job_has_failed_whatever_attempts_are_left(worker: Worker) ->
 
 
 def test_a_task_may_choose_when_to_be_run_again_but_not_in_the_past(worker: Worker) -> None:
-    assert attempt(worker, "shop.fail", {"how": "retry"})[1][::4] == ["retry", 12.5]
-    assert attempt(worker, "shop.fail", {"how": "back"})[1][::4] == ["retry", 0.0]
+    assert attempt(worker, "shop.fail", {"how": "retry"})[1][::4] == ("retry", 12.5)
+    assert attempt(worker, "shop.fail", {"how": "back"})[1][::4] == ("retry", 0.0)
 
 
 def test_a_frame_of_reports_holds_a_few_megabytes(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = [bytes([number]) * 1_500_000 for number in range(8)]
     for number, body in enumerate(bodies):
-        worker.outbox.put(("done", [number, 0.0, len(body)], body))
+        worker.outbox.put((number, 0.0, body))
     frames: list[bytes] = []
 
     class Line:
@@ -248,19 +248,19 @@ def test_a_frame_of_reports_holds_a_few_megabytes(worker: Worker, monkeypatch: p
 
 def test_orders_are_begun_and_given_back_in_the_order_in_which_they_came(worker: Worker) -> None:
     worker.board.deadline = float("inf")
-    worker.inbox.extend((seq, b"") for seq in (1, 2, 3, 4))
-    assert [worker.begin_next(0)[0], worker.begin_next(0)[0]] == [1, 2]
-    worker.give_back()
-    assert worker.outbox.get()[:2] == ("returned", [3, 4])
+    worker.slots.inbox.extend((seq, b"") for seq in (1, 2, 3, 4))
+    assert [worker.slots.begin_next(0)[0], worker.slots.begin_next(0)[0]] == [1, 2]
+    worker.slots.give_back()
+    assert worker.outbox.get() == Returned([3, 4])
     assert worker.board.past(0).begun == 2
 
 
 def test_the_last_progress_of_a_job_is_told_before_its_end(worker: Worker) -> None:
     worker.board.deadline = float("inf")
-    worker.inbox.append((7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"})))
-    threading.Thread(target=worker.serve_slot, args=(0,), daemon=True).start()
-    assert worker.outbox.get(timeout=30)[:2] == ("progress", [7, 0.67, "two"])
-    assert worker.outbox.get(timeout=30)[0] == "done"
+    worker.slots.inbox.append((7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"})))
+    threading.Thread(target=worker.slots.serve, args=(0,), daemon=True).start()
+    assert worker.outbox.get(timeout=30) == Progress(7, 0.67, "two")
+    assert type(worker.outbox.get(timeout=30)) is tuple, "it is done"
 
 
 def test_progress_that_comes_after_the_end_is_nobodys(worker: Worker) -> None:
@@ -288,5 +288,5 @@ def test_an_error_that_cannot_be_printed_fails_its_job_also_inside_a_wrapper(wor
     worker.library.modules[0].task(name=f"n{uuid4().hex}")(outside)
     name = list(worker.library.modules[0].tasks)[-1]
     kind, report = attempt(worker, name)
-    assert (kind, report[:2]) == ("ended", ["failed", "Odd"])
+    assert (kind, report[:2]) == ("ended", ("failed", "Odd"))
     del worker.library.modules[0].tasks[name]

@@ -181,7 +181,7 @@ def test_a_job_that_was_cancelled_or_ran_too_long_says_so(notes: list[str]) -> N
 
     @shop.task
     async def ends(how: str) -> None:
-        getattr(worker, how)(7, *((0.5,) if how == "expire" else ()))
+        getattr(worker.runner, how)(7, *((0.5,) if how == "expire" else ()))
         await asyncio.sleep(60)
 
     with lone_worker(shop) as worker:
@@ -214,7 +214,7 @@ def test_hooks_at_the_start_are_called_once_and_one_that_fails_stops_nothing(
     shop.task(name="work")(lambda: 5)
     with lone_worker(shop) as worker:
         assert [attempt(worker, "shop.work"), attempt(worker, "shop.work")] == [("done", 5), ("done", 5)]
-        assert not worker.hooks, "what runs at the start costs no job anything"
+        assert not worker.runner._hooks, "what runs at the start costs no job anything"
     assert notes == ["connected"]
     assert "failed at the worker's start" in caplog.text
 

@@ -89,7 +89,7 @@ def test_what_can_be_called_by_name_is_a_task(function: Any) -> None:
     assert shop.task(name="it")(function) is function, "it stays what it was"
     with lone_worker(shop) as worker:
         assert attempt(worker, "shop.it", {"image": "a"}) == ("done", "a")
-        assert attempt(worker, "shop.it", {"picture": "a"})[1][:2] == ["refused", "InvalidArguments"]
+        assert attempt(worker, "shop.it", {"picture": "a"})[1][:2] == ("refused", "InvalidArguments")
 
 
 def with_session(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import pytest
 
 from tontine.errors import ConfigError, UnknownTask
 from tontine.module import Library, Module, Task, load
-from tontine_node import declared
+from tontine_node.running import declared
 
 SHOP = """
 from tontine import Module

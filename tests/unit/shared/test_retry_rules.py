@@ -9,6 +9,7 @@ import pytest
 from tests.support.lone_worker import attempt, lone_worker
 from tontine import Module, Reject, Retry
 from tontine.errors import ConfigError
+from tontine_node.worker.main import describe
 
 ERRORS: dict[str, BaseException] = {
     "connection": ConnectionError("away"),
@@ -86,5 +87,5 @@ def test_the_master_is_told_whether_an_attempt_that_ran_too_long_is_tried_again(
     shop.task(name="some", retry_on=ConnectionError)(lambda: None)
     shop.task(name="never", give_up_on=OSError)(lambda: None)
     with lone_worker(shop) as worker:
-        told = {name: facts[-1] for name, facts in worker.describe()["tasks"].items()}
+        told = {name: facts.retries_timeouts for name, facts in describe(worker.library).tasks.items()}
     assert told == {"shop.any": True, "shop.some": False, "shop.never": False}

@@ -85,6 +85,7 @@ def test_a_file_of_another_user_is_read_only_in_the_working_directory(
         ("[node]\nmax-held = 2", r"`node.max-held` is no setting: did you mean `max_held`\?"),
         ("[node]\nprocesses = '2'", r"`node.processes` must be a whole number, not a text"),
         ("[node]\nprocesses = true", r"`node.processes` must be a whole number, not true or false"),
+        ("[node]\nlisten = 0", r"`node.listen` must be true or false, not a whole number"),
         ("[node]\nstreams = 0", r"`node.streams` must be true or false, not a whole number"),
         ("[node]\nlease = []", r'`node.lease` must be a time like "20s", not a list'),
         ("[node]\nlease = 'soon'", r"`node.lease` cannot be that: 'soon' is not a duration"),
@@ -159,20 +160,20 @@ def test_flags_win_over_variables_and_these_over_the_file_and_the_file_over_defa
 ) -> None:
     assert parsed("m")["processes"] == 1
     (here / "tontine.toml").write_text(
-        '[node]\nmodules = ["a", "b"]\nprocesses = 2\nlease = 8\ngrace = "1m"\nmax_memory = "1GB"\nstreams = false\n'
+        '[node]\nmodules = ["a", "b"]\nprocesses = 2\nlease = 8\ngrace = "1m"\nmax_memory = "1GB"\nlisten = false\n'
         'json = true\nname = "web"\nmax_held = 64\nshare_uri = true'
     )
     file = parsed()
     assert (file["modules"], file["processes"], file["lease"], file["grace"]) == (("a", "b"), 2, 8.0, 60.0)
-    assert (file["max_memory"], file["max_held"], file["streams"], file["as_json"]) == (1024, 64, False, True)
+    assert (file["max_memory"], file["max_held"], file["listen"], file["as_json"]) == (1024, 64, False, True)
     assert (file["name"], file["share_uri"], file["slots"]) == ("web", True, 1)
-    for name, value in {"PROCESSES": "3", "MODULES": "c d", "STREAMS": "1", "JSON": "0", "LEASE": "9s"}.items():
+    for name, value in {"PROCESSES": "3", "MODULES": "c d", "LISTEN": "1", "JSON": "0", "LEASE": "9s"}.items():
         monkeypatch.setenv(f"TONTINE_{name}", value)
     variable = parsed()
     assert (variable["modules"], variable["processes"], variable["lease"]) == (("c", "d"), 3, 9.0)
-    assert (variable["streams"], variable["as_json"]) == (True, False)
-    flag = parsed("e", "--processes", "4", "--no-streams", "--json", "--lease", "10s")
-    assert (flag["modules"], flag["processes"], flag["streams"], flag["as_json"]) == (("e",), 4, False, True)
+    assert (variable["listen"], variable["as_json"]) == (True, False)
+    flag = parsed("e", "--processes", "4", "--no-listen", "--json", "--lease", "10s")
+    assert (flag["modules"], flag["processes"], flag["listen"], flag["as_json"]) == (("e",), 4, False, True)
     assert flag["lease"] == 10.0
     (here / "other.toml").write_text("[node]\nslots = 5")
     assert parsed("--config", str(here / "other.toml"))["slots"] == 5
@@ -193,7 +194,7 @@ def test_a_wrong_value_of_a_variable_is_told_with_its_name(monkeypatch: pytest.M
 
 
 def test_every_own_flag_of_a_node_can_be_written_to_a_file() -> None:
-    flags = {option.name for option in node.params if isinstance(option, click.Option)}
+    flags = {option.name for option in node.params if isinstance(option, click.Option) and not option.hidden}
     assert flags - {"uri", "database", "config_file", "embedded"} == {
         parameter.name for parameter in own_parameters(node).values() if parameter.name != "modules"
     }
@@ -228,3 +229,16 @@ def test_every_setting_is_shown_with_who_said_so_and_without_secrets(
     file.write_text("[node]\nprocesses = 'x'")
     ended = CliRunner().invoke(tontine, ["config"])
     assert isinstance(ended.exception, ConfigError)
+
+
+def test_a_setting_that_was_renamed_still_has_its_former_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "tontine.toml").write_text("[node]\nstreams = false")
+    assert parsed("m")["listen"] is False
+    monkeypatch.setenv("TONTINE_STREAMS", "1")
+    assert parsed("m")["listen"] is True
+    assert shown()["node.listen"] == ("1", "TONTINE_STREAMS")
+    monkeypatch.setenv("TONTINE_LISTEN", "0")
+    assert parsed("m")["listen"] is False
+    assert parsed("m", "--streams")["streams"] is True
+    assert parsed("m", "--no-streams")["streams"] is False
+    assert parsed("m")["streams"] is None, "only a flag: variables and files say `listen`"

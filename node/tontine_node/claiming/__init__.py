@@ -1,0 +1,1 @@
+"""How jobs come to a node: numbered, taken out of the inbox, scheduled, heard of, looked for and claimed."""

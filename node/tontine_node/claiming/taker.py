@@ -1,0 +1,196 @@
+"""Claiming itself: what was found becomes this node's, or stays in doubt until a read tells (J1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from bson.datetime_ms import DatetimeMS
+
+from tontine.clock import Clock
+from tontine.errors import StoreError, StoreUnavailable, Unstorable
+from tontine.records.job import SUSPECT, JobError, unfit
+from tontine.store import claim
+from tontine.store.call import AsyncStore
+from tontine.store.raw import Raw
+from tontine.store.settle import Outcome
+
+from ..claims import Claims, Entry, Status
+from ..loop import jittered
+from ..running.dispatch import Dispatcher
+from ..telling.troubles import Troubles
+from .lane import Lane
+from .sweep import Sweep
+
+log = logging.getLogger(__name__)
+
+AFTER_A_FAILURE = 0.5
+REFUSED_FOR = 60.0
+"""A job whose claim was refused is found again within so many seconds: until then, silence proves nothing."""
+
+
+class Taker:
+    """Claims for one node what its lane has found, and hands it to the workers."""
+
+    def __init__(
+        self,
+        node: str,
+        store: AsyncStore,
+        clock: Clock,
+        claims: Claims,
+        dispatcher: Dispatcher,
+        lane: Lane,
+        troubles: Troubles,
+        may_claim: Callable[[], bool],
+        look_at: Callable[[int], None],
+    ) -> None:
+        """`look_at` hears of jobs that may be there although they seemed to be claimed."""
+        self.node = node
+        self.has_doubts = False
+        """Whether there are claims whose outcome is not known."""
+        self._store = store
+        self._clock = clock
+        self._claims = claims
+        self._dispatcher = dispatcher
+        self._lane = lane
+        self._troubles = troubles
+        self._may_claim = may_claim
+        self._look_at = look_at
+        self._refused_at = float("-inf")
+
+    @property
+    def is_well(self) -> bool:
+        return not self.has_doubts and self._clock.now() - self._refused_at > REFUSED_FOR
+
+    async def take(self, jobs: Sequence[Raw], *, first: bool = False) -> int:
+        """Claim what was found, one update per attempt number, suspects alone (P2); how many are ours."""
+        free = [job for job in jobs if self._claims.may_claim(job["seq"])]
+        batches: dict[int, list[Raw]] = {}
+        for job in self._lane.takeable(free, len(free)):
+            if job["lost"] < SUSPECT:
+                batches.setdefault(int(job["attempt"]), []).append(job)
+        taken = 0
+        for attempt, batch in batches.items():
+            taken += await self._take_batch(batch, attempt, first=first)
+        suspects = [job for job in free if job["lost"] >= SUSPECT]
+        if suspects and self._dispatcher.takes_suspects:
+            suspect = suspects.pop(0)
+            taken += await self._take_batch([suspect], int(suspect["attempt"]))
+        self._lane.passed_over = self._lane.passed_over or bool(suspects)
+        return taken
+
+    async def take_announced(self, seq: int, sweep: Sweep) -> bool:
+        """Claim a job that has just been submitted for a slot that is free, without looking it up first."""
+        if self._dispatcher.free_slots() <= 0 or self._claims.is_full:
+            return False
+        if not sweep.is_next(seq) or not self._claims.may_claim(seq):
+            return False
+        entry = Entry(seq, attempt=1, since=self._clock.now())
+        self._claims.enter(entry)
+        job = None
+        try:
+            for _ in range(2):  # it is announced before it is inserted, and by the second time it is there
+                if job is None and self._may_claim():
+                    job = await self._store.run(claim.claim_announced(self.node, seq, self._lane.tasks))
+        except StoreError as error:
+            self._doubt(error)
+            return False
+        self._refused_at = float("-inf")
+        found = [seq] if job is not None else []
+        sweep.looked_up([seq], found, found, self._clock.now())
+        if job is None:
+            self._claims.drop(seq)
+            return False
+        if reason := unfit(job):
+            unable = JobError("InvalidJob", f"this document cannot be a job: {reason}")
+            self._dispatcher.end(entry, Outcome("refused", seq, 1, error=unable))
+            return True
+        self._claims.enter(entry := _entry(job, 1, entry.since))
+        self._dispatcher.offer([entry])
+        return True
+
+    async def resolve(self) -> None:
+        """Ask the store about claims whose outcome stayed unknown."""
+        by_attempt: dict[int, list[Entry]] = {}
+        for entry in self._claims.having(Status.PENDING):
+            by_attempt.setdefault(entry.attempt, []).append(entry)
+        for attempt, entries in by_attempt.items():
+            ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
+            for entry in entries:
+                if entry.seq in ours and not entry.raw:  # claimed by its number alone, and what it is was in the answer
+                    ours.discard(entry.seq)
+                    self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
+            self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
+            for entry in entries:
+                if entry.seq not in ours:
+                    self._look_at(entry.seq)  # it may never have been claimed
+        self.has_doubts = False
+
+    async def _take_batch(self, jobs: Sequence[Raw], attempt: int, *, first: bool = False) -> int:
+        if not self._may_claim():
+            return 0
+        now = self._clock.now()
+        entries = {job["seq"]: _entry(job, attempt + 1, now) for job in jobs}
+        for entry in entries.values():
+            self._claims.enter(entry)
+        try:
+            ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
+        except Unstorable as error:
+            self._doubt(error)
+            return await self._take_apart(jobs, attempt, error)
+        except StoreError as error:
+            self._doubt(error)
+            if not isinstance(error, StoreUnavailable):  # it is found at once again, and refused again
+                await asyncio.sleep(jittered(AFTER_A_FAILURE, least=0.4))
+            return 0
+        self._refused_at = float("-inf")
+        self._keep(entries.values(), ours, first=first)
+        return len(ours)
+
+    async def _take_apart(self, jobs: Sequence[Raw], attempt: int, error: StoreError) -> int:
+        """One of these cannot even be claimed, and kept the others from it: without it they can."""
+        await self.resolve()
+        left = [job for job in jobs if self._claims.may_claim(job["seq"])]
+        if len(jobs) == 1:
+            self._lane.odd += [(job, f"it cannot be claimed: {error}") for job in left]
+            return 0
+        taken = 0
+        for job in left:
+            taken += await self._take_batch([job], attempt)
+        return taken
+
+    def _doubt(self, error: StoreError) -> None:
+        """A claim whose outcome is unknown: its jobs stay pending until a read tells."""
+        self.has_doubts = True
+        self._troubles.note("claiming", error)
+        if not isinstance(error, StoreUnavailable):
+            self._refused_at = self._clock.now()
+
+    def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
+        held = []
+        for entry in entries:
+            if entry.seq in ours:
+                held.append(entry)
+            else:
+                self._claims.drop(entry.seq)
+        self._dispatcher.offer(held, first=first)
+
+
+def _entry(job: Raw, attempt: int, now: float) -> Entry:
+    timeout, max_attempts, start_by = job.get("timeout"), job.get("max_attempts"), job.get("start_by")
+    entry = Entry(
+        seq=int(job["seq"]),
+        attempt=attempt,
+        task=job["task"],
+        raw=job.raw,
+        fails=int(job.get("fails") or 0),
+        lost=int(job.get("lost") or 0),
+        priority=int(job.get("priority") or 0),
+        timeout=float(timeout) if timeout else None,
+        max_attempts=int(max_attempts) if max_attempts else None,
+        since=now,
+    )
+    if isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost:  # else it was started, in time
+        entry.start_by = int(start_by) / 1000
+    return entry

@@ -1,0 +1,289 @@
+"""Orders and reports: the messages between a master and its workers, each frame carrying many of them.
+
+A frame is two lengths, a JSON head and a body of BSON documents: a job's document goes to the worker as MongoDB sent
+it, and a result comes back as MongoDB will store it, so the master decodes neither. How a message lies in a frame is
+known here only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from tontine.verdict import NoResult
+
+_LENGTHS = struct.Struct("!II")
+
+Head = dict[str, Any]
+
+
+class Expire(NamedTuple):
+    """A job has run longer than its time limit: end it, if its task is async."""
+
+    seq: int
+    limit: float
+
+
+class Submitted(NamedTuple):
+    """The answer to a request of a task, as BSON."""
+
+    number: int
+    answer: bytes
+
+
+@dataclass(slots=True)
+class Orders:
+    """One frame to a worker."""
+
+    run: Sequence[tuple[int, bytes]] = ()
+    """The seq and the document of each job to run. Plain tuples, because they are many."""
+    recall: bool = False
+    """Give back what no slot has begun."""
+    cancel: Sequence[int] = ()
+    expire: Sequence[Expire] = ()
+    submitted: Submitted | None = None
+
+    def pack(self) -> bytes:
+        head: Head = {}
+        bodies: list[bytes] = []
+        if self.run:
+            head["run"] = [seq for seq, _ in self.run], [len(document) for _, document in self.run]
+            bodies = [document for _, document in self.run]
+        if self.recall:
+            head["recall"] = True
+        if self.cancel:
+            head["cancel"] = self.cancel
+        if self.expire:
+            head["expire"] = self.expire
+        if self.submitted is not None:
+            head["submitted"] = self.submitted.number
+            bodies.append(self.submitted.answer)
+        return pack(head, bodies)
+
+    @classmethod
+    def unpack(cls, head: Head, body: bytes) -> Orders:
+        orders = cls(recall="recall" in head, cancel=head.get("cancel", ()))
+        orders_end = 0
+        if "run" in head:
+            seqs, sizes = head["run"]
+            orders.run = list(zip(seqs, cut(body, sizes), strict=True))
+            orders_end = sum(sizes)
+        if "submitted" in head:
+            orders.submitted = Submitted(head["submitted"], body[orders_end:])
+        if "expire" in head:
+            orders.expire = [Expire(*row) for row in head["expire"]]
+        return orders
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What the master must know of a task; the worker says so."""
+
+    on_lost: str = "retry"
+    is_async: bool = False
+    timeout: float | None = None
+    max_attempts: int = 1
+    delays: Sequence[float] = ()
+    """Its backoff before the second attempt, the third, ..."""
+    retries_timeouts: bool = True
+    """Whether an attempt that ran too long is tried again, if there are attempts left."""
+
+
+class Hello(NamedTuple):
+    """A worker has loaded its modules."""
+
+    modules: list[dict[str, Any]]
+    tasks: dict[str, TaskFacts]
+    schedules: Sequence[str] = ()
+    """As `declared.py` packs them."""
+
+
+class Broken(NamedTuple):
+    """A worker cannot load its modules, and ends."""
+
+    why: str
+
+
+Done = tuple[int, float, bytes]
+"""A job's seq, the seconds that it ran and its result. A plain tuple, because there are many."""
+
+
+class Ended(NamedTuple):
+    """A job has ended without one."""
+
+    seq: int
+    ran: float
+    how: NoResult
+
+
+class Returned(NamedTuple):
+    """The answer to a recall: jobs that no slot has begun."""
+
+    seqs: list[int]
+
+
+class Progress(NamedTuple):
+    """How far a job is."""
+
+    seq: int
+    value: float
+    note: str
+
+
+class Lines(NamedTuple):
+    """What a job printed, and when."""
+
+    seq: int
+    attempt: int
+    lines: Sequence[tuple[float, str]]
+
+
+class Submit(NamedTuple):
+    """A task asks for jobs; the request is BSON."""
+
+    number: int
+    parent: int
+    attempt: int
+    request: bytes
+
+
+Report = Hello | Broken | Done | Ended | Returned | Progress | Lines | Submit
+
+
+_NAMES: dict[type, str] = {
+    Hello: "hello",
+    Broken: "broken",
+    tuple: "done",
+    Ended: "ended",
+    Returned: "returned",
+    Progress: "progress",
+    Lines: "lines",
+    Submit: "submit",
+}
+
+
+def size_of(report: Report) -> int:
+    """Bytes that a report takes in a frame's body: what goes there is the last that it says."""
+    last = report[-1]
+    return len(last) if isinstance(last, bytes) else 0
+
+
+def pack_reports(reports: Iterable[Report]) -> bytes:
+    """One frame of a worker; results come first in its body, then requests."""
+    head: Head = {}
+    bodies: list[bytes] = []
+    for report in reports:
+        head.setdefault(_NAMES[type(report)], []).append(report)
+    if done := head.get("done"):
+        seqs, times, results = zip(*done, strict=True)
+        head["done"] = seqs, times, [len(result) for result in results]
+        bodies += results
+    if asked := head.get("submit"):
+        head["submit"] = [(*one[:-1], len(one.request)) for one in asked]
+        bodies += [one.request for one in asked]
+    return pack(head, bodies)
+
+
+@dataclass(slots=True)
+class Reports:
+    """A frame of a worker as its master reads it, by kind; each kind in the order in which it was said."""
+
+    hello: Sequence[Hello] = ()
+    broken: Sequence[Broken] = ()
+    done: Sequence[Done] = ()
+    ended: Sequence[Ended] = ()
+    returned: Sequence[Returned] = ()
+    progress: Sequence[Progress] = ()
+    lines: Sequence[Lines] = ()
+    submit: Sequence[Submit] = ()
+
+    @classmethod
+    def unpack(cls, head: Head, body: bytes) -> Reports:
+        reports = cls()
+        results_end = 0
+        if "done" in head:
+            seqs, times, sizes = head["done"]
+            reports.done = list(zip(seqs, times, cut(body, sizes), strict=True))
+            results_end = sum(sizes)
+        if "submit" in head:
+            requests = cut(body[results_end:], [size for *_, size in head["submit"]])
+            asked = zip(head["submit"], requests, strict=True)
+            reports.submit = [Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in asked]
+        for name, rows in head.items():
+            if make := _READ.get(name):
+                setattr(reports, name, [make(*row) for row in rows])
+        return reports
+
+
+def _hello(modules: Any, tasks: dict[str, dict[str, Any]], schedules: Any) -> Hello:
+    return Hello(modules, {name: TaskFacts(**facts) for name, facts in tasks.items()}, schedules)
+
+
+def _ended(seq: int, ran: float, how: Sequence[Any]) -> Ended:
+    return Ended(seq, ran, NoResult(*how))
+
+
+_READ: dict[str, Callable[..., Report]] = {
+    "hello": _hello,
+    "broken": Broken,
+    "ended": _ended,
+    "returned": Returned,
+    "progress": Progress,
+    "lines": Lines,
+}
+
+
+def pack(head: Head, bodies: Sequence[bytes] = ()) -> bytes:
+    """One frame. `head` says how long each body is where the bodies are named."""
+    encoded = orjson.dumps(head, default=tuple)  # named tuples: orjson leaves it to us what they are
+    body = b"".join(bodies)
+    return _LENGTHS.pack(len(encoded), len(body)) + encoded + body
+
+
+def read(connection: socket.socket) -> tuple[Head, bytes] | None:
+    """The next frame, for the worker's blocking side; None when the master is gone."""
+    lengths = _read_exactly(connection, _LENGTHS.size)
+    if lengths is None:
+        return None
+    head, body = _LENGTHS.unpack(lengths)
+    payload = _read_exactly(connection, head + body)
+    if payload is None:
+        return None
+    return orjson.loads(payload[:head]), bytes(payload[head:])
+
+
+async def read_async(reader: asyncio.StreamReader) -> tuple[Head, bytes] | None:
+    """The next frame, for the master's side; None when the worker is gone."""
+    try:
+        head, body = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
+        return orjson.loads(await reader.readexactly(head)), await reader.readexactly(body)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+def cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
+    """The documents of a body, in the order of their lengths."""
+    start = 0
+    for length in lengths:
+        yield body[start : start + length]
+        start += length
+
+
+def _read_exactly(connection: socket.socket, count: int) -> bytearray | None:
+    buffer = bytearray(count)
+    view, got = memoryview(buffer), 0
+    while got < count:
+        try:
+            size = connection.recv_into(view[got:])
+        except ConnectionError:
+            return None
+        if size == 0:
+            return None
+        got += size
+    return buffer

@@ -1,0 +1,1 @@
+"""(4) Run: the worker process, which has tasks and no database connection."""

@@ -1,0 +1,295 @@
+"""Which worker gets what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from tests.support.eventually import eventually_async
+from tontine.clock import SystemClock
+from tontine.store.settle import Outcome
+from tontine.verdict import NoResult
+from tontine_node.claims import Claims, Entry
+from tontine_node.config import NodeConfig
+from tontine_node.running.board import Board
+from tontine_node.running.dispatch import Dispatcher
+from tontine_node.running.limits import Limits
+from tontine_node.running.pipe import Ended, Hello, Progress, Reports, Returned, Submit, TaskFacts
+from tontine_node.running.pool import Child
+from tontine_node.telling.troubles import Troubles
+
+
+class Ears:
+    """The master's end of the line to a worker that never answers."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, frame: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def get_extra_info(self, name: str) -> None: ...
+
+
+class Gone:
+    """A process that the test ends, or does not."""
+
+    def __init__(self) -> None:
+        self.pid = id(self)
+        self.returncode = 7
+        self.ended = asyncio.Event()
+
+    def kill(self) -> None: ...
+
+
+def new_child(index: int) -> Child:
+    return Child(index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True)
+
+
+def add_worker(dispatcher: Dispatcher, index: int) -> None:
+    dispatcher.pool.children[index] = new_child(index)
+    dispatcher.started(dispatcher.pool.children[index])
+
+
+def entry(seq: int, task: str) -> Entry:
+    return Entry(seq, 1, 0.0, task)
+
+
+@pytest.fixture
+def outcomes() -> list[Outcome]:
+    return []
+
+
+@pytest.fixture
+async def dispatcher(outcomes: list[Outcome]) -> Any:
+    """Two workers of one slot each, a plain task and one that must not run twice."""
+    config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
+    board = Board.create(2, 1)
+    dispatcher = Dispatcher(config, SystemClock(), board, Claims(), outcomes.append, Troubles())
+    for index in range(2):
+        add_worker(dispatcher, index)
+    dispatcher.tasks = {
+        name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
+        for name, on_lost in (("plain", "retry"), ("careful", "fail"))
+    }
+    yield dispatcher
+    for keeper in dispatcher.pool._keepers.values():
+        keeper.cancel()
+    board.close()
+
+
+def sent(dispatcher: Dispatcher) -> list[list[int]]:
+    return [sorted(workload.sent) for workload in dispatcher.workloads.values()]
+
+
+async def test_a_job_that_must_not_run_twice_goes_only_where_a_slot_is_free(dispatcher: Dispatcher) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)])
+    assert sent(dispatcher) == [[1], [2]]
+    assert [held.seq for held in dispatcher.held] == [3]
+
+
+async def test_others_are_sent_ahead_past_it(dispatcher: Dispatcher) -> None:
+    dispatcher.offer([entry(1, "careful"), entry(2, "careful"), entry(3, "careful"), entry(4, "plain")])
+    assert sorted(map(len, sent(dispatcher))) == [1, 2]
+    assert [held.seq for held in dispatcher.held] == [3]
+
+
+async def test_one_that_may_not_start_late_is_checked_for_a_free_slot_by_the_server_s_time(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    dispatcher.server_now = lambda: now
+    entries = [entry(seq, "plain") for seq in (1, 2, 3, 4)]
+    for one, seconds in zip(entries, (-1, 60, 60, 60), strict=True):
+        one.start_by = now.timestamp() + seconds
+    dispatcher.offer(entries)
+    assert kinds(outcomes) == {1: "late"}
+    assert sent(dispatcher) == [[2], [3]], "none is sent ahead of a slot"
+    now += timedelta(seconds=61)
+    end_of = dispatcher.workloads[0].sent.pop(2)
+    dispatcher.dispatch()
+    assert kinds(outcomes) == {1: "late", 4: "late"}, "it waited here for too long"
+    assert end_of.seq == 2
+
+
+async def test_without_a_beat_nobody_knows_the_server_s_time_and_the_store_decides(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    one = entry(1, "plain")
+    one.start_by = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    dispatcher.offer([one])
+    assert sent(dispatcher) == [[1], []]
+    dispatcher.pool.children[0].kill_reason = "it is replaced"
+    dispatcher.pool._bury(dispatcher.pool.children[0])
+    assert [(one.kind, one.begun) for one in outcomes] == [("released", True)], "it may have begun, so it was in time"
+
+
+async def test_a_crash_fails_only_the_one_that_had_begun(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+    dispatcher.offer([entry(1, "careful"), entry(2, "careful")])
+    dispatcher.board.started(0, 0, 1, 0.0)
+    dispatcher.pool._bury(dispatcher.pool.children[0])
+    assert [(one.kind, one.seq, one.final) for one in outcomes] == [("lost", 1, True)]
+    assert sent(dispatcher) == [[2]]
+
+
+async def until(check: Callable[[], bool]) -> None:
+    async def look() -> bool:
+        return check()
+
+    await eventually_async(look)
+
+
+def end(child: Child) -> None:
+    child.process.ended.set()
+    child.reader.feed_eof()
+
+
+def kinds(outcomes: list[Outcome]) -> dict[int, str]:
+    return {one.seq: one.kind for one in outcomes}
+
+
+def crash(dispatcher: Dispatcher, orders: list[int], begun: list[int]) -> None:
+    """A worker of one slot gets these orders, begins some of them and crashes before it reports on any."""
+    if 0 not in dispatcher.workloads:
+        add_worker(dispatcher, 0)
+    for seq in orders:
+        dispatcher.workloads[0].sent[seq] = entry(seq, "plain")
+    for seq in begun:
+        dispatcher.board.started(0, 0, seq, 0.0)
+        dispatcher.board.ended(0, 0)
+    dispatcher.pool._bury(dispatcher.pool.children[0])
+
+
+async def test_a_job_that_ends_its_worker_right_after_it_returned_is_lost(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    crash(dispatcher, [1, 2, 3], begun=[1, 2])
+    assert kinds(outcomes) == {1: "released", 2: "lost", 3: "released"}
+
+
+async def test_one_that_had_returned_before_is_spared_twice(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+    """What it left running may have ended the worker, or its neighbour did, which is claimed alone from then on."""
+    for neighbour in (2, 3, 4):
+        crash(dispatcher, [1, neighbour, 9], begun=[1, neighbour])
+    assert [one.kind for one in outcomes if one.seq == 1] == ["released", "released", "lost"]
+    assert {one.kind for one in outcomes if one.seq == 9} == {"released"}, "it never began"
+
+
+async def test_an_exit_code_is_no_excuse(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+    dispatcher.pool.children[0].process.returncode = 75
+    crash(dispatcher, [1], begun=[1])
+    assert kinds(outcomes) == {1: "lost"}
+
+
+async def test_what_a_worker_ran_that_ended_itself_at_the_deadline_is_not_to_blame(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.board.mark_deadline(0)
+    crash(dispatcher, [1, 2], begun=[1])
+    assert not outcomes, "it is given back when the lease is back"
+
+
+async def test_no_order_goes_out_between_a_recall_and_its_answer(dispatcher: Dispatcher) -> None:
+    """Or nobody could tell after a crash which of the orders had begun."""
+    for workload in dispatcher.workloads.values():
+        workload.recall()
+    dispatcher.offer([entry(1, "plain")])
+    assert sent(dispatcher) == [[], []]
+    dispatcher.heard(dispatcher.pool.children[1], Reports(returned=[Returned([])]))
+    assert sent(dispatcher) == [[], [1]]
+
+
+async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
+    dispatcher: Dispatcher, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.running.pool.END_WITHIN", 0.1)
+    dispatcher.pool.children.clear()
+    dispatcher.workloads.clear()
+
+    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+        return new_child(index)
+
+    dispatcher.pool.spawn = spawn
+    dispatcher.pool.keep_workers()
+    await until(lambda: len(dispatcher.pool.children) == 2)
+    stuck, other = dispatcher.pool.children.values()
+    dispatcher.workloads[stuck.index].sent[1] = entry(1, "plain")
+    dispatcher.workloads[other.index].sent[2] = entry(2, "plain")
+    end(other)
+    assert await dispatcher.pool.kill_all("the node stops") == [stuck.process.pid]
+    assert kinds(outcomes) == {2: "released"}
+    assert "SIGKILL" in dispatcher.pool._troubles.to_document()[0]["why"]
+    dispatcher.pool.keep_workers()
+    await until(lambda: len(dispatcher.pool.children) == 2)
+    assert dispatcher.pool.children[stuck.index] is stuck, "nobody takes its place before it has ended"
+    end(stuck)
+    await until(lambda: dispatcher.pool.children.get(stuck.index) not in (stuck, None))
+    assert kinds(outcomes) == {1: "released", 2: "released"}
+
+
+async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tontine_node.running.process.PAUSE", 0.001)
+    dispatcher.pool.children.clear()
+    dispatcher.workloads.clear()
+    failures = iter([OSError(24, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()] * 2)
+
+    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+        if error := next(failures, None):
+            raise error
+        return new_child(index)
+
+    dispatcher.pool.spawn = spawn
+    await dispatcher.pool.start()  # also the first time that is waited out
+    await until(lambda: len(dispatcher.pool.children) == 2)
+    (trouble,) = dispatcher.pool._troubles.to_document()
+    assert (trouble["what"], trouble["times"]) == ("workers", 6)
+    hello = Reports(hello=[Hello([], {})])
+    for child in dispatcher.pool.children.values():
+        assert dispatcher.pool._troubles
+        dispatcher.pool.take(child, hello)
+    assert not dispatcher.pool._troubles
+
+
+async def test_requests_of_tasks_come_before_the_ends_in_their_frame_and_each_gets_its_body(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    workload = dispatcher.workloads[0]
+    workload.sent = {1: entry(1, "plain"), 2: entry(2, "plain")}
+    asked: list[Any] = []
+    dispatcher.take_requests = lambda workload, requests: asked.append((sorted(workload.sent), requests))
+    head = {"done": [[1], [0.1], [3]], "submit": [[1, 2, 1, 6]]}
+    dispatcher.heard(workload.child, Reports.unpack(head, b"one" + b"asking"))
+    assert asked == [([1, 2], [Submit(1, 2, 1, b"asking")])]
+    assert [outcome.result for outcome in outcomes] == [b"one"]
+
+
+async def test_what_a_task_said_last_goes_with_its_outcome(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2)])  # one for each
+    (first, second) = dispatcher.pool.children.values()
+    dispatcher.heard(first, Reports(progress=[Progress(1, 0.5, "half")]))
+    said = [Progress(1, 0.67, "most"), Progress(2, 0.1, "not its own")]
+    dispatcher.heard(first, Reports(done=[(1, 0.1, b"")], progress=said))
+    dispatcher.heard(second, Reports(ended=[Ended(2, 0.1, NoResult("failed", "E", "m"))]))
+    assert [(one.seq, one.progress) for one in outcomes] == [(1, (0.67, "most")), (2, None)]
+    assert not dispatcher.progress
+
+
+@pytest.mark.parametrize(("retries", "kind"), [(True, "retry"), (False, "failed")])
+async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
+    dispatcher: Dispatcher, outcomes: list[Outcome], retries: bool, kind: str
+) -> None:
+    dispatcher.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
+    dispatcher.offer([entry(1, "plain")])
+    child = next(workload.child for workload in dispatcher.workloads.values() if workload.sent)
+    dispatcher.board.started(child.index, 0, 1, dispatcher.clock.now() - 60)
+    Limits(dispatcher, dispatcher.clock).look()
+    assert not outcomes, "the worker may still run it"
+    dispatcher.pool._bury(child)
+    assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]
