@@ -26,7 +26,9 @@ RESULTS = Path(__file__).with_name("results")
 _RIVALROUS = ("drain", "submit", "latency")
 
 
-def _some(known: tuple[str, ...]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+def _some(
+    known: tuple[str, ...],
+) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
     """Names separated by commas, or `all`, or `none`."""
 
     def chosen(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
@@ -53,17 +55,42 @@ def _sizes(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 
 
 @click.command()
-@click.option("--only", callback=_some(PARTS), default="all", show_default=True, help=f"Of {', '.join(PARTS)}.")
 @click.option(
-    "--peers", callback=_some(rivals.SCRIPTS), default="all", show_default=True, help=f"Of {', '.join(rivals.SCRIPTS)}."
+    "--only",
+    callback=_some(PARTS),
+    default="all",
+    show_default=True,
+    help=f"Of {', '.join(PARTS)}.",
 )
-@click.option("--rounds", type=click.IntRange(1, 100), help="How often to measure.  [default: 5; quick: 1]")
-@click.option("--sizes", callback=_sizes, help="Backlogs to drain.  [default: 20000,200000,1000000; quick: 500,1000]")
-@click.option("--quick", "is_quick", is_flag=True, help="Small counts, to see that everything works.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=RESULTS, help="Where to put JSON and plot."
+    "--peers",
+    callback=_some(rivals.SCRIPTS),
+    default="all",
+    show_default=True,
+    help=f"Of {', '.join(rivals.SCRIPTS)}.",
 )
-@click.option("--install-servers", is_flag=True, help="Install redis-server and postgresql with apt-get, and end.")
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), help="How often to measure.  [default: 5; quick: 1]"
+)
+@click.option(
+    "--sizes",
+    callback=_sizes,
+    help="Backlogs to drain.  [default: 20000,200000,1000000; quick: 500,1000]",
+)
+@click.option(
+    "--quick", "is_quick", is_flag=True, help="Small counts, to see that everything works."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=RESULTS,
+    help="Where to put JSON and plot.",
+)
+@click.option(
+    "--install-servers",
+    is_flag=True,
+    help="Install redis-server and postgresql with apt-get, and end.",
+)
 def bench(
     only: tuple[str, ...],
     peers: tuple[str, ...],
@@ -73,7 +100,8 @@ def bench(
     out: Path,
     install_servers: bool,
 ) -> None:
-    """Measure Tontine, the bare loop of its store calls, and its peers, on servers of this run's own.
+    """Measure Tontine, the bare loop of its store calls, and its peers, on servers of this run's
+    own.
 
     The whole takes about an hour. Leave the machine alone meanwhile: ratios hold, seconds do not.
     """
@@ -82,12 +110,16 @@ def bench(
         if install_servers:
             servers.install()
             return
-        _bench(only, peers, quick(rounds, sizes) if is_quick else full(rounds, sizes), is_quick, out)
+        _bench(
+            only, peers, quick(rounds, sizes) if is_quick else full(rounds, sizes), is_quick, out
+        )
     except TontineError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _bench(only: tuple[str, ...], peers: tuple[str, ...], plan: Plan, is_quick: bool, out: Path) -> None:
+def _bench(
+    only: tuple[str, ...], peers: tuple[str, ...], plan: Plan, is_quick: bool, out: Path
+) -> None:
     record = Record()
     with ExitStack() as stack:
         scene = Scene(stack.enter_context(servers.mongodb()), plan, record)

@@ -1,6 +1,8 @@
-"""The bare loop's other half: hear of a job, claim it, say when. `python -m benchmarks.hearing URI DATABASE TRACES`.
+"""The bare loop's other half: hear of a job, claim it, say when. `python -m benchmarks.hearing URI
+DATABASE TRACES`.
 
-Two calls with the synchronous driver and nothing else, no lease, no worker: what a job's start takes at least.
+Two calls with the synchronous driver and nothing else, no lease, no worker: what a job's start
+takes at least.
 """
 
 from __future__ import annotations

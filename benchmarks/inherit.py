@@ -1,8 +1,9 @@
-"""How long until a dead node's jobs run elsewhere: `python -m benchmarks.inherit [--kills 20] [--lease 4]`.
+"""How long until a dead node's jobs run elsewhere: `python -m benchmarks.inherit [--kills 20]
+[--lease 4]`.
 
-One node is killed with -9 while it runs a job; the time until that job starts on the other counts, in leases. Then a
-node with a busy slot is asked to stop while jobs of its share wait for it; the time until the last of them has run on
-the other counts, in seconds.
+One node is killed with -9 while it runs a job; the time until that job starts on the other counts,
+in leases. Then a node with a busy slot is asked to stop while jobs of its share wait for it; the
+time until the last of them has run on the other counts, in seconds.
 """
 
 from __future__ import annotations
@@ -47,11 +48,18 @@ def kill(cluster: Cluster, client: Client, number: int) -> float:
 
 
 def stop(cluster: Cluster, client: Client, name: str, number: int) -> float:
-    """Seconds from SIGTERM to a node that is busy, to the start elsewhere of all jobs that waited for it."""
+    """Seconds from SIGTERM to a node that is busy, to the start elsewhere of all jobs that waited
+    for it."""
     node = next(node for node in reversed(cluster.nodes) if node.name == name)
     gates = {job.seq: path for job, path in _two_gates(cluster, client, number)}
-    eventually(lambda: all(cluster.runs("began")[seq or 0] for seq in gates), 30, "both nodes are busy")
-    (its_own,) = [path for seq, path in gates.items() if (client.get(seq or 0).node or "").startswith(f"{name}-")]
+    eventually(
+        lambda: all(cluster.runs("began")[seq or 0] for seq in gates), 30, "both nodes are busy"
+    )
+    (its_own,) = [
+        path
+        for seq, path in gates.items()
+        if (client.get(seq or 0).node or "").startswith(f"{name}-")
+    ]
     for path in set(gates.values()) - {its_own}:
         path.touch()
     waiting = {job.seq for job in client.submit_many("story.double", [{"x": x} for x in range(6)])}
@@ -74,7 +82,9 @@ def told(what: str, figures: list[float], unit: str) -> None:
     if not figures:
         return
     spread = f"{min(figures):.2f} to {max(figures):.2f}"
-    click.echo(f"{what}: median {statistics.median(figures):.2f} {unit}, {spread} ({len(figures)} times)")
+    click.echo(
+        f"{what}: median {statistics.median(figures):.2f} {unit}, {spread} ({len(figures)} times)"
+    )
 
 
 def repeat(times: int, what: str, one: Callable[[int], float]) -> list[float]:

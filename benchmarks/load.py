@@ -1,6 +1,8 @@
-"""Changes at a steady rate on a real MongoDB: `python -m benchmarks.load URI DATABASE RATE SECONDS`.
+"""Changes at a steady rate on a real MongoDB: `python -m benchmarks.load URI DATABASE RATE
+SECONDS`.
 
-Three changes a job, as nodes make them: inserted, claimed, settled. With fifty nodes that beat every two seconds.
+Three changes a job, as nodes make them: inserted, claimed, settled. With fifty nodes that beat
+every two seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def prepare(store: Store) -> None:
     names = [f"node-{number:02}" for number in range(NODES)]
     now = datetime.now(UTC)
     store.database.nodes.insert_many([_record(name, rank, now) for rank, name in enumerate(names)])
-    store.database.cluster.update_one({"_id": "roster"}, {"$set": {"epoch": 1, "members": names}}, upsert=True)
+    store.database.cluster.update_one(
+        {"_id": "roster"}, {"$set": {"epoch": 1, "members": names}}, upsert=True
+    )
 
 
 def _record(name: str, rank: int, now: datetime) -> dict[str, Any]:
@@ -61,7 +65,11 @@ def run(store: Store, rate: float, seconds: float) -> int:
     while (passed := time.monotonic() - began) < seconds:
         count = min(MOST, round(rate * (passed + STEP) / 3) - made)
         if count > 0:
-            _make(jobs, [Int64(number) for number in range(seq, seq + count)], f"node-{step % NODES:02}")
+            _make(
+                jobs,
+                [Int64(number) for number in range(seq, seq + count)],
+                f"node-{step % NODES:02}",
+            )
         seq, made, step = seq + max(0, count), made + max(0, count), step + 1
         if step % 20 == 0:
             _beat(store, made)
@@ -73,13 +81,21 @@ def _make(jobs: Any, seqs: list[Int64], node: str) -> None:
     """Some jobs' whole lives: three changes each."""
     now = datetime.now(UTC)
     jobs.insert_many([_job(number, now) for number in seqs])
-    jobs.update_many({"seq": {"$in": seqs}}, {"$set": {"state": "working", "node": node, "attempt": 1}})
+    jobs.update_many(
+        {"seq": {"$in": seqs}}, {"$set": {"state": "working", "node": node, "attempt": 1}}
+    )
     done = {"state": "done", "result": {"ok": True}, "finished_at": "$$NOW", "started_at": "$$NOW"}
     jobs.update_many({"seq": {"$in": seqs}}, [{"$set": done}])
 
 
 def _job(seq: int, now: datetime) -> dict[str, Any]:
-    job = {"seq": seq, "task": "load.job", "args": {"text": "x" * 300}, "state": "queued", "created_at": now}
+    job = {
+        "seq": seq,
+        "task": "load.job",
+        "args": {"text": "x" * 300},
+        "state": "queued",
+        "created_at": now,
+    }
     return {**job, "attempt": 0, "fails": 0, "lost": 0}
 
 
@@ -90,7 +106,9 @@ def _beat(store: Store, done: int) -> None:
         "metrics.done": done // NODES,
         "lease_until": {"$add": ["$$NOW", round(LEASE * 1000)]},
     }
-    store.database.nodes.bulk_write([UpdateOne({"_id": f"node-{n:02}"}, [{"$set": beat}]) for n in range(NODES)])
+    store.database.nodes.bulk_write(
+        [UpdateOne({"_id": f"node-{n:02}"}, [{"$set": beat}]) for n in range(NODES)]
+    )
 
 
 def main() -> None:

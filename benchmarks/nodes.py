@@ -37,7 +37,11 @@ class Nodes(Cluster):
         self.store = store
 
     def bring_up(
-        self, count: int = 1, *, modules: Sequence[str] = ("tontine.bench_tasks",), processes: int = PROCESSES
+        self,
+        count: int = 1,
+        *,
+        modules: Sequence[str] = ("tontine.bench_tasks",),
+        processes: int = PROCESSES,
     ) -> None:
         """Start nodes, a few at a time, and wait until they own their shares."""
         for number in range(count):
@@ -47,7 +51,8 @@ class Nodes(Cluster):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """As if they were not there; for less than a lease, or they would have much to put right afterwards."""
+        """As if they were not there; for less than a lease, or they would have much to put right
+        afterwards."""
         processes = [*self.masters(), *self.workers()]
         for process in processes:
             process.suspend()
@@ -87,7 +92,10 @@ def fresh_store(uri: str) -> Iterator[Store]:
 @contextmanager
 def fresh_nodes(uri: str) -> Iterator[Nodes]:
     """Nodes-to-be on a fresh database; whatever was started is stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory, fresh_store(uri) as store:
+    with (
+        tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory,
+        fresh_store(uri) as store,
+    ):
         nodes = Nodes(uri, store, Path(directory))
         try:
             yield nodes

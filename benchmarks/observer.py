@@ -1,7 +1,8 @@
 """What the observer costs: `python -m benchmarks.observer [--only screen,rows,reads,throughput]`.
 
-Real observers on terminals, on a real MongoDB, while other processes make changes. The ratios are those that the
-observer was designed for; seconds belong to the machine. Each measurement is a process of its own, with its own memory.
+Real observers on terminals, on a real MongoDB, while other processes make changes. The ratios are
+those that the observer was designed for; seconds belong to the machine. Each measurement is a
+process of its own, with its own memory.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Bench:
 
     def rows(self) -> None:
         """The same changes beside few and beside many jobs that wait."""
-        few, many = (self._watch(f"{rows:,} rows", CALM, WIDE, self._seconds, rows) for rows in (FEW, MANY))
+        few, many = (
+            self._watch(f"{rows:,} rows", CALM, WIDE, self._seconds, rows) for rows in (FEW, MANY)
+        )
         self._judge("frame cost: 5,000 / 200 rows", many.frame / few.frame, Bound(most=1.3))
 
     def reads(self) -> None:
@@ -103,7 +106,10 @@ class Bench:
             found = {}
             for count in (0, 3) if number_ % 2 == 0 else (3, 0):
                 found[count] = throughput(self._uri, self._jobs, count)
-                say(f"throughput, round {number_ + 1}: {count} observers, {found[count]:,.0f} jobs/s")
+                say(
+                    f"throughput, round {number_ + 1}: {count} observers, {found[count]:,.0f} "
+                    "jobs/s"
+                )
             speeds.append(found)
             ratios.append(found[3] / found[0])
         self.figures["jobs a second by observers"] = speeds
@@ -112,7 +118,9 @@ class Bench:
     def _judge(self, target: str, found: float | list[float], bound: Bound) -> None:
         self.verdicts.append(bound.judge(target, found if isinstance(found, list) else [found]))
 
-    def _watch(self, name: str, rate: int, size: tuple[int, int], seconds: float, rows: int = 0) -> Watched:
+    def _watch(
+        self, name: str, rate: int, size: tuple[int, int], seconds: float, rows: int = 0
+    ) -> Watched:
         database = "bench_" + "".join(letter for letter in name if letter.isalnum())
         store = Store(self._client[database])
         prepare(store)
@@ -132,7 +140,15 @@ def watch(uri: str, database: str, size: tuple[int, int], seconds: float) -> Wat
     """A whole observer on a terminal of that size."""
     with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory:
         file = Path(directory) / "watched.json"
-        command = [sys.executable, "-m", "benchmarks.watched", uri, database, str(seconds), str(file)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.watched",
+            uri,
+            database,
+            str(seconds),
+            str(file),
+        ]
         with terminal(command, size) as shown:
             timer = threading.Timer(seconds + WARM_UP + 60, shown.process.kill)
             timer.daemon = True
@@ -150,12 +166,15 @@ def _queue(store: Store, rows: int) -> None:
     """Jobs that wait and stay."""
     job = {"task": "load.never", "args": {}, "state": "queued", "attempt": 0, "lost": 0, "fails": 0}
     store.database.jobs.insert_many([{**job, "seq": Int64(seq)} for seq in range(1, rows + 1)])
-    store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": Int64(rows)}}, upsert=True)
+    store.database.cluster.update_one(
+        {"_id": "counter"}, {"$set": {"seq": Int64(rows)}}, upsert=True
+    )
 
 
 def _told(found: Watched) -> str:
     return (
-        f"{found.busy:.1%} of a core, {found.heard:,.0f} changes/s heard ({found.mode}), {found.fps:.1f} frames/s, "
+        f"{found.busy:.1%} of a core, {found.heard:,.0f} changes/s heard ({found.mode}), "
+        f"{found.fps:.1f} frames/s, "
         f"{1000 * found.frame:.1f} ms each, to paint p95 {1000 * found.paint:.0f} ms, "
         f"late p99 {1000 * found.lag:.0f} ms, {found.memory:.0f} MB x {found.grown:.2f}"
     )
@@ -175,8 +194,12 @@ def _parts(_: click.Context, __: click.Parameter, value: str) -> list[str]:
 
 
 @click.command()
-@click.option("--only", default=",".join(PARTS), show_default=True, callback=_parts, help="Some of the parts.")
-@click.option("--seconds", default=20.0, show_default=True, help="How long each screen is measured.")
+@click.option(
+    "--only", default=",".join(PARTS), show_default=True, callback=_parts, help="Some of the parts."
+)
+@click.option(
+    "--seconds", default=20.0, show_default=True, help="How long each screen is measured."
+)
 @click.option("--rounds", default=3, show_default=True, help="How often throughput is compared.")
 @click.option("--jobs", default=200_000, show_default=True, help="The backlog for it.")
 @click.option(
@@ -193,14 +216,20 @@ def main(only: list[str], seconds: float, rounds: int, jobs: int, out: Path) -> 
         try:
             with Client(uri, tz_aware=True) as client:
                 bench = Bench(client, uri, seconds, rounds, jobs)
-                parts: dict[str, Callable[[], None]] = {part: getattr(bench, part) for part in PARTS}
+                parts: dict[str, Callable[[], None]] = {
+                    part: getattr(bench, part) for part in PARTS
+                }
                 for part in only:
                     parts[part]()
         finally:
             embedded.stop(Path(home))
     _report(bench)
     place = {"cpus": os.cpu_count(), "python": platform.python_version()}
-    found = {"place": place, "figures": bench.figures, "targets": [asdict(one) for one in bench.verdicts]}
+    found = {
+        "place": place,
+        "figures": bench.figures,
+        "targets": [asdict(one) for one in bench.verdicts],
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(found, indent=2))
     console(stderr=True).print(f"written to {out}")

@@ -1,4 +1,5 @@
-"""What observers cost others: the server's time, and a node's throughput. They are real ones, as users start them."""
+"""What observers cost others: the server's time, and a node's throughput. They are real ones, as
+users start them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SIZE = (160, 48)
 _WRITES = {"insert", "update", "delete", "findAndModify", "serverStatus"}
 _SETTLE_FOR = 8.0
 _CALM_FOR = 25.0
-"""From a backlog's arrival to the drain: observers that were overrun by it follow every job again."""
+"""From a backlog's arrival to the drain: observers that were overrun by it follow every job again.
+"""
 
 
 @contextmanager
@@ -45,7 +47,8 @@ def reads(store: Store, seconds: float) -> float:
 
 
 def idle_reads(uri: str, seconds: float) -> tuple[float, float]:
-    """What one observer asks of the server while nothing happens, and what one idle node does; each a second."""
+    """What one observer asks of the server while nothing happens, and what one idle node does; each
+    a second."""
     with fresh_store(uri) as store:
         base = reads(store, seconds)
         with observers(uri, store.database.name, 1):
@@ -58,7 +61,8 @@ def idle_reads(uri: str, seconds: float) -> tuple[float, float]:
 
 
 def throughput(uri: str, jobs: int, count: int) -> float:
-    """Jobs a second at which a node works off a backlog while observers look on; they follow it when it begins."""
+    """Jobs a second at which a node works off a backlog while observers look on; they follow it
+    when it begins."""
     with fresh_nodes(uri) as nodes, observers(uri, nodes.store.database.name, count):
         nodes.bring_up()
         nodes.pause()

@@ -1,4 +1,5 @@
-"""Tontine as its users run it, and the bare loop of its store calls, which it cannot beat by much."""
+"""Tontine as its users run it, and the bare loop of its store calls, which it cannot beat by
+much."""
 
 from __future__ import annotations
 
@@ -60,11 +61,16 @@ def ping(nodes: Nodes, count: int) -> list[float]:
 
 def _probe(store: Store, count: int, traces: str) -> list[float]:
     client = Client(store.database)
-    return wire.probe(count, lambda sent: client.submit(hearing.TASK, {"sent": sent, "traces": traces}), Path(traces))
+    return wire.probe(
+        count,
+        lambda sent: client.submit(hearing.TASK, {"sent": sent, "traces": traces}),
+        Path(traces),
+    )
 
 
 class Bare:
-    """Find, claim and settle 500 jobs at a time in one process over one connection: no workers, the same indexes.
+    """Find, claim and settle 500 jobs at a time in one process over one connection: no workers, the
+    same indexes.
 
     Or, for a single job: hear of it and claim it.
     """
@@ -82,8 +88,18 @@ class Bare:
 
     def latency(self, probes: int, warm_up: int) -> list[float]:
         """Until somebody who only hears and claims has claimed the job; nobody runs it."""
-        with fresh_store(self._uri) as store, tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces:
-            command = [sys.executable, "-m", "benchmarks.hearing", self._uri, store.database.name, traces]
+        with (
+            fresh_store(self._uri) as store,
+            tempfile.TemporaryDirectory(prefix="tontine-bench-") as traces,
+        ):
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.hearing",
+                self._uri,
+                store.database.name,
+                traces,
+            ]
             hearer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             try:
                 assert hearer.stdout is not None

@@ -1,4 +1,5 @@
-"""How much is measured: everything as the targets want it, or a quick look that everything works."""
+"""How much is measured: everything as the targets want it, or a quick look that everything
+works."""
 
 from __future__ import annotations
 

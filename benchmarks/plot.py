@@ -1,4 +1,5 @@
-"""bench.json as a picture: `python -m benchmarks.plot RESULTS/bench.json` writes bench.svg beside it."""
+"""bench.json as a picture: `python -m benchmarks.plot RESULTS/bench.json` writes bench.svg beside
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _OURS, _LIMIT, _THEIRS = "#1b7f5c", "#9aa0a6", "#4c78a8"
 
 
 def draw(found: dict[str, Any], path: Path) -> bool:
-    """One panel for each thing that was measured; whether there was any. Needs the extra `bench`."""
+    """One panel for each thing that was measured; whether there was any. Needs the extra
+    `bench`."""
     panels = _panels(found["figures"])
     if not panels:
         return False
@@ -23,9 +25,13 @@ def draw(found: dict[str, Any], path: Path) -> bool:
     mpl.rcParams["svg.hashsalt"] = "tontine"  # the same figures give the same file
     from matplotlib import pyplot
 
-    heights = [2.4 if title.startswith("growth") else 0.7 + 0.26 * len(some) for title, _, some in panels]
+    heights = [
+        2.4 if title.startswith("growth") else 0.7 + 0.26 * len(some) for title, _, some in panels
+    ]
     size, ratios = (8, sum(heights) + 0.3), {"height_ratios": heights}
-    figure, places = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, gridspec_kw=ratios)
+    figure, places = pyplot.subplots(
+        len(panels), 1, figsize=size, squeeze=False, gridspec_kw=ratios
+    )
     for (title, unit, figures), axes in zip(panels, places[:, 0], strict=True):
         if title.startswith("growth"):
             _lines(axes, figures)
@@ -35,7 +41,12 @@ def draw(found: dict[str, Any], path: Path) -> bool:
         axes.set_xlabel(unit, fontsize=8)
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.text(0.01, 0.002, f"{found['place']['cpus']} CPUs; median, least and most of all rounds", fontsize=7)
+    figure.text(
+        0.01,
+        0.002,
+        f"{found['place']['cpus']} CPUs; median, least and most of all rounds",
+        fontsize=7,
+    )
     figure.tight_layout(rect=(0, 0.01, 1, 1))
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
@@ -70,12 +81,21 @@ def _bars(axes: Any, figures: Figures) -> None:
         [max(one["values"]) - one["median"] for one in figures],
     ]
     colours = [_colour(one["contender"]) for one in figures]
-    axes.barh(names, middles, xerr=spread, color=colours, height=0.6, error_kw={"elinewidth": 1, "capsize": 2})
+    axes.barh(
+        names,
+        middles,
+        xerr=spread,
+        color=colours,
+        height=0.6,
+        error_kw={"elinewidth": 1, "capsize": 2},
+    )
     axes.invert_yaxis()
 
 
 def _colour(contender: str) -> str:
-    return {"Tontine": _OURS, "bare loop": _LIMIT, "bare insert_many": _LIMIT}.get(contender, _THEIRS)
+    return {"Tontine": _OURS, "bare loop": _LIMIT, "bare insert_many": _LIMIT}.get(
+        contender, _THEIRS
+    )
 
 
 def _lines(axes: Any, figures: Figures) -> None:

@@ -1,4 +1,5 @@
-"""Figures as they are measured, and what is made of them: medians, spreads, and ratios between contenders."""
+"""Figures as they are measured, and what is made of them: medians, spreads, and ratios between
+contenders."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Record:
 
 
 def ratios(one: Series, other: Series) -> list[float]:
-    """One divided by the other, round by round: a machine that slows down slows both. Else median by median."""
+    """One divided by the other, round by round: a machine that slows down slows both. Else median
+    by median."""
     if len(one.values) == len(other.values):
         return [mine / theirs for mine, theirs in zip(one.values, other.values, strict=True)]
     return [one.median / other.median]

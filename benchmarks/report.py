@@ -24,11 +24,19 @@ def write(record: Record, verdicts: list[Verdict], *, is_quick: bool) -> None:
         (figure.part, figure.measure, figure.contender, *_figures(series), series.unit)
         for figure, series in record.series.items()
     ]
-    write_table(("PART", "MEASURE", "CONTENDER", "MEDIAN", "SPREAD", "UNIT"), rows, right=("MEDIAN", "SPREAD"))
+    write_table(
+        ("PART", "MEASURE", "CONTENDER", "MEDIAN", "SPREAD", "UNIT"),
+        rows,
+        right=("MEDIAN", "SPREAD"),
+    )
     out = console()
     if verdicts:
         out.print()
-        write_table(("TARGET", "FOUND", "SPREAD", "WANTED", "VERDICT"), map(_row, verdicts), right=("FOUND", "SPREAD"))
+        write_table(
+            ("TARGET", "FOUND", "SPREAD", "WANTED", "VERDICT"),
+            map(_row, verdicts),
+            right=("FOUND", "SPREAD"),
+        )
     for what in record.left_out:
         out.print(f"left out: {what}")
     if is_quick:
@@ -43,12 +51,24 @@ def number(value: float) -> str:
     """With three digits that count, and none behind the point from a hundred on."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.4f}"
+    return (
+        f"{value:.1f}"
+        if abs(value) >= 10
+        else f"{value:.2f}"
+        if abs(value) >= 0.1
+        else f"{value:.4f}"
+    )
 
 
 def _row(one: Verdict) -> tuple[str, str, str, str, str]:
     word = {True: "pass", False: "FAIL", None: ""}[one.is_met]
-    return one.target, number(one.found), f"{number(one.spread[0])}..{number(one.spread[1])}", one.wanted, word
+    return (
+        one.target,
+        number(one.found),
+        f"{number(one.spread[0])}..{number(one.spread[1])}",
+        one.wanted,
+        word,
+    )
 
 
 def document(record: Record, verdicts: list[Verdict], plan: Plan) -> dict[str, Any]:

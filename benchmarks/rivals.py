@@ -1,4 +1,5 @@
-"""The peers: a script in a venv for the producer, the same one for the workers, and traces that its tasks leave."""
+"""The peers: a script in a venv for the producer, the same one for the workers, and traces that its
+tasks leave."""
 
 from __future__ import annotations
 
@@ -117,16 +118,24 @@ class Rival:
     def _run(self, command: list[str], traces: Path = ROOT) -> str:
         """What a command writes to stdout; one that fails is an error that says why."""
         environment = self._environment(traces)
-        ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+        )
         if ran.returncode:
-            raise TontineError(f"{self.name}: `{' '.join(command[1:])}` failed: {ran.stderr.strip()[-800:]}")
+            raise TontineError(
+                f"{self.name}: `{' '.join(command[1:])}` failed: {ran.stderr.strip()[-800:]}"
+            )
         return ran.stdout
 
     def _command(self, *words: str) -> list[str]:
         return [str(self._python), "-m", f"benchmarks.peers.{self._kind.script}", *words]
 
     def _environment(self, traces: Path) -> dict[str, str]:
-        ours = {"BENCH_URL": self._url, "BENCH_TRACES": str(traces), "BENCH_BATCH": str(self._kind.batch or 0)}
+        ours = {
+            "BENCH_URL": self._url,
+            "BENCH_TRACES": str(traces),
+            "BENCH_BATCH": str(self._kind.batch or 0),
+        }
         return environment() | ours
 
     def _ask(self, traces: Path, *words: Any) -> dict[str, Any]:
@@ -177,15 +186,23 @@ def _watch(traces: Path, jobs: int, name: str, workers: Workers) -> float:
     reached, moved_at = 0, time.monotonic()
     with Meter(f"{name} draining", jobs) as meter:
         while True:
-            books = [TALLY.unpack(path.read_bytes()) for path in traces.glob("*.tally") if path.stat().st_size]
+            books = [
+                TALLY.unpack(path.read_bytes())
+                for path in traces.glob("*.tally")
+                if path.stat().st_size
+            ]
             count = sum(book[0] for book in books)
             if count >= jobs:
-                took: float = max(book[2] for book in books) - min(book[1] for book in books if book[0])
+                took: float = max(book[2] for book in books) - min(
+                    book[1] for book in books if book[0]
+                )
                 return (jobs - 1) / took
             if count != reached:
                 reached, moved_at = count, time.monotonic()
             workers.check()
             if time.monotonic() - moved_at > _PATIENCE:
-                raise TontineError(f"{name} stopped at {count:,} of {jobs:,} jobs: {workers.last_words()}")
+                raise TontineError(
+                    f"{name} stopped at {count:,} of {jobs:,} jobs: {workers.last_words()}"
+                )
             meter.reach(count)
             time.sleep(_LOOK_EVERY)

@@ -1,4 +1,5 @@
-"""What every part is given: the servers, the contenders, how much to do, and where to write it down."""
+"""What every part is given: the servers, the contenders, how much to do, and where to write it
+down."""
 
 from __future__ import annotations
 

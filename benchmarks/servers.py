@@ -31,7 +31,8 @@ _START_WITHIN = 60.0
 
 
 def stop_when_told() -> None:
-    """Let a run that is terminated end like one that is interrupted: what it started ends with it."""
+    """Let a run that is terminated end like one that is interrupted: what it started ends with
+    it."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
 
@@ -59,7 +60,10 @@ def beside(program: str, tool: str) -> Path:
 
 
 def hint(program: str) -> str:
-    return f"no {program} here: `scripts/bench --install-servers`, or apt-get install {PACKAGES[program]}"
+    return (
+        f"no {program} here: `scripts/bench --install-servers`, or apt-get install "
+        f"{PACKAGES[program]}"
+    )
 
 
 def install() -> None:
@@ -69,12 +73,16 @@ def install() -> None:
         say("redis-server and postgresql are here")
         return
     if os.getuid() or not shutil.which("apt-get"):
-        raise TontineError(f"only root of a Debian system can do that: apt-get install {' '.join(missing)}")
+        raise TontineError(
+            f"only root of a Debian system can do that: apt-get install {' '.join(missing)}"
+        )
     say(f"installing {' and '.join(missing)} with apt-get")
     # Runlevel 1: the packages must not start servers of their own.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     subprocess.run(["apt-get", "update", "-qq"], env=environment, check=False)
-    subprocess.run(["apt-get", "install", "-qq", "-y", *missing], env=environment, check=True, stdout=2)
+    subprocess.run(
+        ["apt-get", "install", "-qq", "-y", *missing], env=environment, check=True, stdout=2
+    )
 
 
 def versions(uri: str) -> dict[str, str]:
@@ -86,7 +94,9 @@ def versions(uri: str) -> dict[str, str]:
         store.database.client.close()
     for program in PACKAGES:
         if (path := find(program)) is not None:
-            said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
+            said = subprocess.run(
+                [str(path), "--version"], capture_output=True, text=True, check=False
+            ).stdout
             number = re.search(r"\d+(\.\d+)+", said)
             found[program] = number[0] if number else ""
     return found
@@ -125,13 +135,27 @@ def postgres() -> Iterator[str]:
         if user:
             shutil.chown(directory, user)
         data, log = Path(directory, "data"), Path(directory, "log")
-        make = [str(beside("postgres", "initdb")), "-D", str(data), "-U", "bench", "-A", "trust", "-E", "UTF8"]
-        made = subprocess.run(make, user=user, cwd=directory, capture_output=True, text=True, check=False)
+        make = [
+            str(beside("postgres", "initdb")),
+            "-D",
+            str(data),
+            "-U",
+            "bench",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+        ]
+        made = subprocess.run(
+            make, user=user, cwd=directory, capture_output=True, text=True, check=False
+        )
         if made.returncode:
             raise TontineError(f"initdb failed: {made.stderr.strip()}")
         command = [str(program), "-D", str(data), "-p", str(port), "-h", HOST, "-k", directory]
         ready = [str(beside("postgres", "pg_isready")), "-q", "-h", HOST, "-p", str(port)]
-        with _serving(command, log, lambda: not subprocess.run(ready, check=False).returncode, user=user):
+        with _serving(
+            command, log, lambda: not subprocess.run(ready, check=False).returncode, user=user
+        ):
             yield f"postgresql://bench@{HOST}:{port}/postgres"
 
 
@@ -144,7 +168,9 @@ def _somebody() -> str | None:
 
 
 @contextmanager
-def _serving(command: list[str], log: Path, answers: Callable[[], bool], user: str | None = None) -> Iterator[None]:
+def _serving(
+    command: list[str], log: Path, answers: Callable[[], bool], user: str | None = None
+) -> Iterator[None]:
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,
@@ -159,7 +185,9 @@ def _serving(command: list[str], log: Path, answers: Callable[[], bool], user: s
         until = time.monotonic() + _START_WITHIN
         while not answers():
             if process.poll() is not None or time.monotonic() > until:
-                raise TontineError(f"{command[0]} does not start: {log.read_text(errors='replace')[-500:]}")
+                raise TontineError(
+                    f"{command[0]} does not start: {log.read_text(errors='replace')[-500:]}"
+                )
             time.sleep(0.1)
         yield
     finally:

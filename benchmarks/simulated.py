@@ -1,7 +1,9 @@
-"""Nodes without processes: the real claim loop, lane and store calls, with slots that end every job at once.
+"""Nodes without processes: the real claim loop, lane and store calls, with slots that end every job
+at once.
 
-Time is a number that each turn advances, so that what is counted does not depend on how fast the machine is. Only how
-old a job is comes from the server: a node may look once more, or once less, at what others seem to have left lying.
+Time is a number that each turn advances, so that what is counted does not depend on how fast the
+machine is. Only how old a job is comes from the server: a node may look once more, or once less, at
+what others seem to have left lying.
 """
 
 from __future__ import annotations
@@ -86,7 +88,9 @@ class SimulatedNode:
         self._node, self._store, self._claims = name, store, Claims()
         member = Member(name, name, store, timing, clock, beat)
         lane = Lane(name, store, timing, clock, member, self._claims, dispatcher, lambda: True)
-        self._claimer = Claimer(name, store, clock, beat, self._claims, dispatcher, lane, Troubles())
+        self._claimer = Claimer(
+            name, store, clock, beat, self._claims, dispatcher, lane, Troubles()
+        )
         self._claimer.is_open = True
 
     async def turn(self) -> int:
@@ -110,7 +114,9 @@ async def drain(store: CountingStore, nodes: int, jobs: int) -> int:
     """Let so many nodes take turns until at least `jobs` are settled; how many are."""
     names = [f"node-{number}" for number in range(nodes)]
     roster = store.database[CLUSTER]
-    await roster.update_one({"_id": ROSTER}, {"$set": {"members": names}, "$inc": {"epoch": 1}}, upsert=True)
+    await roster.update_one(
+        {"_id": ROSTER}, {"$set": {"members": names}, "$inc": {"epoch": 1}}, upsert=True
+    )
     clock = Hours()
     crew = [SimulatedNode(name, store, clock) for name in names]
     settled = empty = 0

@@ -40,7 +40,9 @@ class Bound:
         found = median(values)
         met = None
         if self.least is not None or self.most is not None:
-            met = (self.least is None or found >= self.least) and (self.most is None or found <= self.most)
+            met = (self.least is None or found >= self.least) and (
+                self.most is None or found <= self.most
+            )
         return Verdict(target, found, (min(values), max(values)), str(self), met)
 
 
@@ -60,7 +62,9 @@ def judge(record: Record, plan: Plan) -> list[Verdict]:
             verdicts.append(bound.judge(target, found.values))
     looked = _growth(record)
     if looked:
-        verdicts.append(Bound(most=3).judge("growth: most keys examined to find a job, anywhere", [max(looked)]))
+        verdicts.append(
+            Bound(most=3).judge("growth: most keys examined to find a job, anywhere", [max(looked)])
+        )
     return verdicts
 
 
@@ -81,7 +85,12 @@ def _ratios(plan: Plan) -> Iterable[tuple[str, Key, Key, Bound]]:
     yield from _drains(plan)
     yield from _latencies()
     many = submit.MANY
-    yield "submit_many / bare insert_many", ("submit", many, TONTINE), ("submit", many, submit.INSERT), Bound(0.7)
+    yield (
+        "submit_many / bare insert_many",
+        ("submit", many, TONTINE),
+        ("submit", many, submit.INSERT),
+        Bound(0.7),
+    )
     beside = f"drain beside {plan.idle_nodes} idle nodes"
     yield (
         f"idle: {beside} / drain alone",
@@ -104,19 +113,34 @@ def _drains(plan: Plan) -> Iterable[tuple[str, Key, Key, Bound]]:
         what = drain.measure_of(size)
         for who in _RIVALS:
             bound = _DRAINS.get((size, who), Bound())
-            yield f"drain {what}: Tontine / {who}", ("drain", what, TONTINE), ("drain", what, who), bound
+            yield (
+                f"drain {what}: Tontine / {who}",
+                ("drain", what, TONTINE),
+                ("drain", what, who),
+                bound,
+            )
     small = drain.measure_of(plan.sizes[0])
     for size in plan.sizes[1:]:
         bound = Bound(0.9) if (plan.sizes[0], size) == (_SMALL, _LARGE) else Bound()
         what = drain.measure_of(size)
-        yield f"drain: Tontine at {what} / at {small}", ("drain", what, TONTINE), ("drain", small, TONTINE), bound
+        yield (
+            f"drain: Tontine at {what} / at {small}",
+            ("drain", what, TONTINE),
+            ("drain", small, TONTINE),
+            bound,
+        )
 
 
 def _latencies() -> Iterable[tuple[str, Key, Key, Bound]]:
     for who in _RIVALS:
         bound = Bound(most=1.25) if who == "PgQueuer" else Bound()
         what = "idle, p50"
-        yield f"latency p50: Tontine / {who}", ("latency", what, TONTINE), ("latency", what, who), bound
+        yield (
+            f"latency p50: Tontine / {who}",
+            ("latency", what, TONTINE),
+            ("latency", what, who),
+            bound,
+        )
     for what, most in (("idle", 3), ("50 % load", 10)):
         p50, p99 = (("latency", f"{what}, {name}", TONTINE) for name in ("p50", "p99"))
         yield f"latency, {what}: p99 / p50", p99, p50, Bound(most=most)
@@ -124,7 +148,11 @@ def _latencies() -> Iterable[tuple[str, Key, Key, Bound]]:
 
 def _plain(plan: Plan) -> Iterable[tuple[str, Key, Bound]]:
     yield "skew: makespan / ideal", ("skew", "every 20th heavy", TONTINE), Bound(most=1.15)
-    yield "skew: makespan / ideal, worst for a modulo", ("skew", "heavy on even seqs", TONTINE), Bound(most=1.25)
+    yield (
+        "skew: makespan / ideal, worst for a modulo",
+        ("skew", "heavy on even seqs", TONTINE),
+        Bound(most=1.25),
+    )
     for count in dict.fromkeys((1, plan.idle_nodes)):
         name = idle.measure_of(count)
         yield (
@@ -132,8 +160,16 @@ def _plain(plan: Plan) -> Iterable[tuple[str, Key, Bound]]:
             ("idle", f"{name}: store calls per node", TONTINE),
             Bound(most=4),
         )
-        yield f"idle, {name}: % of a core, each", ("idle", f"{name}: CPU per node", TONTINE), Bound(most=1)
-    yield "recovery, in leases", ("recovery", "kill -9 to the job's start elsewhere", TONTINE), Bound()
+        yield (
+            f"idle, {name}: % of a core, each",
+            ("idle", f"{name}: CPU per node", TONTINE),
+            Bound(most=1),
+        )
+    yield (
+        "recovery, in leases",
+        ("recovery", "kill -9 to the job's start elsewhere", TONTINE),
+        Bound(),
+    )
 
 
 def _growth(record: Record) -> list[float]:

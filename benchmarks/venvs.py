@@ -1,4 +1,5 @@
-"""A throw-away venv for each peer, below .bench/, with pinned versions; made once and kept until the pins change."""
+"""A throw-away venv for each peer, below .bench/, with pinned versions; made once and kept until
+the pins change."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ VENVS = ROOT / ".bench"
 
 PINS = {
     "pgqueuer": ["pgqueuer==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"],
-    "celery": ["celery==5.7.0", "redis==8.1.0", "packaging==26.3"],  # which kombu imports and does not ask for
+    "celery": [
+        "celery==5.7.0",
+        "redis==8.1.0",
+        "packaging==26.3",
+    ],  # which kombu imports and does not ask for
     "dramatiq": ["dramatiq==2.2.1", "redis==8.1.0"],
     "huey": ["huey==3.5.4", "redis==8.1.0"],
     "taskiq": ["taskiq==0.13.0", "taskiq-redis==1.2.4", "redis==8.1.0"],
@@ -30,14 +35,26 @@ def python_of(peer: str) -> Path:
     if not stamp.exists() or stamp.read_text() != " ".join(pins):
         say(f"installing {', '.join(pins)} into .bench/{peer}")
         _run(sys.executable, "-m", "venv", "--clear", str(venv))
-        _run(str(venv / "bin/python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *pins)
+        _run(
+            str(venv / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--disable-pip-version-check",
+            *pins,
+        )
         stamp.write_text(" ".join(pins))
     return venv / "bin/python"
 
 
 def environment() -> dict[str, str]:
     """Ours, but for what would lead a peer's Python to our own packages."""
-    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
+    }
 
 
 def _run(*command: str) -> None:

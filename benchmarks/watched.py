@@ -1,7 +1,9 @@
-"""One whole observer on the terminal it is started on, watched from inside: what `benchmarks.observer` starts.
+"""One whole observer on the terminal it is started on, watched from inside.
 
-`python -m benchmarks.watched URI DATABASE SECONDS FILE` draws for ten seconds, measures for so many more, and writes
-what it found to the file.
+It is what `benchmarks.observer` starts.
+
+`python -m benchmarks.watched URI DATABASE SECONDS FILE` draws for ten seconds, measures for so
+many more, and writes what it found to the file.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Watched:
     frame: float
     """Processor seconds of a frame, mean: from the board to the terminal."""
     paint: float
-    """Seconds from a change in the store to its painting, 95 of 100; of the first, middle and last of each answer."""
+    """Seconds from a change in the store to its painting, 95 of 100; of the first, middle and last
+    of each answer."""
     lag: float
     """Seconds that a frame came late, 99 of 100."""
     memory: float

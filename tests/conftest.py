@@ -1,4 +1,5 @@
-"""A real MongoDB for every test: a one-member replica set per test process, a fresh database per test."""
+"""A real MongoDB for every test: a one-member replica set per test process, a fresh database per
+test."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tontine.store.call import AsyncStore, Store
 
 
 def pytest_configure() -> None:
-    """A shell starts what runs in the background so that it ignores Ctrl-C, and all that it starts in turn."""
+    """A shell starts what runs in the background so that it ignores Ctrl-C, and all that it starts
+    in turn."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -18,7 +18,9 @@ def run(scene: Scene) -> None:
     for size in plan.sizes:
         runners: list[Drainer] = [scene.tontine, scene.bare, *scene.rivals]
         runners = [one for one in runners if size <= plan.everyone_up_to or not one.is_slow]
-        if size > 10 * plan.everyone_up_to:  # what is asked there is only whether we stay as fast as we were
+        if (
+            size > 10 * plan.everyone_up_to
+        ):  # what is asked there is only whether we stay as fast as we were
             runners = runners[:2]
         for number in range(plan.rounds):
             # Another one begins each time, so that nobody always follows the same one.
@@ -40,4 +42,6 @@ def _once(scene: Scene, runner: Drainer, size: int, number: int) -> None:
     if runner.name != "bare loop":
         scene.record.add("fill", measure_of(size), runner.name, found.filled, "jobs/s")
     if found.calls is not None:
-        scene.record.add("drain", f"store calls per job, {measure_of(size)}", runner.name, found.calls, "calls")
+        scene.record.add(
+            "drain", f"store calls per job, {measure_of(size)}", runner.name, found.calls, "calls"
+        )

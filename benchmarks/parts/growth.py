@@ -42,22 +42,37 @@ def _once(scene: Scene, store: Store, nodes: int, backlog: int) -> int:
     _note(scene, measure_of(nodes, backlog), settled, profile)
     for what, value, unit in (
         ("store calls per job", calls, "calls"),
-        ("server operations on jobs per job", sum(one.operations for one in profile.kinds.values()), "operations"),
+        (
+            "server operations on jobs per job",
+            sum(one.operations for one in profile.kinds.values()),
+            "operations",
+        ),
         ("bytes per job", passed, "bytes"),
         ("time per job", took * 1e6, "us"),
     ):
-        scene.record.add("growth", f"{what}, {measure_of(nodes, backlog)}", TONTINE, value / settled, unit)
+        scene.record.add(
+            "growth", f"{what}, {measure_of(nodes, backlog)}", TONTINE, value / settled, unit
+        )
     looked = profile.kinds[LOOK_UP].keys / settled
-    say(f"growth, {measure_of(nodes, backlog)}: {looked:.2f} keys to find a job, {calls / settled:.3f} calls per job")
+    say(
+        f"growth, {measure_of(nodes, backlog)}: {looked:.2f} keys to find a job, "
+        f"{calls / settled:.3f} calls per job"
+    )
     return settled
 
 
 def _note(scene: Scene, where: str, settled: int, profile: Profile) -> None:
     for kind in (LOOK_UP, CLAIM, SETTLE):
         examined = profile.kinds[kind]
-        scene.record.add("growth", f"keys per job by {kind}, {where}", TONTINE, examined.keys / settled, "keys")
         scene.record.add(
-            "growth", f"documents per job by {kind}, {where}", TONTINE, examined.documents / settled, "docs"
+            "growth", f"keys per job by {kind}, {where}", TONTINE, examined.keys / settled, "keys"
+        )
+        scene.record.add(
+            "growth",
+            f"documents per job by {kind}, {where}",
+            TONTINE,
+            examined.documents / settled,
+            "docs",
         )
 
 

@@ -1,4 +1,5 @@
-"""What nodes cost that have nothing to do: store calls, CPU, memory, and what they take from one that works."""
+"""What nodes cost that have nothing to do: store calls, CPU, memory, and what they take from one
+that works."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _SETTLE_FOR = 5.0
 _THAW_FOR = 3.0
 """Frozen nodes have a little to make up for."""
 _PAIRS = 3
-"""Drains with and without idle nodes in each round: the difference is small, and the noise is not."""
+"""Drains with and without idle nodes in each round: the difference is small, and the noise is not.
+"""
 
 
 def run(scene: Scene) -> None:
@@ -67,7 +69,8 @@ def _mean_memory(processes: list[psutil.Process]) -> float:
 
 
 def _slowing(scene: Scene, nodes: Nodes, count: int) -> None:
-    """What a drain loses to idle nodes: in a database of its own, because in theirs they would share the work."""
+    """What a drain loses to idle nodes: in a database of its own, because in theirs they would
+    share the work."""
     for _ in range(_PAIRS * scene.plan.rounds):
         with nodes.frozen():
             _drain(scene, "drain alone")

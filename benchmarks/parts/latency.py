@@ -30,7 +30,13 @@ def run(scene: Scene) -> None:
         for contender in contenders:
             where = f"latency, round {number + 1} of {plan.rounds}, {contender.name}"
             try:
-                _note(scene, "idle", contender.name, contender.latency(plan.probes, plan.warm_up), where)
+                _note(
+                    scene,
+                    "idle",
+                    contender.name,
+                    contender.latency(plan.probes, plan.warm_up),
+                    where,
+                )
             except TontineError as error:
                 say(f"{where}: {error}")
                 scene.record.leave_out(f"{where}: {error}")

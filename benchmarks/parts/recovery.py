@@ -11,4 +11,6 @@ def run(scene: Scene) -> None:
     plan = scene.plan
     killed, _ = measure(plan.kills, 0, plan.lease)
     for took in killed:
-        scene.record.add("recovery", "kill -9 to the job's start elsewhere", TONTINE, took / plan.lease, "leases")
+        scene.record.add(
+            "recovery", "kill -9 to the job's start elsewhere", TONTINE, took / plan.lease, "leases"
+        )

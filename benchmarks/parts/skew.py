@@ -1,4 +1,5 @@
-"""Jobs of very unequal length on two nodes with four slots: the time for all of them against the ideal."""
+"""Jobs of very unequal length on two nodes with four slots: the time for all of them against the
+ideal."""
 
 from __future__ import annotations
 
@@ -45,11 +46,15 @@ def _once(uri: str, jobs: int, length: Callable[[int], float]) -> float:
         nodes.bring_up(_NODES, modules=("benchmarks.tasks",), processes=SLOTS // _NODES)
         client = Client(nodes.store.database)
         # A fresh database numbers from 1, which decides who is heavy.
-        batch = client.submit_many("nap.sleep", [{"seconds": length(seq)} for seq in range(1, jobs + 1)])
+        batch = client.submit_many(
+            "nap.sleep", [{"seconds": length(seq)} for seq in range(1, jobs + 1)]
+        )
         client.wait(batch, timeout=600)
         ended = list(nodes.store.database.jobs.find({"state": "done"}))
     if len(ended) != jobs or any(job["args"]["seconds"] != length(job["seq"]) for job in ended):
-        raise TontineError(f"{len(ended)} of {jobs} jobs are done, or their numbers are not those expected")
+        raise TontineError(
+            f"{len(ended)} of {jobs} jobs are done, or their numbers are not those expected"
+        )
     ideal = sum(length(seq) for seq in range(1, jobs + 1)) / SLOTS
     return _makespan(ended) / ideal
 

@@ -1,4 +1,5 @@
-"""How fast jobs come in: one call per job, and `submit_many` against a bare `insert_many` of the same documents."""
+"""How fast jobs come in: one call per job, and `submit_many` against a bare `insert_many` of the
+same documents."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from bson import Int64, ObjectId
 
 from tontine.cli.bench import measure
 from tontine.errors import TontineError
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import CHUNK, Wish
 from tontine.store.names import JOBS
 
@@ -50,12 +51,15 @@ def _note(scene: Scene, what: str, who: str, rate: float, number: int) -> None:
 def _insert(store: Store, count: int) -> float:
     """Documents that are ready, in chunks as large as ours, to the same indexes, as durably."""
     wish, now = Wish(measure.NOOP), datetime.now(UTC)
-    documents = [{"_id": ObjectId(), "seq": Int64(seq), **wish.document(None, now)} for seq in range(1, count + 1)]
+    documents = [
+        {"_id": ObjectId(), "seq": Int64(seq), **wish.document(None, now)}
+        for seq in range(1, count + 1)
+    ]
     began = time.perf_counter()
     for start in range(0, count, CHUNK):
         store.run(_insert_chunk(documents[start : start + CHUNK]))
     return count / (time.perf_counter() - began)
 
 
-def _insert_chunk(documents: list[dict[str, Any]]) -> Steps[None]:
+def _insert_chunk(documents: list[dict[str, Any]]) -> Operation[None]:
     yield Call(JOBS, "insert_many", (documents,), {"ordered": False})

@@ -1,1 +1,2 @@
-"""The queues we are compared with: one script each, run by `python -m` inside a throw-away venv of its own."""
+"""The queues we are compared with: one script each, run by `python -m` inside a throw-away venv of
+its own."""

@@ -1,4 +1,5 @@
-"""Dramatiq on Redis: two processes of eight threads as it comes, results in Redis. It has no bulk submit."""
+"""Dramatiq on Redis: two processes of eight threads as it comes, results in Redis. It has no bulk
+submit."""
 
 from __future__ import annotations
 
@@ -33,7 +34,16 @@ def submit(count: int) -> None:
 
 
 def work() -> None:
-    command = [sys.executable, "-m", "dramatiq", "benchmarks.peers.dramatiq", "--processes", "2", "--threads", "8"]
+    command = [
+        sys.executable,
+        "-m",
+        "dramatiq",
+        "benchmarks.peers.dramatiq",
+        "--processes",
+        "2",
+        "--threads",
+        "8",
+    ]
     os.execv(sys.executable, command)
 
 

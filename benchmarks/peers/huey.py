@@ -1,4 +1,5 @@
-"""Huey on Redis: a consumer with two processes, results in Redis, also those that are None. It has no bulk submit."""
+"""Huey on Redis: a consumer with two processes, results in Redis, also those that are None. It has
+no bulk submit."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ def work() -> None:
 
 
 if __name__ == "__main__":
-    # Huey names tasks after their module, which must not be __main__ here and something else in the workers.
+    # Huey names tasks after their module, which must not be __main__ here and something else in the
+    # workers.
     named = import_module("benchmarks.peers.huey")
     wire.main(named.submit, named.submit, named.ping, work)

@@ -1,5 +1,5 @@
-"""PgQueuer on PostgreSQL: two worker processes, batch size as BENCH_BATCH says. It logs that a job ended, but keeps no
-results: there is nowhere to put them."""
+"""PgQueuer on PostgreSQL: two worker processes, batch size as BENCH_BATCH says. It logs that a job
+ended, but keeps no results: there is nowhere to put them."""
 
 from __future__ import annotations
 

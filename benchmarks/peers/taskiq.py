@@ -54,7 +54,15 @@ class Pinger:
 
 
 def work() -> None:
-    command = [sys.executable, "-m", "taskiq", "worker", "benchmarks.peers.taskiq:broker", "--workers", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "taskiq",
+        "worker",
+        "benchmarks.peers.taskiq:broker",
+        "--workers",
+        "2",
+    ]
     os.execv(sys.executable, [*command, "--log-level", "ERROR"])
 
 

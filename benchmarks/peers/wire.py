@@ -1,12 +1,13 @@
-"""What every peer's script shares, with nothing but the standard library: its commands, and how its tasks leave traces.
+"""What every peer's script shares, with nothing but the standard library: its commands, and how its
+tasks leave traces.
 
     fill N        put N no-op jobs into the queue, the fastest way the library has
     submit N      the same, one call per job
     latency N     submit N jobs, each after the one before has started
     work          run two worker processes until killed
 
-The first three answer with one line of JSON on stdout. A worker process counts its runs in a small mapped file, so that
-counting costs next to nothing and needs no server.
+The first three answer with one line of JSON on stdout. A worker process counts its runs in a small
+mapped file, so that counting costs next to nothing and needs no server.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def timed(count: int, submit: Callable[[int], None]) -> None:
 
 
 def probe(count: int, submit: Callable[[float], Any], traces: Path) -> list[float]:
-    """Milliseconds from just before each submit to the start of its task, each after the start of the one before."""
+    """Milliseconds from just before each submit to the start of its task, each after the start of
+    the one before."""
     for number in range(count):
         submit(time.time())
         await_start(number + 1, traces)
@@ -91,7 +93,10 @@ def _answer(**facts: Any) -> None:
 
 
 def main(
-    fill: Callable[[int], None], submit: Callable[[int], None], ping: Callable[[float], Any], work: Callable[[], None]
+    fill: Callable[[int], None],
+    submit: Callable[[int], None],
+    ping: Callable[[float], Any],
+    work: Callable[[], None],
 ) -> None:
     """Obey the command line."""
     match sys.argv[1:]:

@@ -1,4 +1,5 @@
-"""The page of all commands, made from the commands themselves: usage, help, and every option with its default."""
+"""The page of all commands, made from the commands themselves: usage, help, and every option with
+its default."""
 
 from __future__ import annotations
 
@@ -52,7 +53,11 @@ def _described(context: click.Context) -> Iterator[str]:
     yield f"{'#' * depth} {context.command_path}\n"
     yield f"```text\n{' '.join(command.get_usage(context).removeprefix('Usage: ').split())}\n```\n"
     yield from paragraphs(command.help or "")
-    options = [one for one in command.get_params(context) if isinstance(one, click.Option) and not one.hidden]
+    options = [
+        one
+        for one in command.get_params(context)
+        if isinstance(one, click.Option) and not one.hidden
+    ]
     own = [one for one in options if one.name not in SHARED and "--help" not in one.opts]
     if own:
         yield from _table(own, context)
@@ -80,7 +85,9 @@ def _kept(part: str) -> Iterator[str]:
 def plain(text: str) -> str:
     """Text that Markdown shows as it is written, but for code between backticks."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(one if one.startswith("`") else re.sub(r"([\\*_<>\[\]|])", r"\\\1", one) for one in parts)
+    return "".join(
+        one if one.startswith("`") else re.sub(r"([\\*_<>\[\]|])", r"\\\1", one) for one in parts
+    )
 
 
 def _table(options: list[click.Option], context: click.Context) -> Iterator[str]:
@@ -93,7 +100,8 @@ def _table(options: list[click.Option], context: click.Context) -> Iterator[str]
 
 
 def _default(option: click.Option, meaning: str) -> str:
-    """The default of an option that does not tell it itself; that a flag is not set needs no word."""
+    """The default of an option that does not tell it itself; that a flag is not set needs no
+    word."""
     default = option.default
     if option.is_flag or "default:" in meaning or not isinstance(default, str | int | float):
         return ""

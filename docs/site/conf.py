@@ -1,4 +1,5 @@
-"""How Sphinx builds the site; `scripts/docs` runs it with docs/ as the source. Every warning is an error."""
+"""How Sphinx builds the site; `scripts/docs` runs it with docs/ as the source. Every warning is an
+error."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the extensions are named from the root of the repo
+sys.path.insert(
+    0, str(Path(__file__).resolve().parents[2])
+)  # the extensions are named from the root of the repo
 
 project = "Tontine"
 author = "The Tontine authors"
@@ -27,7 +30,8 @@ smartquotes = False  # an option begins with two hyphens, not with a dash
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # a changelog and a record of a decision may begin at any level
 
-# Docstrings put names between single backticks: a link where it is a name of ours, code where it is not.
+# Docstrings put names between single backticks: a link where it is a name of ours, code where it is
+# not.
 default_role = "py:obj"
 nitpicky = True
 nitpick_ignore_regex = [("py:obj", ".*"), ("py:.*", r"(?!tontine\b).*")]

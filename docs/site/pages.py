@@ -1,6 +1,7 @@
 """Pages of the site that are files elsewhere in the repo, and links that lead out of docs/.
 
-The files stay as GitHub shows them: whatever the site needs different is made while Sphinx reads them.
+The files stay as GitHub shows them: whatever the site needs different is made while Sphinx reads
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-ELSEWHERE = {"index": "README.md", "changelog": "CHANGELOG.md", "benchmarks": "benchmarks/README.md"}
+ELSEWHERE = {
+    "index": "README.md",
+    "changelog": "CHANGELOG.md",
+    "benchmarks": "benchmarks/README.md",
+}
 """What these pages of the site show; the file of that name in docs/ comes after it."""
 
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -39,7 +44,9 @@ def with_links(text: str, file: Path, page: Path) -> str:
         return _moved(link, file, page)
 
     parts = FENCED.split(text)
-    return "".join(_as_text(part) if place % 2 else LINK.sub(moved, part) for place, part in enumerate(parts))
+    return "".join(
+        _as_text(part) if place % 2 else LINK.sub(moved, part) for place, part in enumerate(parts)
+    )
 
 
 def _moved(link: re.Match[str], file: Path, page: Path) -> str:
@@ -48,7 +55,9 @@ def _moved(link: re.Match[str], file: Path, page: Path) -> str:
         return link[0]
     meant = Path(os.path.normpath(file.parent / target))
     if not meant.exists():
-        log.warning("%s is linked to, and is not there", target, location=str(file.relative_to(ROOT)))
+        log.warning(
+            "%s is linked to, and is not there", target, location=str(file.relative_to(ROOT))
+        )
         return link[0]
     name = meant.relative_to(ROOT).as_posix()
     shown = next((one for one, source in ELSEWHERE.items() if source == name), None)
@@ -59,7 +68,8 @@ def _moved(link: re.Match[str], file: Path, page: Path) -> str:
 
 
 def _as_text(block: str) -> str:
-    """GitHub draws diagrams with a program from elsewhere; the site loads none, and shows their text."""
+    """GitHub draws diagrams with a program from elsewhere; the site loads none, and shows their
+    text."""
     return block.replace("```mermaid", "```text", 1)
 
 

@@ -22,8 +22,9 @@ def public_names() -> Iterator[str]:
         yield from (f"{name}.{one}" for one in importlib.import_module(name).__all__)
 
 
-def refuse_silence(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
-    """A public name without a docstring, or with nothing but that of what it stands on, is a warning."""
+def refuse_silence(_: Sphinx, what: str, name: str, obj: Any, __: Any, lines: list[str]) -> None:
+    """A public name without a docstring, or with nothing but that of what it stands on, is a
+    warning."""
     inherited = isinstance(obj, type) and obj.__doc__ is None
     if what != "module" and (inherited or not "".join(lines).strip()):
         log.warning("%s has no docstring: say in a sentence what it is", name, type="reference")
@@ -39,7 +40,10 @@ def shorten_words(
     returns: str | None,
 ) -> tuple[str | None, str | None]:
     """Sphinx 9.0 shows how it keeps an alias that is part of a union, and not its name."""
-    return tuple(one and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", one) for one in (signature, returns))  # type: ignore[return-value]
+    return tuple(
+        one and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", one)
+        for one in (signature, returns)
+    )  # type: ignore[return-value]
 
 
 def miss_none(_: Sphinx, env: BuildEnvironment) -> None:

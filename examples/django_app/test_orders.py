@@ -37,7 +37,11 @@ os._exit(0 if child == 0 else os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 def site(tontine_queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     """Tables, an empty queue, and an environment that a node inherits."""
     place = str(tmp_path / "site.sqlite3")
-    mine = {"SITE_DATABASE": place, "TONTINE_URI": tontine_queue.uri, "TONTINE_DATABASE": tontine_queue.database}
+    mine = {
+        "SITE_DATABASE": place,
+        "TONTINE_URI": tontine_queue.uri,
+        "TONTINE_DATABASE": tontine_queue.database,
+    }
     for name, value in mine.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(settings, "TONTINE_URI", tontine_queue.uri)
@@ -72,5 +76,7 @@ def test_an_order_that_is_rolled_back_leaves_no_job() -> None:
 @pytest.mark.usefixtures("site")
 def test_a_forked_process_makes_a_client_of_its_own() -> None:
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "site_settings", "PYTHONPATH": str(HERE)}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], env=environment, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS], env=environment, check=True, timeout=60
+    )
     assert [queue_client.client().get(seq).task for seq in (1, 2)] == ["orders.receipt"] * 2

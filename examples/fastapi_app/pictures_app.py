@@ -1,4 +1,5 @@
-"""A FastAPI application that orders thumbnails and tells how far they are: `uvicorn pictures_app:app`."""
+"""A FastAPI application that orders thumbnails and tells how far they are: `uvicorn
+pictures_app:app`."""
 
 from __future__ import annotations
 

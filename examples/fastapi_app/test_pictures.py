@@ -16,15 +16,22 @@ TASKS = str(Path(__file__).with_name("pictures_tasks.py"))
 
 
 @pytest.fixture
-async def site(tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+async def site(
+    tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setenv("TONTINE_URI", tontine_queue.uri)  # with its database as the path
     transport = httpx.ASGITransport(app)
     # The transport leaves the lifespan to us.
-    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as http,
+    ):
         yield http
 
 
-async def test_a_thumbnail_is_ordered_once_and_made(site: httpx.AsyncClient, tontine_queue: Queue) -> None:
+async def test_a_thumbnail_is_ordered_once_and_made(
+    site: httpx.AsyncClient, tontine_queue: Queue
+) -> None:
     ordered = await site.post("/thumbnails", json={"image": "a.png", "width": 200})
     assert (ordered.status_code, ordered.json()["state"]) == (202, "queued")
     again = await site.post("/thumbnails", json={"image": "a.png", "width": 200})
@@ -33,7 +40,11 @@ async def test_a_thumbnail_is_ordered_once_and_made(site: httpx.AsyncClient, ton
 
     await asyncio.to_thread(tontine_queue.run_until_idle, TASKS)
     made = (await site.get(f"/thumbnails/{ordered.json()['job']}")).json()
-    assert (made["state"], made["progress"], made["result"]) == ("done", 1.0, {"image": "a.png@200", "width": 200})
+    assert (made["state"], made["progress"], made["result"]) == (
+        "done",
+        1.0,
+        {"image": "a.png@200", "width": 200},
+    )
     refused = (await site.get(f"/thumbnails/{wrong.json()['job']}")).json()
     assert (refused["state"], refused["problem"]) == ("failed", "a.txt is no picture")
 

@@ -1,4 +1,5 @@
-"""The table of claims: what this node has claimed, and how far each of it is. It is the only licence to run a job."""
+"""The table of claims: what this node has claimed, and how far each of it is. It is the only
+licence to run a job."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ class Claims:
         most_bytes: float = float("inf"),
         eased: Callable[[], None] = lambda: None,
     ) -> None:
-        """`filled` is called when the first entry comes in, `eased` when others can come in again: it holds no more
-        bytes than it should, or no suspect any more."""
+        """`filled` is called when the first entry comes in, `eased` when others can come in again:
+        it holds no more bytes than it should, or no suspect any more."""
         self._entries: dict[int, Entry] = {}
         self.filled = filled
         self._most_bytes = most_bytes
@@ -112,7 +113,8 @@ class Claims:
         return self.bytes >= self._most_bytes
 
     def affordable(self, sizes: Iterable[int]) -> int:
-        """How many of these, in their order, there is room for in bytes; one always, where nothing else is held."""
+        """How many of these, in their order, there is room for in bytes; one always, where nothing
+        else is held."""
         room = self._most_bytes - self.bytes
         number = 0
         for size in sizes:
@@ -126,11 +128,13 @@ class Claims:
         return [entry for entry in self._entries.values() if entry.status is status]
 
     def may_claim(self, seq: int) -> bool:
-        """Whether a job can be claimed: it is not here, and no release of it is under way that could land after."""
+        """Whether a job can be claimed: it is not here, and no release of it is under way that
+        could land after."""
         return seq not in self._entries and seq not in self._leaving
 
     def give_back(self, seqs: Iterable[int]) -> None:
-        """These, and no others any more, are being released although they are not in the table (J6)."""
+        """These, and no others any more, are being released although they are not in the table
+        (J6)."""
         self._leaving = frozenset(seqs)
 
     def licensed(self, seq: int, attempt: int) -> bool:

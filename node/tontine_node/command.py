@@ -37,11 +37,20 @@ from .telling.logs import set_up
 
 @click.command(name="node", context_settings={"auto_envvar_prefix": "TONTINE"})
 @click.argument(
-    "modules", nargs=-1, required=True, metavar="MODULE...", envvar="TONTINE_MODULES", shell_complete=complete_modules
+    "modules",
+    nargs=-1,
+    required=True,
+    metavar="MODULE...",
+    envvar="TONTINE_MODULES",
+    shell_complete=complete_modules,
 )
-@click.option("--name", default="", help="The node's name, unique among live nodes. [default: host-pid]")
+@click.option(
+    "--name", default="", help="The node's name, unique among live nodes. [default: host-pid]"
+)
 @click.option("--processes", "-p", default=1, show_default=True, help="Worker processes.")
-@click.option("--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once.")
+@click.option(
+    "--slots", "-s", default=1, show_default=True, help="Jobs that each worker may run at once."
+)
 @click.option(
     "--lease",
     type=Duration(),
@@ -58,13 +67,19 @@ from .telling.logs import set_up
 )
 @click.option("--max-jobs", type=int, help="Replace a worker after so many jobs.")
 @click.option(
-    "--max-memory", type=Megabytes(), metavar="MB", help="Replace a worker, between jobs, that takes more memory."
+    "--max-memory",
+    type=Megabytes(),
+    metavar="MB",
+    help="Replace a worker, between jobs, that takes more memory.",
 )
 @click.option(
     "--max-held",
     type=Megabytes(),
     metavar="MB",
-    help="Claim no more while jobs and results in memory take this much. [default: a 16th of the memory, 16 to 128]",
+    help=(
+        "Claim no more while jobs and results in memory take this much. [default: a 16th of the "
+        "memory, 16 to 128]"
+    ),
 )
 @click.option(
     "--listen/--no-listen",
@@ -76,13 +91,19 @@ from .telling.logs import set_up
 @click.option(
     "--share-uri",
     is_flag=True,
-    help="Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with them its rights.",
+    help=(
+        "Give tasks this node's URI and database as TONTINE_URI and TONTINE_DATABASE, and with "
+        "them its rights."
+    ),
 )
 @click.option(
     "--live-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
-    help="Touch this file every 5 s while the node is well; removed without a lease and at the end. For probes.",
+    help=(
+        "Touch this file every 5 s while the node is well; removed without a lease and at the "
+        "end. For probes."
+    ),
 )
 @click.option(
     "--embedded/--no-embedded",
@@ -90,9 +111,15 @@ from .telling.logs import set_up
     help="Start the embedded MongoDB if no URI is given, or do not. [default: only on a terminal]",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, envvar="TONTINE_JSON", help="Log as JSON lines, also what tasks print."
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="TONTINE_JSON",
+    help="Log as JSON lines, also what tasks print.",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job.")
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job."
+)
 @store_options
 def node(
     modules: tuple[str, ...],
@@ -115,15 +142,16 @@ def node(
 ) -> None:
     """Run one node in the foreground.
 
-    MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file (tasks.py). Start
-    as many nodes as you like, on as many machines: they share the queue evenly, and when one dies the others inherit
-    its share.
+    MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file
+    (tasks.py). Start as many nodes as you like, on as many machines: they share the queue evenly,
+    and when one dies the others inherit its share.
 
-    Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what it runs. A second
-    one ends the running jobs as well and gives them back, a third ends the node at once.
+    Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what
+    it runs. A second one ends the running jobs as well and gives them back, a third ends the node
+    at once.
 
-    Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table [node] of the file
-    tontine.toml; `tontine config` shows what is in force.
+    Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table
+    [node] of the file tontine.toml; `tontine config` shows what is in force.
     """
     config = NodeConfig(
         modules=modules,
@@ -142,7 +170,8 @@ def node(
         store=store if embedded is None else replace(store, embedded=embedded),
     )
     set_up(config.log)
-    # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs, and finds nothing.
+    # What is loaded stays, and hundreds of jobs at a time come and go: looking through them costs,
+    # and finds nothing.
     gc.freeze()
     gc.set_threshold(20_000)
     give_large_blocks_back()
@@ -154,7 +183,8 @@ def node(
 
 
 class NodeProcess:
-    """The process that `tontine node` is: what signals tell it, and the incarnations of its node, one after another."""
+    """The process that `tontine node` is: what signals tell it, and the incarnations of its node,
+    one after another."""
 
     def __init__(self, config: NodeConfig, *, as_json: bool = False) -> None:
         self.last_resort = LastResort(self._kill_workers)
@@ -187,9 +217,12 @@ class NodeProcess:
                 except (StoreError, OSError) as error:
                     if not lives:
                         raise
-                    await wait_for_store(error)  # it has worked before: whatever is wrong now may pass
+                    await wait_for_store(
+                        error
+                    )  # it has worked before: whatever is wrong now may pass
         finally:
-            self.last_resort.arm()  # what is left to do are endings, and none may keep a node that is over
+            # What is left to do are endings, and none may keep a node that is over.
+            self.last_resort.arm()
             await store.database.client.close()
             beat_store.database.client.close()
 
@@ -197,7 +230,8 @@ class NodeProcess:
         announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
-        """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver may swallow."""
+        """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver
+        may swallow."""
         for number in (signal.SIGTERM, signal.SIGINT):
             # The loop's handler only wakes it: ours is called also while something blocks the loop.
             self._loop.add_signal_handler(number, lambda: None)
@@ -232,12 +266,15 @@ class NodeProcess:
 
 
 async def _prepare(store: AsyncStore, config: StoreConfig) -> None:
-    """Wait for MongoDB as long as it takes: a node may well start during an outage. Refuse what waiting cannot cure."""
+    """Wait for MongoDB as long as it takes: a node may well start during an outage. Refuse what
+    waiting cannot cure."""
     while True:
         try:
             await store.run(check(config))
             await store.run(schema.ensure())
-            await store.run(raise_counter())  # a restored one may be behind, and nobody is left who would know
+            await store.run(
+                raise_counter()
+            )  # a restored one may be behind, and nobody is left who would know
         except StoreUnavailable as error:
             await wait_for_store(error)
         except ConfigError as error:

@@ -47,14 +47,21 @@ class NodeConfig:
         if self.max_jobs is not None and self.max_jobs < 1:
             raise ConfigError("--max-jobs must be at least 1")
         if self.max_memory is not None and self.max_memory < 16 * 1024 * 1024:
-            raise ConfigError("--max-memory must be at least 16 MB: a worker needs about 30 MB before its first job")
+            raise ConfigError(
+                "--max-memory must be at least 16 MB: a worker needs about 30 MB before its "
+                "first job"
+            )
         if self.max_held < 0:
             raise ConfigError("--max-held must be at least 1 MB")
         if not self.max_held:
             object.__setattr__(self, "max_held", held_by_default(memory_limit()))
         if self.grace < 0:
             raise ConfigError("--grace cannot be negative")
-        if self.live_file is not None and (self.live_file.is_dir() or not self.live_file.parent.is_dir()):
-            raise ConfigError(f"--live-file {self.live_file} cannot be: name a file in a directory that exists")
+        if self.live_file is not None and (
+            self.live_file.is_dir() or not self.live_file.parent.is_dir()
+        ):
+            raise ConfigError(
+                f"--live-file {self.live_file} cannot be: name a file in a directory that exists"
+            )
         if not self.name:
             object.__setattr__(self, "name", f"{socket.gethostname().split('.')[0]}-{os.getpid()}")

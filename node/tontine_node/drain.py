@@ -1,4 +1,5 @@
-"""How a node leaves (N7): it claims nothing more, gives back what has not started, and finishes what runs."""
+"""How a node leaves (N7): it claims nothing more, gives back what has not started, and finishes
+what runs."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ class Drain:
         tell_stopping(len(self.dispatcher.running()), self.grace, self.stops_asked)
         await self._finish()
         if self.stops_asked < 2 and not self.beat.is_dead and (running := self._running_tasks()):
-            tell_ending(running, self.dispatcher.careful_tasks, f"the grace of {self.grace:g} s is over")
+            tell_ending(
+                running, self.dispatcher.careful_tasks, f"the grace of {self.grace:g} s is over"
+            )
         self.fence.is_over = True
         stuck = await self.dispatcher.pool.kill_all("the node stops")
         self.dispatcher.release_held()
@@ -91,11 +94,15 @@ class Drain:
                     await say_dead()
         except (StoreError, TimeoutError) as error:
             raise TontineError(
-                f"stopped, but MongoDB did not take the last {len(self.claims)} outcomes: other nodes rerun those jobs"
+                f"stopped, but MongoDB did not take the last {len(self.claims)} outcomes: other "
+                "nodes rerun those jobs"
             ) from error
-        if stuck:  # the record must not say that this node is dead while its jobs may run: its lease will run out
+        # The record must not say that this node is dead while its jobs may run: its lease will run
+        # out.
+        if stuck:
             raise TontineError(
-                f"stopped, but SIGKILL does not end the worker processes {stuck}: other nodes rerun their jobs when "
+                f"stopped, but SIGKILL does not end the worker processes {stuck}: other nodes "
+                "rerun their jobs when "
                 f"this node's lease has run out"
             )
 

@@ -1,4 +1,5 @@
-"""What one member does for all: the first does it often, others stand in for it, the more rarely the more they are."""
+"""What one member does for all: the first does it often, others stand in for it, the more rarely
+the more they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Puts back what was dropped or changed in the database: collections, indexes, validators, the bell.
+"""Puts back what was dropped or changed in the database: collections, indexes, validators, the
+bell.
 
-The first member looks every few seconds, others now and then, and all at once when the store answers like one where
-something is missing.
+The first member looks every few seconds, others now and then, and all at once when the store
+answers like one where something is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from tontine.clock import Clock
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.store import schema
-from tontine.store.call import AsyncStore, Steps, answered
+from tontine.store.call import AsyncStore, Operation, answered
 from tontine.store.names import JOBS
 from tontine.store.schema import Mended
 
@@ -28,7 +29,8 @@ GLANCE_EVERY, OTHERS_GLANCE_EVERY = 10.0, 30.0
 """A glance is a call or two: at the collections, and the next time at the indexes of `jobs`."""
 LOOK_EVERY, OTHERS_LOOK_EVERY = 60.0, 600.0
 AGAIN_AFTER = 120.0
-"""What could not be mended is tried again more rarely: building an index reads the whole collection."""
+"""What could not be mended is tried again more rarely: building an index reads the whole
+collection."""
 SUSPECT_EVERY = 2.0
 
 _BAD_VALUE, _NO_COLLECTION, _NO_INDEX = 2, 26, 27
@@ -36,7 +38,8 @@ _SIGNS = ("error processing query", "failed validation")
 
 
 class Healer:
-    """One node's part in keeping the schema whole. A node lives with what it cannot mend, and says so."""
+    """One node's part in keeping the schema whole. A node lives with what it cannot mend, and says
+    so."""
 
     def __init__(self, store: AsyncStore, clock: Clock, member: Member, troubles: Troubles) -> None:
         self.wake = asyncio.Event()
@@ -54,7 +57,8 @@ class Healer:
         self._said: set[str] = set()
 
     def suspect(self, error: BaseException) -> None:
-        """Look soon if this is how a store answers where an index, a collection or the bell is not as it should be."""
+        """Look soon if this is how a store answers where an index, a collection or the bell is not
+        as it should be."""
         if not self._is_looking and self._smells(error):
             self.wake.set()
 
@@ -82,7 +86,9 @@ class Healer:
     async def _rest(self) -> None:
         await rest(self.wake, jittered(self._every(self._glances_duty)))
         if self.wake.is_set():
-            await asyncio.sleep(jittered(SUSPECT_EVERY, least=0.05))  # it is enough that one of us does
+            await asyncio.sleep(
+                jittered(SUSPECT_EVERY, least=0.05)
+            )  # it is enough that one of us does
 
     def _every(self, duty: Duty) -> float:
         return duty.every(self._member.share, len(self._member.roster.members))
@@ -91,11 +97,13 @@ class Healer:
         is_suspected = self.wake.is_set()
         self.wake.clear()
         is_routine = self._clock.now() >= self._look_at
-        if is_routine or not self._hopeless.issuperset(await self._store.run(self._glance(is_suspected))):
+        if is_routine or not self._hopeless.issuperset(
+            await self._store.run(self._glance(is_suspected))
+        ):
             mended = await self._mend()
             await self._see_what_is_left(is_routine and mended.found_nothing)
 
-    def _glance(self, is_suspected: bool) -> Steps[list[str]]:
+    def _glance(self, is_suspected: bool) -> Operation[list[str]]:
         if is_suspected:
             return schema.faults()
         self._glances += 1
@@ -110,7 +118,8 @@ class Healer:
         return mended
 
     async def _see_what_is_left(self, was_whole: bool) -> None:
-        """What one look leaves may have been dropped while it looked; what two in a row leave, they cannot mend."""
+        """What one look leaves may have been dropped while it looked; what two in a row leave, they
+        cannot mend."""
         if self._left or not was_whole:
             left = frozenset(await self._store.run(schema.faults()))
             self._hopeless, self._left = left & self._left, left
@@ -124,12 +133,16 @@ class Healer:
 
     def _tell(self, mended: Mended) -> None:
         if mended.failed:
-            why = "; ".join(f"{what} cannot be made: {error}" for what, error in mended.failed.items())
+            why = "; ".join(
+                f"{what} cannot be made: {error}" for what, error in mended.failed.items()
+            )
             self._troubles.note("healing", why)
         else:
             self._troubles.over("healing")
         for what, error in {**mended.failed, **mended.lacking}.items():
-            self._say(what, "cannot be made, working without it", {"what": what, "error": str(error)})
+            self._say(
+                what, "cannot be made, working without it", {"what": what, "error": str(error)}
+            )
         if mended.is_newer:
             facts = {"version": mended.version, "ours": schema.VERSION}
             self._say("newer", "the schema is newer than this software, and stays as it is", facts)

@@ -1,4 +1,5 @@
-"""The way out that nothing can block: some time after it was asked twice to stop, a node ends, whatever hangs in it."""
+"""The way out that nothing can block: some time after it was asked twice to stop, a node ends,
+whatever hangs in it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ END_WITHIN = 15.0
 
 
 class LastResort:
-    """A thread that waits for the case. It is told by a queue that may be used in a signal's handler."""
+    """A thread that waits for the case. It is told by a queue that may be used in a signal's
+    handler."""
 
     def __init__(self, kill_workers: Callable[[], None]) -> None:
         self._kill_workers = kill_workers
@@ -46,7 +48,10 @@ class LastResort:
     def _end(self) -> None:
         try:
             self._kill_workers()
-            text = "Error: ended by force, because it did not stop in time: other nodes rerun its jobs\n"
+            text = (
+                "Error: ended by force, because it did not stop in time: other nodes rerun "
+                "its jobs\n"
+            )
             # Not by the log: one that nobody reads may be what hangs.
             if select.select([], [2], [], 0)[1]:
                 os.write(2, text.encode())

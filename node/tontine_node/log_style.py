@@ -1,4 +1,5 @@
-"""How a node was told to log. It stands alone: workers read it, and load nothing else of their node's settings."""
+"""How a node was told to log. It stands alone: workers read it, and load nothing else of their
+node's settings."""
 
 from __future__ import annotations
 

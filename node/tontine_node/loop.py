@@ -1,4 +1,5 @@
-"""What the loops of a node have in common: a round, a rest that can be cut short, and a word when a round fails."""
+"""What the loops of a node have in common: a round, a rest that can be cut short, and a word when a
+round fails."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ async def rest(wake: asyncio.Event, at_most: float) -> None:
 
 @dataclass(slots=True)
 class Loop:
-    """One round after another, for ever. One that fails is told, and tried again after the usual pause."""
+    """One round after another, for ever. One that fails is told, and tried again after the usual
+    pause."""
 
     what: str
     """What fails, as the node's record has it."""
@@ -83,13 +85,16 @@ async def keep_going(what: str, run: Callable[[], Awaitable[None]], troubles: Tr
             if mended is not None:
                 mended.cancel()
             troubles.note(what, repr(error))
-            log.exception("a loop failed and starts again", extra={"event": "loop-failed", "loop": what})
+            log.exception(
+                "a loop failed and starts again", extra={"event": "loop-failed", "loop": what}
+            )
             await asyncio.sleep(AGAIN_AFTER)
             mended = asyncio.get_running_loop().call_later(MENDED_AFTER, troubles.over, what)
 
 
 async def cancel(tasks: Callable[[], list[asyncio.Task[None]]]) -> None:
-    """End these tasks. One cancel is not enough: a driver that is timing out may turn it into an error of its own."""
+    """End these tasks. One cancel is not enough: a driver that is timing out may turn it into an
+    error of its own."""
     for _ in range(CANCELS):
         running = [task for task in tasks() if not task.done()]
         if not running:

@@ -23,7 +23,8 @@ _CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memor
 def give_large_blocks_back() -> None:
     """Let the C library return large blocks to the system when they are freed.
 
-    By itself glibc keeps blocks as large as any that was freed before, and a node that once had large jobs stays large.
+    By itself glibc keeps blocks as large as any that was freed before, and a node that once had
+    large jobs stays large.
     """
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BLOCK)

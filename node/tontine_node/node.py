@@ -1,7 +1,9 @@
-"""The only loop that moves a node's state; it wires the parts together. The master runs no user code.
+"""The only loop that moves a node's state; it wires the parts together. The master runs no user
+code.
 
-One `Node` is one incarnation: a node that was declared dead never comes back, its process starts a new one. A new part
-is made in `__init__`, told to whom it listens in `_connect`, and has a line in `_start_loops` if it has a loop.
+One `Node` is one incarnation: a node that was declared dead never comes back, its process starts a
+new one. A new part is made in `__init__`, told to whom it listens in `_connect`, and has a line in
+`_start_loops` if it has a loop.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ HOLD_WITHOUT_WORKERS = 10.0
 class Node:
     """One incarnation of a node, from its registration to its death."""
 
-    def __init__(self, config: NodeConfig, store: AsyncStore, beat_store: Store, clock: Clock) -> None:
+    def __init__(
+        self, config: NodeConfig, store: AsyncStore, beat_store: Store, clock: Clock
+    ) -> None:
         self.id = node = f"{config.name}-{uuid4().hex[:8]}"
         self.config = config
         self.state = NodeState.INITIALIZING
@@ -85,31 +89,55 @@ class Node:
         self.troubles = troubles = Troubles()
         self.usage = Usage()
         self.board = board = Board.create(config.processes, config.slots)
-        self.beat = beat = Heartbeat(node, beat_store, timing, clock, board, self._facts, self._wake_control)
+        self.beat = beat = Heartbeat(
+            node, beat_store, timing, clock, board, self._facts, self._wake_control
+        )
         self.member = member = Member(node, config.name, store, timing, clock, beat)
         self.sampler = Sampler(config.name, store, timing, clock, beat, self._standing)
         self.healer = Healer(store, clock, member, troubles)
 
         self.claims = claims = Claims(most_bytes=config.max_held)
         self.settler = Settler(node, store, claims, self._retention, troubles)
-        self.dispatcher = dispatcher = Dispatcher(config, clock, board, claims, self.settler.add, troubles)
+        self.dispatcher = dispatcher = Dispatcher(
+            config, clock, board, claims, self.settler.add, troubles
+        )
         self.limits = Limits(dispatcher, clock)
         self.offspring = Offspring(store, clock)
         self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
         self.fence = Fence(clock, beat, board, claims, dispatcher)
 
-        self.lane = Lane(node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open)
-        self.claimer = claimer = Claimer(node, store, clock, beat, claims, dispatcher, self.lane, troubles)
+        self.lane = Lane(
+            node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open
+        )
+        self.claimer = claimer = Claimer(
+            node, store, clock, beat, claims, dispatcher, self.lane, troubles
+        )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
         self.intake = Intake(
-            store, timing, clock, member.own_share, lambda: self.lane.has_inbox, claimer.hint, troubles
+            store,
+            timing,
+            clock,
+            member.own_share,
+            lambda: self.lane.has_inbox,
+            claimer.hint,
+            troubles,
         )
         self.scheduler = Scheduler(
-            store, timing, clock, member.own_share, claimer.hint, troubles, lambda: dispatcher.schedules
+            store,
+            timing,
+            clock,
+            member.own_share,
+            claimer.hint,
+            troubles,
+            lambda: dispatcher.schedules,
         )
-        self.timer = Timer(store, member.own_share, self._retention, partial(member.note, by=config.name), troubles)
-        self.repairer = Repairer(store, timing, clock, beat, member, claims, dispatcher, self._retention, troubles)
+        self.timer = Timer(
+            store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
+        )
+        self.repairer = Repairer(
+            store, timing, clock, beat, member, claims, dispatcher, self._retention, troubles
+        )
         self.drain = Drain(
             config.grace,
             clock,
@@ -124,7 +152,9 @@ class Node:
             self.reporter,
             self._changed,
         )
-        self.live_file = LiveFile(config.live_file, node, self._vital, troubles) if config.live_file else None
+        self.live_file = (
+            LiveFile(config.live_file, node, self._vital, troubles) if config.live_file else None
+        )
         self._connect()
 
     def _connect(self) -> None:
@@ -154,7 +184,8 @@ class Node:
         self.drain.ask_to_stop()
 
     async def run(self) -> bool:
-        """Live this life to its end; True when it ended because it was declared dead, so that a new one may start."""
+        """Live this life to its end; True when it ended because it was declared dead, so that a new
+        one may start."""
         if self.live_file is not None:
             self.live_file.start()
         try:
@@ -180,7 +211,10 @@ class Node:
             raise
         while not self._is_over():
             try:
-                facts = {"modules": self.dispatcher.modules, "careful": self.dispatcher.careful_tasks}
+                facts = {
+                    "modules": self.dispatcher.modules,
+                    "careful": self.dispatcher.careful_tasks,
+                }
                 await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
@@ -211,7 +245,9 @@ class Node:
         }
         if self.config.listens:
             loops["listening"] = self.listener.run
-        self._tasks = [asyncio.create_task(keep_going(what, run, self.troubles)) for what, run in loops.items()]
+        self._tasks = [
+            asyncio.create_task(keep_going(what, run, self.troubles)) for what, run in loops.items()
+        ]
 
     async def _end(self) -> None:
         self.fence.is_over = True
@@ -222,13 +258,17 @@ class Node:
             self.board.close()
 
     async def _control(self) -> bool:
-        """Follow the lease and what is desired until this life ends; True when it was ended by others."""
+        """Follow the lease and what is desired until this life ends; True when it was ended by
+        others."""
         while True:
             is_idle = not len(self.claims) and self.state is not NodeState.WORKING
             await rest(self._changed, CONTROL_IDLE_EVERY if is_idle else CONTROL_EVERY)
             self._changed.clear()
             if self.beat.is_dead:
-                log.warning("declared dead by others; starting again", extra={"event": "dead", "node": self.id})
+                log.warning(
+                    "declared dead by others; starting again",
+                    extra={"event": "dead", "node": self.id},
+                )
                 return True
             try:
                 if self._is_stop_wanted():
@@ -240,7 +280,10 @@ class Node:
                 self.troubles.over("control")
             except StoreError as error:
                 self.troubles.note("control", error)
-                log.warning("following what is asked failed", extra={"event": "control-failed", "error": str(error)})
+                log.warning(
+                    "following what is asked failed",
+                    extra={"event": "control-failed", "error": str(error)},
+                )
             except TontineError:
                 raise
             except Exception as error:
@@ -270,7 +313,8 @@ class Node:
             await self._move(target)
 
     async def _mend_state(self) -> None:
-        """A move that was given up may land after a later one: then the record says what is no longer true."""
+        """A move that was given up may land after a later one: then the record says what is no
+        longer true."""
         if self.beat.seen is not None:
             sent, state = self.beat.seen
             if sent > self._moved_at and state is not self.state:
@@ -283,14 +327,23 @@ class Node:
             if {before, target} == {NodeState.WAITING, NodeState.WORKING}:
                 return  # a busy node's daily round would fill `events`; samples tell the same
             why = values.get("death")
-            facts = {"node": self.id, "name": self.config.name, "from": before.value, "to": target.value, "why": why}
+            facts = {
+                "node": self.id,
+                "name": self.config.name,
+                "from": before.value,
+                "to": target.value,
+                "why": why,
+            }
             await self.member.note("node", **facts)
 
     async def _look_after_jobs(self) -> None:
-        """Time limits, cancelling, progress, and jobs that wait here although all slots are taken."""
+        """Time limits, cancelling, progress, and jobs that wait here although all slots are
+        taken."""
         self.limits.look()
         if not self.dispatcher.is_draining and self.beat.has_lease():
-            self.dispatcher.release_held(HOLD_AT_MOST if self.dispatcher.pool.is_ready else HOLD_WITHOUT_WORKERS)
+            self.dispatcher.release_held(
+                HOLD_AT_MOST if self.dispatcher.pool.is_ready else HOLD_WITHOUT_WORKERS
+            )
         now = self._clock.now()
         if now - self._cancels_at >= CANCELS_EVERY and self.reporter.long_running():
             self._cancels_at = now
@@ -327,7 +380,8 @@ class Node:
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def _look_soon(self) -> None:
-        """There is something in hand again: whoever was idle looks at it, but not before it had a chance to run."""
+        """There is something in hand again: whoever was idle looks at it, but not before it had a
+        chance to run."""
         if not self._looks_soon:
             self._looks_soon = True
             self._loop.call_later(GUARD_EVERY, self._look)

@@ -51,23 +51,49 @@ class Flags:
 
 
 @click.command(name="observe")
-@click.option("--once", is_flag=True, help="Write one snapshot and end; also what happens without a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="With --once one JSON document; alone the same as --follow.")
-@click.option("--follow", "is_following", is_flag=True, help="Write every change as one line of JSON.")
-@click.option("--plain", is_flag=True, help="With --follow: plain words, for a screen reader or a log.")
-@click.option("--timeout", default="10s", show_default=True, help="How long the store may take to answer.")
 @click.option(
-    "--watch", default="0s", metavar="6s", help="With --once: watch first, to see claim loops that stand still."
-)
-@click.option("--since", default="24h", show_default=True, help="How far to look back when it starts.")
-@click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Write what is seen to a file, redacted."
+    "--once", is_flag=True, help="Write one snapshot and end; also what happens without a terminal."
 )
 @click.option(
-    "--replay", type=click.Path(path_type=Path, dir_okay=False), help="Look at a recording; needs no database."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="With --once one JSON document; alone the same as --follow.",
 )
-@click.option("--redact", multiple=True, metavar="REGEX", help="Hide what matches, beside the usual secrets.")
-@click.option("--read-only", is_flag=True, help="Offer no requests, whatever the database user may do.")
+@click.option(
+    "--follow", "is_following", is_flag=True, help="Write every change as one line of JSON."
+)
+@click.option(
+    "--plain", is_flag=True, help="With --follow: plain words, for a screen reader or a log."
+)
+@click.option(
+    "--timeout", default="10s", show_default=True, help="How long the store may take to answer."
+)
+@click.option(
+    "--watch",
+    default="0s",
+    metavar="6s",
+    help="With --once: watch first, to see claim loops that stand still.",
+)
+@click.option(
+    "--since", default="24h", show_default=True, help="How far to look back when it starts."
+)
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what is seen to a file, redacted.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Look at a recording; needs no database.",
+)
+@click.option(
+    "--redact", multiple=True, metavar="REGEX", help="Hide what matches, beside the usual secrets."
+)
+@click.option(
+    "--read-only", is_flag=True, help="Offer no requests, whatever the database user may do."
+)
 @click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
 @click.option(
     "--nice",
@@ -97,32 +123,27 @@ def observe(
     store: StoreConfig,
     screen: Settings,
 ) -> None:
-    """Watch the nodes and the queue. It only reads, except for what you ask of it, and may come and go as it likes.
+    """Watch the nodes and the queue. It only reads, except for what you ask of it, and may come and
+    go as it likes.
 
-    \b
-    Exit codes of a snapshot:
-      0  healthy
-      1  degraded: there are alerts
-      2  wrong usage
-      3  the store does not answer
-      4  the database user may not read it
+    \b Exit codes of a snapshot: 0  healthy 1  degraded: there are alerts 2  wrong usage 3  the
+    store does not answer 4  the database user may not read it
 
-    \b
-    Examples:
-      tontine observe                       the screen (needs the extra tontine[observer])
-      tontine observe --once                a snapshot as text
-      tontine observe --once --json         the same for programs
-      tontine observe --follow              every change as a line of JSON
-      tontine observe --record night.jsonl  the screen, and a recording of it
-      tontine observe --replay night.jsonl  look at the recording
-      tontine observe --screenshot now.svg  one picture of the screen
-      tontine observe --web                 a page in the browser (needs the extra tontine[web])
+    \b Examples: tontine observe                       the screen (needs the extra
+    tontine[observer]) tontine observe --once                a snapshot as text tontine observe
+    --once --json         the same for programs tontine observe --follow              every change
+    as a line of JSON tontine observe --record night.jsonl  the screen, and a recording of it
+    tontine observe --replay night.jsonl  look at the recording tontine observe --screenshot now.svg
+    one picture of the screen tontine observe --web                 a page in the browser (needs the
+    extra tontine[web])
     """
     if web is not None:
         web.serve(store)
         return
     if replay is not None and (record is not None or is_following):
-        raise click.UsageError("--replay is a look at what was: it goes with the screen, --once and --json")
+        raise click.UsageError(
+            "--replay is a look at what was: it goes with the screen, --once and --json"
+        )
     if plain and not is_following:
         raise click.UsageError("--plain goes with --follow")
     board = Board(store.database, Cleaner.of(redact))
@@ -138,7 +159,9 @@ def observe(
         screen=screen,
     )
     with _recording(record, board.known):
-        code = _run(flags, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch))
+        code = _run(
+            flags, once=once, as_json=as_json, lines=is_following, plain=plain, watch=seconds(watch)
+        )
     raise click.exceptions.Exit(code)
 
 
@@ -166,7 +189,9 @@ def _run(flags: Flags, *, once: bool, as_json: bool, lines: bool, plain: bool, w
         settle_in(flags.nice)
         return follow(feed, flags.board, plain=plain, timeout=flags.timeout)
     if once or not has_screen():
-        return observe_once(flags.store, flags.board, as_json=as_json, timeout=flags.timeout, watch=watch)
+        return observe_once(
+            flags.store, flags.board, as_json=as_json, timeout=flags.timeout, watch=watch
+        )
     return _open_screen(flags)
 
 
@@ -203,7 +228,9 @@ def _source(flags: Flags) -> LiveSource | ReplaySource:
 
 
 def _polls(flags: Flags) -> Polls:
-    return Polls(flags.board.known, answer_within=flags.timeout, read_only=flags.read_only, since=flags.since)
+    return Polls(
+        flags.board.known, answer_within=flags.timeout, read_only=flags.read_only, since=flags.since
+    )
 
 
 def has_screen() -> bool:

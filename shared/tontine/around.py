@@ -1,6 +1,8 @@
-"""What runs around a task: the hooks of its module, in the context of the task, so that each sees what the others set.
+"""What runs around a task: the hooks of its module, in the context of the task, so that each sees
+what the others set.
 
-The order is a generator of steps; a sync task's are made in a thread of its own, an async task's in the event loop.
+The order is a generator of steps; a sync task's are made in a thread of its own, an async task's in
+the event loop.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ async def _packed(awaitable: Coroutine[Any, Any, Any]) -> Any:
 
 
 def start(hooks: Iterable[Callable[[], Any]], loop: asyncio.AbstractEventLoop) -> None:
-    """Call the hooks for a worker's start; one that fails is logged, and the worker works without it."""
+    """Call the hooks for a worker's start; one that fails is logged, and the worker works without
+    it."""
     for hook in hooks:
         try:
             made = hook()
@@ -77,8 +80,11 @@ def start(hooks: Iterable[Callable[[], Any]], loop: asyncio.AbstractEventLoop) -
             log.exception("the hook %s failed at the worker's start", _name(hook))
 
 
-def play(hooks: Hooks, job: CurrentJob, work: Call, judge: Judge, *, refusal: str | None = None) -> Steps[End]:
-    """The steps of one attempt. Whatever a hook raises after the task was called, the end stays what it is.
+def play(
+    hooks: Hooks, job: CurrentJob, work: Call, judge: Judge, *, refusal: str | None = None
+) -> Steps[End]:
+    """The steps of one attempt. Whatever a hook raises after the task was called, the end stays
+    what it is.
 
     With a `refusal` the task cannot be called: only who waits for a failure hears of that.
     """
@@ -162,7 +168,9 @@ def _told(end: End, *, result: Any = None, error: BaseException | None = None) -
 
 def _as_outside(error: BaseException) -> BaseException:
     """A cancellation as whoever waits for an async task sees it."""
-    return concurrent.futures.CancelledError() if isinstance(error, asyncio.CancelledError) else error
+    return (
+        concurrent.futures.CancelledError() if isinstance(error, asyncio.CancelledError) else error
+    )
 
 
 def _name(hook: Any) -> str:

@@ -16,7 +16,8 @@ from .store.call import AsyncStore, Store
 
 Args = Mapping[str, Any] | None
 Which = Job | int | str | ObjectId | Any
-"""A job by a record of it, its number, or its `_id`; text of digits is a number first, and then an `_id`."""
+"""A job by a record of it, its number, or its `_id`; text of digits is a number first, and then an
+`_id`."""
 
 
 def _seconds(duration: Duration | None) -> float | None:
@@ -24,7 +25,8 @@ def _seconds(duration: Duration | None) -> float | None:
 
 
 def open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
-    """The session if a transaction is open in it; without one it changes nothing, as for any other insert."""
+    """The session if a transaction is open in it; without one it changes nothing, as for any other
+    insert."""
     if session is None:
         return None
     if store is None or session.client is not store.database.client:

@@ -24,7 +24,7 @@ from .records.batch import Batch
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule, Standing
 from .store import bell, control, find, insert, logs, many, read, schedules, standings, which
-from .store.call import Steps
+from .store.call import Operation
 from .store.connect import open_async_store
 from .store.counter import Reserve
 from .store.insert import Wish
@@ -34,10 +34,14 @@ from .store.prepare import AsyncPreparedStore, Prepared
 
 
 class AsyncClient:
-    """The same as `Client`, for asyncio; also takes a PyMongo async or a Motor client or database."""
+    """The same as `Client`, for asyncio; also takes a PyMongo async or a Motor client or
+    database."""
 
     def __init__(
-        self, source: str | AsyncMongoClient[Any] | AsyncDatabase[Any] | Any = None, *, database: str | None = None
+        self,
+        source: str | AsyncMongoClient[Any] | AsyncDatabase[Any] | Any = None,
+        *,
+        database: str | None = None,
     ) -> None:
         self._owned = source is None or isinstance(source, str)
         uri = source if isinstance(source, str) else None
@@ -52,20 +56,23 @@ class AsyncClient:
         if self._store is None:
             async with self._opening:
                 if self._store is None:
-                    # Starting the embedded MongoDB takes a moment that the application's event loop must not lose.
+                    # Starting the embedded MongoDB takes a moment that the application's event loop
+                    # must not lose.
                     opened = await asyncio.to_thread(open_async_store, self._config)
                     self._store = AsyncPreparedStore(opened.database)
         return self._store
 
-    async def _run(self, steps: Steps[Any], *, is_within: bool = False) -> Any:
+    async def _run(self, steps: Operation[Any], *, is_within: bool = False) -> Any:
         return await (await self._opened()).run(steps, is_within=is_within)
 
     async def prepare(self, *, everything: bool = False) -> Prepared:
-        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+        """Make the collections, indexes and validators that are missing, now; what could not be
+        made is in the answer.
 
-        The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
-        that submits there calls this when it starts. With `everything` also the indexes that only jobs with `max_age`
-        or `unique_for` need; otherwise these are made with the first such job.
+        The first call of a client sees to what it needs by itself, but not inside of a transaction:
+        an application that submits there calls this when it starts. With `everything` also the
+        indexes that only jobs with `max_age` or `unique_for` need; otherwise these are made with
+        the first such job.
         """
         return await (await self._opened()).prepare_now(everything=everything)
 
@@ -77,12 +84,13 @@ class AsyncClient:
         session: AsyncClientSession | Any | None = None,
         **options: Unpack[JobOptions],
     ) -> Job:
-        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`, `timeout`, `max_age`,
-        `unique_for` and `meta`, as `JobOptions` has them.
+        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`,
+        `timeout`, `max_age`, `unique_for` and `meta`, as `JobOptions` has them.
 
-        With a `key` that an unfinished job has, that job comes back, marked `existed`; with `unique_for` also one that
-        is done, for so long after its end. A job that is not started within `max_age` after it was due is cancelled.
-        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        With a `key` that an unfinished job has, that job comes back, marked `existed`; with
+        `unique_for` also one that is done, for so long after its end. A job that is not started
+        within `max_age` after it was due is cancelled. With the `session` of an open transaction it
+        is there when that commits; `ring()` then makes nodes look at once.
         """
         wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
@@ -98,26 +106,40 @@ class AsyncClient:
         session: AsyncClientSession | Any | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
+        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells
+        what was inserted."""
         wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
         steps = insert.submit_many(wish, many, progress=progress, session=within)
         return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
 
     @overload
-    async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Job,
+        timeout: float | None = None,
+        *,
+        raises: bool = False,
+    ) -> Job: ...
     @overload
-    async def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Sequence[Job],
+        timeout: float | None = None,
+        *,
+        raises: bool = False,
+    ) -> list[Job]: ...
     async def wait(
         self,
         jobs: Job | Sequence[Job],
-        timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+        timeout: float | None = None,
         *,
         raises: bool = False,
     ) -> Job | list[Job]:
         """Wait until the job (or all of the jobs) ended, and return it as it is then.
 
-        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
+        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`,
+        when all have ended.
         """
         asking = waiting(jobs, timeout, raises=raises)
         answer = None
@@ -132,7 +154,8 @@ class AsyncClient:
             return end.value  # type: ignore[no-any-return]
 
     async def get(self, job: Which = None, *, key: str | None = None) -> Job:
-        """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
+        """One job as it is now; by `key` the unfinished one that has it, else the newest that had
+        it lately."""
         return await self._run(which.read_job(job, key))  # type: ignore[no-any-return]
 
     async def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
@@ -144,7 +167,8 @@ class AsyncClient:
         return await self._run(control.retry_which(job, key))  # type: ignore[no-any-return]
 
     async def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
-        """What the job's task printed and logged: lines with their time and attempt, the newest 1,000 of each."""
+        """What the job's task printed and logged: lines with their time and attempt, the newest
+        1,000 of each."""
         return await self._run(logs.read_lines_of(job, key))  # type: ignore[no-any-return]
 
     async def follow(
@@ -152,7 +176,7 @@ class AsyncClient:
         job: Which = None,
         *,
         key: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> AsyncGenerator[Job, None]:
         """The job as it is now, and again after each change that was seen, until it has ended.
 
@@ -186,20 +210,24 @@ class AsyncClient:
         overlap: Overlap = "queue",
         max_age: Duration | None = None,
     ) -> Schedule:
-        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so
+        often.
 
-        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
-        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time
+        is passed over while the job before has not ended, `max_age` how long after its insert a job
+        may still be started.
         """
         wanted = schedule_of(name, task, args, cron, every, timezone, missed, overlap, max_age)
         return await self._run(schedules.add(wanted))  # type: ignore[no-any-return]
 
     async def unschedule(self, name: str) -> bool:
-        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs
+        stay."""
         return await self._run(schedules.remove(name))  # type: ignore[no-any-return]
 
     async def schedules(self) -> list[Standing]:
-        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        """All schedules by name, with their last runs, and those that cannot fire with the
+        reason."""
         return await self._run(standings.read_standings())  # type: ignore[no-any-return]
 
     async def close(self) -> None:
@@ -211,7 +239,10 @@ class AsyncClient:
         return self
 
     async def __aexit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -220,19 +251,29 @@ class AsyncClient:
         return found_async(self._run, Filter.of(**filters), limit)
 
     async def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
-        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        """How many jobs meet all filters; with a `limit`, one more than that where there are
+        more."""
         return await self._run(find.count(Filter.of(**filters), limit))  # type: ignore[no-any-return]
 
     async def cancel_many(
-        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
     ) -> Changed:
         """Cancel unfinished jobs that meet all filters; `progress` hears how many so far."""
         return await self._run(many.cancel_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
 
     async def retry_many(
-        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
     ) -> Changed:
-        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is named."""
+        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is
+        named."""
         return await self._run(many.retry_many(chosen(filters, every=all), progress))  # type: ignore[no-any-return]
 
     async def purge(
@@ -243,7 +284,8 @@ class AsyncClient:
         progress: Callable[[int], None] | None = None,
         **filters: Unpack[Filters],
     ) -> Changed:
-        """Remove finished jobs that meet all filters, and what they printed; not those of the last minute."""
+        """Remove finished jobs that meet all filters, and what they printed; not those of the last
+        minute."""
         return await self._run(many.purge(purged(filters, older_than, every=all), progress))  # type: ignore[no-any-return]
 
 
@@ -253,4 +295,6 @@ def _async_database(source: Any, name: str | None) -> Any:
         return source
     if isinstance(source, AsyncMongoClient) or kind == "AsyncIOMotorClient":
         return source[name_for(source, name)]
-    raise ConfigError(f"AsyncClient takes a URI, a PyMongo async or a Motor handle, not {kind}; try Client")
+    raise ConfigError(
+        f"AsyncClient takes a URI, a PyMongo async or a Motor handle, not {kind}; try Client"
+    )

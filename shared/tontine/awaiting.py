@@ -1,4 +1,5 @@
-"""What waiting for jobs is made of, whoever waits and however: what to ask next, how long to rest, what to raise."""
+"""What waiting for jobs is made of, whoever waits and however: what to ask next, how long to rest,
+what to raise."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from .errors import JobCancelled, JobFailed, JobNotFinished
 from .records.job import Job
 from .records.states import JobState
 from .store import read
-from .store.call import Steps
+from .store.call import Operation
 
 T = TypeVar("T")
 
@@ -18,11 +19,13 @@ BREATH = 0.002
 _AT_ONCE = 1000
 
 
-Ask = Generator[Steps[Any] | float, Any, T]
+Ask = Generator[Operation[Any] | float, Any, T]
 """What to run, or how many seconds to rest; a client does both in its own colour."""
 
 
-def waiting(jobs: Job | Sequence[Job], timeout: float | None, *, raises: bool) -> Ask[Job | list[Job]]:
+def waiting(
+    jobs: Job | Sequence[Job], timeout: float | None, *, raises: bool
+) -> Ask[Job | list[Job]]:
     """Wait until all have ended; these as they are then."""
     many = [jobs] if isinstance(jobs, Job) else list(jobs)
     until = None if timeout is None else time.monotonic() + timeout
@@ -47,7 +50,8 @@ def _key(id: Any) -> Any:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between looks: short at first, for a job that ends at once, and a quarter of a second for long."""
+    """Seconds between looks: short at first, for a job that ends at once, and a quarter of a second
+    for long."""
     pause = 0.005
     while True:
         yield pause
@@ -58,15 +62,23 @@ def late(jobs: Sequence[Job], timeout: float | None) -> JobNotFinished:
     """The error for jobs that did not end in time."""
     if len(jobs) == 1:
         (job,) = jobs
-        named, asked = (f"{job.seq}", f": `tontine why {job.seq}` tells why") if job.is_numbered else (f"{job.id}", "")
+        named, asked = (
+            (f"{job.seq}", f": `tontine why {job.seq}` tells why")
+            if job.is_numbered
+            else (f"{job.id}", "")
+        )
         return JobNotFinished(f"job {named} did not end within {timeout:g} s{asked}")
     some = ", ".join(str(job.seq) for job in jobs[:5])
-    return JobNotFinished(f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s")
+    return JobNotFinished(
+        f"not all of the jobs {some}{'...' if len(jobs) > 5 else ''} ended within {timeout:g} s"
+    )
 
 
 def judged(jobs: list[Job], raises: bool) -> list[Job]:
     """Jobs that have ended; if one of them should be raised that did not end well, it is."""
     failed = [job for job in jobs if job.state is not JobState.DONE] if raises else []
     if failed:
-        raise (JobCancelled if failed[0].state is JobState.CANCELLED else JobFailed)(failed) from None
+        raise (JobCancelled if failed[0].state is JobState.CANCELLED else JobFailed)(
+            failed
+        ) from None
     return jobs

@@ -1,4 +1,5 @@
-"""Tasks for `tontine bench`: they cost nothing themselves, so that what is measured is everything around them."""
+"""Tasks for `tontine bench`: they cost nothing themselves, so that what is measured is everything
+around them."""
 
 from __future__ import annotations
 

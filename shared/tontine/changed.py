@@ -21,9 +21,15 @@ class Changed:
     reasons: Mapping[int, str] = field(default_factory=dict)
     """Why, by number, of the first hundred of them."""
 
-    def plus(self, count: int, *, running: int = 0, reasons: Mapping[int, str] | None = None) -> Changed:
+    def plus(
+        self, count: int, *, running: int = 0, reasons: Mapping[int, str] | None = None
+    ) -> Changed:
         """This and what one more batch did."""
         more = reasons or {}
         room = REASONS_KEPT - len(self.reasons)
-        kept = {**self.reasons, **dict(list(more.items())[:room])} if more and room > 0 else self.reasons
+        kept = (
+            {**self.reasons, **dict(list(more.items())[:room])}
+            if more and room > 0
+            else self.reasons
+        )
         return Changed(self.count + count, self.running + running, self.refused + len(more), kept)

@@ -34,13 +34,17 @@ from .store.prepare import Prepared, PreparedStore
 class Client:
     """Submits jobs and waits for them.
 
-    Takes a URI (default: TONTINE_URI, else the settings file's, else the embedded MongoDB) or a PyMongo client or
-    database that the application already has; that one is left open when this client is closed. Its first call makes
-    the database ready if nobody has: make one client and keep it.
+    Takes a URI (default: TONTINE_URI, else the settings file's, else the embedded MongoDB) or a
+    PyMongo client or database that the application already has; that one is left open when this
+    client is closed. Its first call makes the database ready if nobody has: make one client and
+    keep it.
     """
 
     def __init__(
-        self, source: str | MongoClient[Any] | Database[Any] | None = None, *, database: str | None = None
+        self,
+        source: str | MongoClient[Any] | Database[Any] | None = None,
+        *,
+        database: str | None = None,
     ) -> None:
         self._reserve = Reserve()
         self._owned = source is None or isinstance(source, str)
@@ -51,27 +55,38 @@ class Client:
         elif self._owned:
             handle = open_store(StoreConfig.of(source, database)).database
         else:
-            raise ConfigError(f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try AsyncClient")
+            raise ConfigError(
+                f"Client takes a URI or a PyMongo handle, not {type(source).__name__}; try "
+                "AsyncClient"
+            )
         self._store = PreparedStore(handle)
 
     def prepare(self, *, everything: bool = False) -> Prepared:
-        """Make the collections, indexes and validators that are missing, now; what could not be made is in the answer.
+        """Make the collections, indexes and validators that are missing, now; what could not be
+        made is in the answer.
 
-        The first call of a client sees to what it needs by itself, but not inside of a transaction: an application
-        that submits there calls this when it starts. With `everything` also the indexes that only jobs with `max_age`
-        or `unique_for` need; otherwise these are made with the first such job.
+        The first call of a client sees to what it needs by itself, but not inside of a transaction:
+        an application that submits there calls this when it starts. With `everything` also the
+        indexes that only jobs with `max_age` or `unique_for` need; otherwise these are made with
+        the first such job.
         """
         return self._store.prepare_now(everything=everything)
 
     def submit(
-        self, task: str, args: Args = None, *, session: ClientSession | None = None, **options: Unpack[JobOptions]
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        session: ClientSession | None = None,
+        **options: Unpack[JobOptions],
     ) -> Job:
-        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`, `timeout`, `max_age`,
-        `unique_for` and `meta`, as `JobOptions` has them.
+        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`,
+        `timeout`, `max_age`, `unique_for` and `meta`, as `JobOptions` has them.
 
-        With a `key` that an unfinished job has, that job comes back, marked `existed`; with `unique_for` also one that
-        is done, for so long after its end. A job that is not started within `max_age` after it was due is cancelled.
-        With the `session` of an open transaction it is there when that commits; `ring()` then makes nodes look at once.
+        With a `key` that an unfinished job has, that job comes back, marked `existed`; with
+        `unique_for` also one that is done, for so long after its end. A job that is not started
+        within `max_age` after it was due is cancelled. With the `session` of an open transaction it
+        is there when that commits; `ring()` then makes nodes look at once.
         """
         wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
@@ -87,7 +102,8 @@ class Client:
         session: ClientSession | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells what was inserted."""
+        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells
+        what was inserted."""
         wish = Wish.of(task, options)
         within = open_transaction(session, self._store)
         steps = insert.submit_many(wish, many, progress=progress, session=within)
@@ -96,11 +112,16 @@ class Client:
     @overload
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
-    def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...
-    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> Job | list[Job]:
+    def wait(
+        self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False
+    ) -> list[Job]: ...
+    def wait(
+        self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False
+    ) -> Job | list[Job]:
         """Wait until the job (or all of the jobs) ended, and return it as it is then.
 
-        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`, when all have ended.
+        With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`,
+        when all have ended.
         """
         asking = waiting(jobs, timeout, raises=raises)
         answer = None
@@ -115,7 +136,8 @@ class Client:
             return end.value  # type: ignore[no-any-return]
 
     def get(self, job: Which = None, *, key: str | None = None) -> Job:
-        """One job as it is now; by `key` the unfinished one that has it, else the newest that had it lately."""
+        """One job as it is now; by `key` the unfinished one that has it, else the newest that had
+        it lately."""
         return self._store.run(which.read_job(job, key))
 
     def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
@@ -127,10 +149,13 @@ class Client:
         return self._store.run(control.retry_which(job, key))
 
     def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
-        """What the job's task printed and logged: lines with their time and attempt, the newest 1,000 of each."""
+        """What the job's task printed and logged: lines with their time and attempt, the newest
+        1,000 of each."""
         return self._store.run(logs.read_lines_of(job, key))
 
-    def follow(self, job: Which = None, *, key: str | None = None, timeout: float | None = None) -> Iterator[Job]:
+    def follow(
+        self, job: Which = None, *, key: str | None = None, timeout: float | None = None
+    ) -> Iterator[Job]:
         """The job as it is now, and again after each change that was seen, until it has ended.
 
         It looks a few times a second: of changes in quick succession only the last is seen.
@@ -163,20 +188,24 @@ class Client:
         overlap: Overlap = "queue",
         max_age: Duration | None = None,
     ) -> Schedule:
-        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so often.
+        """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so
+        often.
 
-        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time is passed over
-        while the job before has not ended, `max_age` how long after its insert a job may still be started.
+        `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time
+        is passed over while the job before has not ended, `max_age` how long after its insert a job
+        may still be started.
         """
         wanted = schedule_of(name, task, args, cron, every, timezone, missed, overlap, max_age)
         return self._store.run(schedules.add(wanted))
 
     def unschedule(self, name: str) -> bool:
-        """Remove a schedule, also one that a module declares; False where there is none. Its jobs stay."""
+        """Remove a schedule, also one that a module declares; False where there is none. Its jobs
+        stay."""
         return self._store.run(schedules.remove(name))
 
     def schedules(self) -> list[Standing]:
-        """All schedules by name, with their last runs, and those that cannot fire with the reason."""
+        """All schedules by name, with their last runs, and those that cannot fire with the
+        reason."""
         return self._store.run(standings.read_standings())
 
     def close(self) -> None:
@@ -188,7 +217,10 @@ class Client:
         return self
 
     def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -197,19 +229,29 @@ class Client:
         return found(self._store.run, Filter.of(**filters), limit)
 
     def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
-        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        """How many jobs meet all filters; with a `limit`, one more than that where there are
+        more."""
         return self._store.run(find.count(Filter.of(**filters), limit))
 
     def cancel_many(
-        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
     ) -> Changed:
         """Cancel unfinished jobs that meet all filters; `progress` hears how many so far."""
         return self._store.run(many.cancel_many(chosen(filters, every=all), progress))
 
     def retry_many(
-        self, *, all: bool = False, progress: Callable[[int], None] | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        all: bool = False,
+        progress: Callable[[int], None] | None = None,
+        **filters: Unpack[Filters],
     ) -> Changed:
-        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is named."""
+        """Put failed jobs that meet all filters back in the queue, or those of the `state` that is
+        named."""
         return self._store.run(many.retry_many(chosen(filters, every=all), progress))
 
     def purge(
@@ -220,5 +262,6 @@ class Client:
         progress: Callable[[int], None] | None = None,
         **filters: Unpack[Filters],
     ) -> Changed:
-        """Remove finished jobs that meet all filters, and what they printed; not those of the last minute."""
+        """Remove finished jobs that meet all filters, and what they printed; not those of the last
+        minute."""
         return self._store.run(many.purge(purged(filters, older_than, every=all), progress))

@@ -11,11 +11,14 @@ if sys.platform == "win32":  # only clients run there, and they have no lease
     _read_stopwatch = time.monotonic
 else:
     # CLOCK_MONOTONIC stops while a host is suspended, and a lease must not (protocol G3).
-    _read_stopwatch = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    _read_stopwatch = partial(
+        time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    )
 
 
 class Clock(Protocol):
-    """Seconds that only grow. The zero point is the host's, so processes of one host can compare."""
+    """Seconds that only grow. The zero point is the host's, so processes of one host can
+    compare."""
 
     def now(self) -> float: ...
 

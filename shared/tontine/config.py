@@ -48,7 +48,8 @@ def seconds(text: Duration) -> float:
 
 
 def home() -> Path:
-    """Where the embedded MongoDB and its data live: TONTINE_HOME, or the platform's user data directory."""
+    """Where the embedded MongoDB and its data live: TONTINE_HOME, or the platform's user data
+    directory."""
     chosen = os.environ.get("TONTINE_HOME")
     return Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("tontine"))
 
@@ -59,12 +60,14 @@ def mongod_override() -> str | None:
 
 
 def testing_uri() -> str | None:
-    """The MongoDB on which an application's tests may make databases, if one was named: TONTINE_TEST_URI first."""
+    """The MongoDB on which an application's tests may make databases, if one was named:
+    TONTINE_TEST_URI first."""
     return os.environ.get("TONTINE_TEST_URI") or os.environ.get("TONTINE_URI") or None
 
 
 def refuse_misspelt() -> None:
-    """Refuse a variable that was meant for a setting, and is none: what it says would be lost without a word."""
+    """Refuse a variable that was meant for a setting, and is none: what it says would be lost
+    without a word."""
     for name, known in misspelt(os.environ).items():
         raise ConfigError(tell(name, known))
 
@@ -109,10 +112,13 @@ class _Sources:
         _ = self.file
 
     def uri(self, given: str | None) -> Said:
-        return _first(_given("URI", given), _environment("TONTINE_URI"), lambda: self._written("uri"))
+        return _first(
+            _given("URI", given), _environment("TONTINE_URI"), lambda: self._written("uri")
+        )
 
     def database(self, given: str | None, implied: Said | None, *, is_near: bool) -> Said:
-        """A name that was said before one that a URI implies; what is nearer to the user's hand before the file."""
+        """A name that was said before one that a URI implies; what is nearer to the user's hand
+        before the file."""
         name = _first(
             _given("database name", given),
             _environment("TONTINE_DATABASE"),
@@ -122,7 +128,10 @@ class _Sources:
             lambda: Said(DEFAULT_DATABASE, DEFAULT),
         )
         if re.search(r'[/\\. "$*<>:|?\x00]', name.value) or len(name.value.encode()) > 63:
-            raise ConfigError(f'{name.value!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? in it')
+            raise ConfigError(
+                f'{name.value!r} cannot be a database name: no spaces or / \\ . " $ * < > : | ? '
+                "in it"
+            )
         return name
 
     def embedded(self) -> Said:
@@ -152,7 +161,16 @@ def _environment(name: str) -> Callable[[], Said | None]:
 
 
 def _switch(name: str) -> Callable[[], Said | None]:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
 
     def read() -> Said | None:
         value = os.environ.get(name)
@@ -186,7 +204,10 @@ def file_named_by() -> str:
 def places() -> dict[str, Said]:
     """What concerns the embedded MongoDB itself, and only a variable can say."""
     named = {"home": ("TONTINE_HOME", str(home())), "mongod": ("TONTINE_MONGOD", mongod_override())}
-    return {key: Said(value, name if os.environ.get(name) else DEFAULT) for key, (name, value) in named.items()}
+    return {
+        key: Said(value, name if os.environ.get(name) else DEFAULT)
+        for key, (name, value) in named.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +220,18 @@ class StoreConfig:
     """Whether the embedded MongoDB may be used; None when nothing was said about it."""
 
     @classmethod
-    def of(cls, uri: str | None = None, database: str | None = None, *, file: str | Path | None = None) -> StoreConfig:
+    def of(
+        cls, uri: str | None = None, database: str | None = None, *, file: str | Path | None = None
+    ) -> StoreConfig:
         """What was given, else the environment, else the file, else the defaults."""
         _warn_of_misspelt()
         where, name, embedded = told(uri, database, file=file)
         return cls(where.value, name.value, embedded.value)
 
 
-def told(uri: str | None, database: str | None, *, file: str | Path | None = None) -> tuple[Said, Said, Said]:
+def told(
+    uri: str | None, database: str | None, *, file: str | Path | None = None
+) -> tuple[Said, Said, Said]:
     """The URI, the database and whether the embedded MongoDB may be used, each with who said so."""
     sources = _Sources(file)
     if uri is None:
@@ -219,15 +244,21 @@ def told(uri: str | None, database: str | None, *, file: str | Path | None = Non
 
 
 def may_embed() -> bool | None:
-    """Whether the embedded MongoDB may be used, also where another is named; None when nothing was said about it."""
+    """Whether the embedded MongoDB may be used, also where another is named; None when nothing was
+    said about it."""
     answer: bool | None = _Sources(None).embedded().value
     return answer
 
 
 def database_for(given: str | None, of_handle: str | None) -> str:
-    """The database for a connection that the application brings, and which names `of_handle` itself, if any."""
+    """The database for a connection that the application brings, and which names `of_handle`
+    itself, if any."""
     _warn_of_misspelt()
-    implied = Said(of_handle, "the default database of the client") if of_handle and holds_a_queue(of_handle) else None
+    implied = (
+        Said(of_handle, "the default database of the client")
+        if of_handle and holds_a_queue(of_handle)
+        else None
+    )
     return str(_Sources(None).database(given, implied, is_near=True).value)
 
 
@@ -237,7 +268,8 @@ def in_worker() -> bool:
 
 
 def worker_environment(store: StoreConfig, *, share_uri: bool) -> dict[str, str]:
-    """The environment of a node's workers. Whoever has the URI has the node's rights: tasks get it only if told so."""
+    """The environment of a node's workers. Whoever has the URI has the node's rights: tasks get it
+    only if told so."""
     environment = {name: value for name, value in os.environ.items() if name != "TONTINE_URI"}
     if share_uri and store.uri:
         environment |= {"TONTINE_URI": store.uri, "TONTINE_DATABASE": store.database}
@@ -246,7 +278,8 @@ def worker_environment(store: StoreConfig, *, share_uri: bool) -> dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The protocol's times in seconds; all but `help_after` follow the lease, the one number an operator sets."""
+    """The protocol's times in seconds; all but `help_after` follow the lease, the one number an
+    operator sets."""
 
     lease_for: float = 20.0
     heartbeat_every: float = 2.0
@@ -259,7 +292,9 @@ class Timing:
     def of_lease(cls, lease: float) -> Timing:
         """The times for a lease, checked against each other."""
         if not 2.0 <= lease <= 3600.0:
-            raise ConfigError(f"a lease of {lease:g} s cannot work: choose between 2 s and 1 h (default 20 s)")
+            raise ConfigError(
+                f"a lease of {lease:g} s cannot work: choose between 2 s and 1 h (default 20 s)"
+            )
         return cls(
             lease_for=lease,
             heartbeat_every=lease / 10,
@@ -270,7 +305,9 @@ class Timing:
 
     def __post_init__(self) -> None:
         if not self.heartbeat_every + self.heartbeat_limit < self.lease_for / 3:
-            raise ConfigError("heartbeat interval and time limit together must stay under a third of the lease")
+            raise ConfigError(
+                "heartbeat interval and time limit together must stay under a third of the lease"
+            )
         if not 0 < self.margin < self.lease_for:
             raise ConfigError("the margin must be shorter than the lease")
 

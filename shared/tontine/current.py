@@ -56,7 +56,8 @@ class CurrentJob(Parent):
         begun: float | None = None,
         submit: Send = send_nowhere,
     ) -> None:
-        """`limits` are its task's attempts and time limit, `begun` is when it began by this host's stopwatch."""
+        """`limits` are its task's attempts and time limit, `begun` is when it began by this host's
+        stopwatch."""
         super().__init__(submit)
         self.id = id
         """Its `_id`."""
@@ -78,14 +79,19 @@ class CurrentJob(Parent):
         self._deadline: datetime | None = None
 
     def progress(self, value: float, note: str = "") -> None:
-        """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and then.
+        """Say how far the job is, from 0 to 1. Cheap: only the newest value is written, now and
+        then.
 
-        More than 1 counts as 1, with a warning among the job's lines: 50 was meant as a percentage, most probably.
+        More than 1 counts as 1, with a warning among the job's lines: 50 was meant as a percentage,
+        most probably.
         """
         value = float(value)
         if value > _MOST and self.task not in _warned:
             _warned.add(self.task)
-            log.warning("progress(%g): progress goes from 0 to 1, so this is shown as 100 %%; 50 %% is 0.5", value)
+            log.warning(
+                "progress(%g): progress goes from 0 to 1, so this is shown as 100 %%; 50 %% is 0.5",
+                value,
+            )
         self._report(self, min(1.0, max(0.0, value)), str(note)[:500])
 
     @property
@@ -111,7 +117,8 @@ class CurrentJob(Parent):
 
     @property
     def is_last_attempt(self) -> bool:
-        """Whether the job fails for good if this attempt raises. Attempts that were lost or given back do not count."""
+        """Whether the job fails for good if this attempt raises. Attempts that were lost or given
+        back do not count."""
         return int(self._document.get("fails") or 0) + 1 >= self.max_attempts
 
     @property

@@ -1,4 +1,5 @@
-"""Sample tasks for `tontine demo`: quick and slow, sync and async, and some that fail, for a while or for good."""
+"""Sample tasks for `tontine demo`: quick and slow, sync and async, and some that fail, for a while
+or for good."""
 
 from __future__ import annotations
 

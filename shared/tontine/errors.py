@@ -1,4 +1,5 @@
-"""Every exception Tontine raises. The text of each says what happened, to what, and what to do now."""
+"""Every exception Tontine raises. The text of each says what happened, to what, and what to do
+now."""
 
 from __future__ import annotations
 
@@ -37,13 +38,16 @@ class StoreError(TontineError):
 
 
 class StoreUnavailable(StoreError):
-    """MongoDB did not answer in time. A write that ends like this may have landed, or may land later."""
+    """MongoDB did not answer in time. A write that ends like this may have landed, or may land
+    later."""
 
 
 class NotPermitted(StoreError):
     """The database user lacks a right that the call needs; what is known of it is in the fields."""
 
-    def __init__(self, message: str, *, database: str = "", collection: str = "", action: str = "") -> None:
+    def __init__(
+        self, message: str, *, database: str = "", collection: str = "", action: str = ""
+    ) -> None:
         super().__init__(message)
         self.database = database
         """Where the right is missing."""
@@ -71,7 +75,8 @@ class DuplicateKey(StoreError):
 
 
 class BulkRefused(StoreError):
-    """Some statements of a bulk were refused; `refused` maps a statement's place to its key pattern, if it has one."""
+    """Some statements of a bulk were refused; `refused` maps a statement's place to its key
+    pattern, if it has one."""
 
     def __init__(self, message: str, refused: dict[int, tuple[str, ...]]) -> None:
         super().__init__(message)
@@ -119,7 +124,8 @@ class JobNotFinished(TontineError):
 
 
 class JobFailed(TontineError):
-    """A job that was waited for ended without a result; `job` is the first of them, `failed` are all."""
+    """A job that was waited for ended without a result; `job` is the first of them, `failed` are
+    all."""
 
     def __init__(self, failed: Sequence[Job]) -> None:
         self.job = failed[0]
@@ -127,7 +133,10 @@ class JobFailed(TontineError):
         self.failed = tuple(failed)
         """All of them."""
         more = f" (and {len(failed) - 1} more of those waited for)" if len(failed) > 1 else ""
-        super().__init__(f"job {self.job.seq} ({self.job.task}) {_how_it_ended(self.job)}{more}{_trace_of(self.job)}")
+        super().__init__(
+            f"job {self.job.seq} ({self.job.task}) "
+            f"{_how_it_ended(self.job)}{more}{_trace_of(self.job)}"
+        )
 
     def __reduce__(self) -> tuple[type[JobFailed], tuple[Sequence[Job]]]:
         return type(self), (self.failed,)
@@ -150,7 +159,8 @@ def _trace_of(job: Job) -> str:
 
 
 class SubmitInterrupted(TontineError):
-    """A batch stopped in the middle: `inserted` jobs are in the queue for certain, `unknown` may be."""
+    """A batch stopped in the middle: `inserted` jobs are in the queue for certain, `unknown` may
+    be."""
 
     def __init__(self, message: str, inserted: int, unknown: int) -> None:
         super().__init__(message)
@@ -169,7 +179,8 @@ class NoCurrentJob(TontineError):
 
 
 class Retry(Exception):
-    """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's backoff)."""
+    """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's
+    backoff)."""
 
     def __init__(self, reason: str = "", *, in_: float | None = None) -> None:
         super().__init__(reason or "another attempt was asked for")

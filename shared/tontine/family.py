@@ -1,7 +1,8 @@
 """Parent and child: a job that a task submits is named after the job that the task runs for.
 
-The name is all that connects them, so a second run of the parent finds what the first has submitted, and the children
-of a job are a range of `_id`: no index, and nothing in a job that has neither.
+The name is all that connects them, so a second run of the parent finds what the first has
+submitted, and the children of a job are a range of `_id`: no index, and nothing in a job that has
+neither.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class Children:
     @property
     def summary(self) -> str:
         """How far they are: `2 done, 1 failed`."""
-        more = f", and more: only {COUNTED_AT_MOST} are counted" if self.count > COUNTED_AT_MOST else ""
+        more = (
+            f", and more: only {COUNTED_AT_MOST} are counted"
+            if self.count > COUNTED_AT_MOST
+            else ""
+        )
         return ", ".join(f"{number} {state}" for state, number in self.states.items()) + more
 
 
@@ -41,7 +46,8 @@ def child_id(parent: int, name: str) -> str:
 
 
 def ids_of_children(parent: int) -> dict[str, str]:
-    """The condition that the `_id` of every child meets, and no other text: `0` comes right after `/`."""
+    """The condition that the `_id` of every child meets, and no other text: `0` comes right after
+    `/`."""
     return {"$gte": f"{parent}/", "$lt": f"{parent}0"}
 
 

@@ -1,4 +1,5 @@
-"""Which jobs are meant: one record for listing, counting and changing many, its condition, and its words. Pure."""
+"""Which jobs are meant: one record for listing, counting and changing many, its condition, and its
+words. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _INCARNATION = r"-[0-9a-f]{8}"
 
 
 class Filters(TypedDict, total=False):
-    """The keywords of `find`, `count`, `cancel_many`, `retry_many` and `purge`; in texts `*` stands for any text."""
+    """The keywords of `find`, `count`, `cancel_many`, `retry_many` and `purge`; in texts `*` stands
+    for any text."""
 
     state: str | Iterable[str] | None
     """`queued`, `working`, `done`, `failed` or `cancelled`; one or several."""
@@ -33,7 +35,8 @@ class Filters(TypedDict, total=False):
     key: str | None
     """Like `welcome-ada` or `welcome-*`."""
     since: Moment | None
-    """Not earlier: about the end where only ended jobs are meant, about the submission otherwise."""
+    """Not earlier: about the end where only ended jobs are meant, about the submission otherwise.
+    """
     until: Moment | None
     """Earlier than this."""
     error: str | None
@@ -48,8 +51,8 @@ class Filters(TypedDict, total=False):
 class Filter:
     """Which jobs are meant; all that is said must hold. In texts `*` stands for any text.
 
-    Times are those of the end where only ended jobs are meant, of the submission otherwise. `error` is an error's
-    type, or with `*` a pattern for its type or message. `node` is a name or an id.
+    Times are those of the end where only ended jobs are meant, of the submission otherwise. `error`
+    is an error's type, or with `*` a pattern for its type or message. `node` is a name or an id.
     """
 
     states: frozenset[JobState] = frozenset()
@@ -65,7 +68,9 @@ class Filter:
         for name in ("task", "key", "error", "schedule", "node"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise ConfigError(f"the filter `{name}` must be a text, not {value!r}: is a variable not set?")
+                raise ConfigError(
+                    f"the filter `{name}` must be a text, not {value!r}: is a variable not set?"
+                )
 
     @classmethod
     def of(cls, **filters: Any) -> Filter:
@@ -93,16 +98,23 @@ class Filter:
         return "finished_at" if self.is_ended_only else "created_at"
 
     def meaning(self, allowed: Iterable[JobState], unsaid: Iterable[JobState], deed: str) -> Filter:
-        """The same for a deed that is for some states only; `unsaid` are those that are meant where none is named."""
+        """The same for a deed that is for some states only; `unsaid` are those that are meant where
+        none is named."""
         if odd := self.states - frozenset(allowed):
             raise ConfigError(f"{_or(odd)} jobs cannot be {deed}: only {_or(allowed)} ones can")
         return replace(self, states=self.states or frozenset(unsaid))
 
     def anchored(self, now: datetime) -> Filter:
-        """The same with instants for all times: what is meant must not move while it is gone through."""
-        since, until = (now - one if isinstance(one, timedelta) else one for one in (self.since, self.until))
+        """The same with instants for all times: what is meant must not move while it is gone
+        through."""
+        since, until = (
+            now - one if isinstance(one, timedelta) else one for one in (self.since, self.until)
+        )
         if since is not None and until is not None and since > until:
-            raise ConfigError(f"nothing lies between {_shown(since)} and {_shown(until)}: `since` is the earlier one")
+            raise ConfigError(
+                f"nothing lies between {_shown(since)} and {_shown(until)}: `since` is the "
+                "earlier one"
+            )
         return replace(self, since=since, until=until)
 
     def where(self) -> dict[str, Any]:
@@ -132,18 +144,30 @@ class Filter:
         )
 
     def _is_between(self, time: Any) -> bool:
-        since, until = (_as_stored(one) if isinstance(one, datetime) else None for one in (self.since, self.until))
+        since, until = (
+            _as_stored(one) if isinstance(one, datetime) else None
+            for one in (self.since, self.until)
+        )
         if since is None and until is None:
             return True
-        return isinstance(time, datetime) and (since is None or time >= since) and (until is None or time < until)
+        return (
+            isinstance(time, datetime)
+            and (since is None or time >= since)
+            and (until is None or time < until)
+        )
 
     def times(self) -> dict[str, Any]:
         """The part of the condition that is about times."""
-        bounds = {name: one for name, one in (("$gte", self.since), ("$lt", self.until)) if one is not None}
+        bounds = {
+            name: one
+            for name, one in (("$gte", self.since), ("$lt", self.until))
+            if one is not None
+        }
         return {self.time_field: bounds} if bounds else {}
 
     def words(self, number: str) -> str:
-        """So many such jobs, as one says it: 3 failed jobs of shop.resize with the error Timeout."""
+        """So many such jobs, as one says it: 3 failed jobs of shop.resize with the error
+        Timeout."""
         noun = "job" if number == "1" else "jobs"
         ended = "ended" if self.is_ended_only else "were submitted"
         parts = [
@@ -165,7 +189,9 @@ def chosen(filters: Filters, *, every: bool) -> Filter:
     """The filter of a call that changes jobs: all of them only where that is said."""
     meant = Filter.of(**filters)
     if meant.says_nothing and not every:
-        raise ConfigError("this would change every job: say which with a filter like task=, or all=True")
+        raise ConfigError(
+            "this would change every job: say which with a filter like task=, or all=True"
+        )
     return meant
 
 
@@ -179,7 +205,8 @@ def purged(filters: Filters, older_than: Moment | None, *, every: bool) -> Filte
 
 
 def moment(value: Moment | None) -> datetime | timedelta | None:
-    """An instant, or how long ago: from `2h`, seconds, a timedelta, a datetime or its text in ISO 8601."""
+    """An instant, or how long ago: from `2h`, seconds, a timedelta, a datetime or its text in ISO
+    8601."""
     if value is None:
         return None
     if isinstance(value, datetime):
@@ -192,13 +219,15 @@ def moment(value: Moment | None) -> datetime | timedelta | None:
         ago = None
     if ago is None or not timedelta(0) <= ago <= _LONGEST:
         raise ConfigError(
-            f"{legible(value, 60)!r} is no time: say how long ago, like 2h or 7d, or an instant, like 2030-01-31T06:00"
+            f"{legible(value, 60)!r} is no time: say how long ago, like 2h or 7d, or an instant, "
+            "like 2030-01-31T06:00"
         )
     return ago
 
 
 def _instant(text: str) -> datetime | None:
-    # A bare number is a number of seconds, as everywhere, although ISO 8601 could read a date from it.
+    # A bare number is a number of seconds, as everywhere, although ISO 8601 could read a date from
+    # it.
     if not re.match(r"\s*\d{4}-", text):
         return None
     try:
@@ -208,7 +237,8 @@ def _instant(text: str) -> datetime | None:
 
 
 def matching(text: str) -> Any:
-    """A condition on a text: equality, or with `*` a pattern, which can use an index unless it begins with that."""
+    """A condition on a text: equality, or with `*` a pattern, which can use an index unless it
+    begins with that."""
     return {"$regex": f"^{_pattern(text)}\\z", "$options": "s"} if "*" in text else text
 
 
@@ -235,13 +265,17 @@ def _matches(text: str, value: Any) -> bool:
 
 def _is_node(text: str, value: Any) -> bool:
     by_name = re.compile(f"{_pattern(text)}{_INCARNATION}", re.DOTALL)
-    return _matches(text, value) or (isinstance(value, str) and by_name.fullmatch(value) is not None)
+    return _matches(text, value) or (
+        isinstance(value, str) and by_name.fullmatch(value) is not None
+    )
 
 
 def _is_error(text: str, value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
-    return _matches(text, value.get("type")) or ("*" in text and _matches(text, value.get("message")))
+    return _matches(text, value.get("type")) or (
+        "*" in text and _matches(text, value.get("message"))
+    )
 
 
 def _states(state: Any) -> frozenset[JobState]:
@@ -250,7 +284,9 @@ def _states(state: Any) -> frozenset[JobState]:
     names = [state] if isinstance(state, str) else list(state)
     for name in names:
         if name not in [known.value for known in JobState]:
-            raise ConfigError(f"there is no state {legible(name, 60)!r}: there are {', '.join(JobState)}")
+            raise ConfigError(
+                f"there is no state {legible(name, 60)!r}: there are {', '.join(JobState)}"
+            )
     return frozenset(map(JobState, names))
 
 
@@ -260,4 +296,8 @@ def _or(states: Iterable[JobState]) -> str:
 
 
 def _shown(moment: datetime | timedelta) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(moment, datetime) else f"{moment} ago"
+    return (
+        f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        if isinstance(moment, datetime)
+        else f"{moment} ago"
+    )

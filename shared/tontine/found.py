@@ -8,17 +8,19 @@ from typing import Any
 from .errors import ConfigError
 from .filter import Filter
 from .records.job import Job
-from .store.call import Steps
+from .store.call import Operation
 from .store.find import PAGE, search
 
 
-def found(run: Callable[[Steps[Any]], Any], filter: Filter, limit: int | None) -> Iterator[Job]:
+def found(run: Callable[[Operation[Any]], Any], filter: Filter, limit: int | None) -> Iterator[Job]:
     """Jobs, newest first, a page at a time; what cannot be meant is said at once."""
     check_limit(limit)
     return _found(run, filter, limit)
 
 
-def _found(run: Callable[[Steps[Any]], Any], filter: Filter, limit: int | None) -> Iterator[Job]:
+def _found(
+    run: Callable[[Operation[Any]], Any], filter: Filter, limit: int | None
+) -> Iterator[Job]:
     begun, left = run(search(filter)), limit
     while not begun.is_over and left != 0:
         page = run(begun.page(_next(left)))
@@ -26,14 +28,16 @@ def _found(run: Callable[[Steps[Any]], Any], filter: Filter, limit: int | None) 
         left = None if left is None else left - len(page)
 
 
-def found_async(run: Callable[[Steps[Any]], Awaitable[Any]], filter: Filter, limit: int | None) -> AsyncIterator[Job]:
+def found_async(
+    run: Callable[[Operation[Any]], Awaitable[Any]], filter: Filter, limit: int | None
+) -> AsyncIterator[Job]:
     """The same for asyncio."""
     check_limit(limit)
     return _found_async(run, filter, limit)
 
 
 async def _found_async(
-    run: Callable[[Steps[Any]], Awaitable[Any]], filter: Filter, limit: int | None
+    run: Callable[[Operation[Any]], Awaitable[Any]], filter: Filter, limit: int | None
 ) -> AsyncIterator[Job]:
     begun, left = await run(search(filter)), limit
     while not begun.is_over and left != 0:

@@ -1,4 +1,5 @@
-"""What can be a task: a function that takes keyword arguments and returns once. Judged by what is really called.
+"""What can be a task: a function that takes keyword arguments and returns once. Judged by what is
+really called.
 
 A hook is judged alike, but called by place.
 """
@@ -20,10 +21,15 @@ def callee(function: Any) -> Callable[..., Any]:
         function = function.__func__
     if isinstance(function, type) or not callable(function):
         kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
-        raise ConfigError(f"{_named(function)} cannot be a task: it is {kind}, and a task is a function")
-    if _is_any(inspect.isgeneratorfunction, function) or _is_any(inspect.isasyncgenfunction, function):
         raise ConfigError(
-            f"{_named(function)} cannot be a task: it is a generator, and calling it runs nothing of it; "
+            f"{_named(function)} cannot be a task: it is {kind}, and a task is a function"
+        )
+    if _is_any(inspect.isgeneratorfunction, function) or _is_any(
+        inspect.isasyncgenfunction, function
+    ):
+        raise ConfigError(
+            f"{_named(function)} cannot be a task: it is a generator, and calling it runs "
+            "nothing of it; "
             "return a list instead of yielding"
         )
     _check_parameters(function)
@@ -31,11 +37,16 @@ def callee(function: Any) -> Callable[..., Any]:
 
 
 def check_hook(function: Any, kind: str, given: tuple[str, ...]) -> None:
-    """Refuse what cannot be a hook: it is called by place with what is `given`, and nothing else."""
+    """Refuse what cannot be a hook: it is called by place with what is `given`, and nothing
+    else."""
     unfit = f"{_named(function)} cannot be a hook `{kind}`"
     if not callable(function):
-        raise ConfigError(f"{unfit}: it is of type {type(function).__name__}, and a hook is a function")
-    if _is_any(inspect.isgeneratorfunction, function) or _is_any(inspect.isasyncgenfunction, function):
+        raise ConfigError(
+            f"{unfit}: it is of type {type(function).__name__}, and a hook is a function"
+        )
+    if _is_any(inspect.isgeneratorfunction, function) or _is_any(
+        inspect.isasyncgenfunction, function
+    ):
         raise ConfigError(f"{unfit}: it is a generator, and calling it runs nothing of it")
     try:
         signature = signature_of(function)
@@ -46,12 +57,14 @@ def check_hook(function: Any, kind: str, given: tuple[str, ...]) -> None:
     except TypeError as error:
         name = getattr(function, "__name__", "hook")
         raise ConfigError(
-            f"{unfit}: it is called as {name}({', '.join(given)}), and that does not fit {name}{signature}: {error}"
+            f"{unfit}: it is called as {name}({', '.join(given)}), and that does not fit "
+            f"{name}{signature}: {error}"
         ) from None
 
 
 def name_of(function: Any) -> str:
-    """The name that a task gets from its function; `ConfigError` if it has none that could be one."""
+    """The name that a task gets from its function; `ConfigError` if it has none that could be
+    one."""
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         kind = "a lambda" if name == "<lambda>" else type(function).__name__
@@ -60,7 +73,8 @@ def name_of(function: Any) -> str:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine, also where a partial or an object with an async `__call__` is called."""
+    """Whether calling it gives a coroutine, also where a partial or an object with an async
+    `__call__` is called."""
     return _is_any(inspect.iscoroutinefunction, function)
 
 
@@ -70,7 +84,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def misfit_inside(function: Callable[..., Any], error: BaseException) -> str | None:
-    """What a `TypeError` says where a wrapper called what it wraps with arguments that do not fit it; else None.
+    """What a `TypeError` says where a wrapper called what it wraps with arguments that do not fit
+    it; else None.
 
     A wrapper may change arguments, so nobody can tell before.
     """
@@ -85,7 +100,8 @@ def misfit_inside(function: Callable[..., Any], error: BaseException) -> str | N
 
 
 def plain_names(function: Callable[..., Any]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The names that a call must give, and those that it may; None if the signature is more than names."""
+    """The names that a call must give, and those that it may; None if the signature is more than
+    names."""
     parameters = signature_of(function).parameters.values()
     if not all(one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) for one in parameters):
         return None
@@ -102,12 +118,14 @@ def _check_parameters(function: Callable[..., Any]) -> None:
         ) from None
     if only := [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]:
         raise ConfigError(
-            f"{_named(function)} cannot be a task: jobs give their arguments by name, and {', '.join(only)} can be "
+            f"{_named(function)} cannot be a task: jobs give their arguments by name, and "
+            f"{', '.join(only)} can be "
             "given only by place (before the `/`)"
         )
     if parameters and parameters[0].name in ("self", "cls") and _is_in_class(function):
         raise ConfigError(
-            f"{_named(function)} cannot be a task: it is a method, and a job has no object to call it on; "
+            f"{_named(function)} cannot be a task: it is a method, and a job has no object to "
+            "call it on; "
             "make it a function, or a static method"
         )
 
@@ -120,7 +138,9 @@ def _is_in_class(function: Any) -> bool:
 def _is_any(question: Callable[[Any], bool], function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
-    return question(function) or (not inspect.isroutine(function) and question(type(function).__call__))
+    return question(function) or (
+        not inspect.isroutine(function) and question(type(function).__call__)
+    )
 
 
 def _named(function: Any) -> str:

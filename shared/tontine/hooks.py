@@ -1,4 +1,5 @@
-"""Hooks: what runs when a worker starts, around each job and when one failed for good, and around a submit."""
+"""Hooks: what runs when a worker starts, around each job and when one failed for good, and around a
+submit."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class Ended:
     result: Any = None
     """What the task returned."""
     error: BaseException | None = None
-    """What was raised; for what the task had no part in (arguments that do not fit, a result that cannot be stored) a
-    `TontineError` that says so."""
+    """What was raised; for what the task had no part in (arguments that do not fit, a result that
+    cannot be stored) a `TontineError` that says so."""
     retry_in: float | None = None
     """Seconds until it is tried again."""
 
@@ -43,31 +44,39 @@ class Hooks:
     """What `on_worker_start` was given, in order."""
     before: list[Callable[[CurrentJob], Any]] = field(default_factory=list, init=False, repr=False)
     """What `before_job` was given."""
-    after: list[Callable[[CurrentJob, Ended], Any]] = field(default_factory=list, init=False, repr=False)
+    after: list[Callable[[CurrentJob, Ended], Any]] = field(
+        default_factory=list, init=False, repr=False
+    )
     """What `after_job` was given."""
-    failed: list[Callable[[CurrentJob, Ended], Any]] = field(default_factory=list, init=False, repr=False)
+    failed: list[Callable[[CurrentJob, Ended], Any]] = field(
+        default_factory=list, init=False, repr=False
+    )
     """What `on_failure` was given."""
 
     def on_worker_start(self, hook: Start) -> Start:
-        """Call it once in each worker process, after the modules are loaded and before the first job."""
+        """Call it once in each worker process, after the modules are loaded and before the first
+        job."""
         check_hook(hook, "on_worker_start", ())
         self.started.append(hook)
         return hook
 
     def before_job(self, hook: Before) -> Before:
-        """Call it with the job before each attempt; what it raises fails the attempt, and the task is not called."""
+        """Call it with the job before each attempt; what it raises fails the attempt, and the task
+        is not called."""
         check_hook(hook, "before_job", ("job",))
         self.before.append(hook)
         return hook
 
     def after_job(self, hook: After) -> After:
-        """Call it with the job and how it ended after each attempt; what it raises is logged and changes nothing."""
+        """Call it with the job and how it ended after each attempt; what it raises is logged and
+        changes nothing."""
         check_hook(hook, "after_job", ("job", "ended"))
         self.after.append(hook)
         return hook
 
     def on_failure(self, hook: After) -> After:
-        """Call it with the job and how it ended, like `after_job`, but only when it failed and is not tried again."""
+        """Call it with the job and how it ended, like `after_job`, but only when it failed and is
+        not tried again."""
         check_hook(hook, "on_failure", ("job", "ended"))
         self.failed.append(hook)
         return hook
@@ -78,7 +87,8 @@ class Hooks:
 
 
 def joined(*many: Hooks) -> Hooks:
-    """All of these as one. What comes first before a job comes last after it, as with nested `with` blocks."""
+    """All of these as one. What comes first before a job comes last after it, as with nested `with`
+    blocks."""
     all_of_them = Hooks()
     for one in many:
         all_of_them.started += one.started
@@ -89,7 +99,8 @@ def joined(*many: Hooks) -> Hooks:
 
 
 AroundSubmit = Callable[[str], AbstractContextManager[Mapping[str, Any]]]
-"""Entered with the task's name before a submit, left after it; what it gives is added to the job's `meta`."""
+"""Entered with the task's name before a submit, left after it; what it gives is added to the job's
+`meta`."""
 
 around_submit: AroundSubmit | None = None
 """Set by what instruments this process (`tontine.otel`); a submit looks here once."""

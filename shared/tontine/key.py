@@ -1,7 +1,7 @@
 """The embedded MongoDB's one secret: a random key in a file that only its owner reads.
 
-mongod takes it as its key file; the password of our user is derived from it, so that no two secrets can disagree and a
-URI that somebody saw does not tell the key.
+mongod takes it as its key file; the password of our user is derived from it, so that no two secrets
+can disagree and a URI that somebody saw does not tell the key.
 """
 
 from __future__ import annotations

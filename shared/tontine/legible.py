@@ -1,4 +1,5 @@
-"""Text for people: what a document says, made safe for a terminal, and times and counts as one says them. Pure."""
+"""Text for people: what a document says, made safe for a terminal, and times and counts as one says
+them. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +7,22 @@ import re
 from datetime import datetime
 from typing import Any
 
-# C0, DEL, C1, line and paragraph separators, and what turns the direction of text around or joins it to its neighbours.
-_HIDDEN = "\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+# C0, DEL, C1, line and paragraph separators, and what turns the direction of text around or joins
+# it to its neighbours.
+_HIDDEN = (
+    "\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff"
+)
 _UNSAFE = re.compile(f"[{_HIDDEN}]")
-_UNSAFE_IN_LINES = re.compile(f"[{_HIDDEN.replace(chr(0) + '-', chr(0) + '-' + chr(9) + chr(11) + '-')}]")
+_UNSAFE_IN_LINES = re.compile(
+    f"[{_HIDDEN.replace(chr(0) + '-', chr(0) + '-' + chr(9) + chr(11) + '-')}]"
+)
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 
 
 def legible(value: object, limit: int = 2000) -> str:
-    """One line of text from anywhere: control and bidi characters become visible escapes, and it is cut at `limit`."""
+    """One line of text from anywhere: control and bidi characters become visible escapes, and it is
+    cut at `limit`."""
     text = str(value)
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return _UNSAFE.sub(_escape, cut)

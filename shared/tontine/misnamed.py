@@ -1,4 +1,5 @@
-"""What was meant by a name that is not there, of a module, a file or an argument: the nearest one beside it."""
+"""What was meant by a name that is not there, of a module, a file or an argument: the nearest one
+beside it."""
 
 from __future__ import annotations
 
@@ -19,12 +20,16 @@ def nearest_file(file: Path) -> str:
 
 
 def nearest_module(path: str, missing: str) -> str:
-    """A question that names the module like `path`, the part `missing` of which Python has not found, or nothing."""
+    """A question that names the module like `path`, the part `missing` of which Python has not
+    found, or nothing."""
     parent, _, last = missing.rpartition(".")
-    # Without a parent only what lies here: the standard library and what is installed have names like everything.
+    # Without a parent only what lies here: the standard library and what is installed have names
+    # like everything.
     places = getattr(sys.modules.get(parent), "__path__", ()) if parent else ["."]
     near = nearest(last, (one.name for one in pkgutil.iter_modules(list(places))))
-    return _meant((f"{parent}." if parent else "") + near + path.removeprefix(missing)) if near else ""
+    return (
+        _meant((f"{parent}." if parent else "") + near + path.removeprefix(missing)) if near else ""
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

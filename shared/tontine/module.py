@@ -61,11 +61,15 @@ class Task:
         try:
             signature.bind(**args)
         except TypeError as error:
-            return f"arguments do not fit {self.name}{signature}: {error}{self._misnamed(args, str(error))}"
+            return (
+                f"arguments do not fit {self.name}{signature}: "
+                f"{error}{self._misnamed(args, str(error))}"
+            )
         return None
 
     def _misnamed(self, args: Mapping[str, Any], told: str) -> str:
-        """Which arguments it does not take, and what was meant by them: Python names the first mistake only."""
+        """Which arguments it does not take, and what was meant by them: Python names the first
+        mistake only."""
         if self._names is None or not isinstance(args, Mapping):
             return ""
         unknown = sorted(str(name) for name in args if name not in self._names[1])
@@ -75,7 +79,8 @@ class Task:
         return untold + (f" (was {meant} meant?)" if meant else "")
 
     def misfit_inside(self, error: BaseException) -> str | None:
-        """Why arguments that fit the function did not fit what it wraps, if that is what this error says."""
+        """Why arguments that fit the function did not fit what it wraps, if that is what this error
+        says."""
         reason = misfit_inside(self.function, error)
         return None if reason is None else f"arguments do not fit {self.name}{reason}"
 
@@ -101,7 +106,9 @@ def _errors(name: str, given: Any) -> Errors:
     many = tuple(given) if isinstance(given, tuple | list | set | frozenset) else (given,)
     for one in many:
         if not isinstance(one, type) or not issubclass(one, BaseException):
-            raise ConfigError(f"{name} takes exception classes, like {name}=(ConnectionError,), not {one!r}")
+            raise ConfigError(
+                f"{name} takes exception classes, like {name}=(ConnectionError,), not {one!r}"
+            )
         if issubclass(one, Retry | Reject):
             raise ConfigError(f"{name} cannot have {one.__name__}: raising that decides for itself")
     return many
@@ -115,7 +122,10 @@ def _retry_rules(retry_on: Any, give_up_on: Any) -> tuple[Errors | None, Errors]
         raise ConfigError("retry_on=() would try nothing again: leave max_attempts at 1 instead")
     for one in wanted or ():
         if issubclass(one, unwanted):
-            raise ConfigError(f"{one.__name__} is in retry_on, and give_up_on never tries it again: keep one of them")
+            raise ConfigError(
+                f"{one.__name__} is in retry_on, and give_up_on never tries it again: keep one "
+                "of them"
+            )
     return wanted, unwanted
 
 
@@ -133,11 +143,16 @@ class Module(Hooks):
     """Its tasks by their full names."""
     everywhere: Hooks = field(default_factory=Hooks, init=False, repr=False)
     """Hooks for the jobs of all modules that a worker has beside this one."""
-    _scheduled: list[tuple[Callable[..., Any], str | None, Schedule]] = field(default_factory=list, init=False)
+    _scheduled: list[tuple[Callable[..., Any], str | None, Schedule]] = field(
+        default_factory=list, init=False
+    )
 
     def __post_init__(self) -> None:
         if not self.name or not all(part.isidentifier() for part in self.name.split(".")):
-            raise ConfigError(f"{self.name!r} cannot name a module: use letters, digits and _ (dots between parts)")
+            raise ConfigError(
+                f"{self.name!r} cannot name a module: use letters, digits and _ (dots between "
+                "parts)"
+            )
 
     @overload
     def task(self, function: Function, /) -> Function: ...
@@ -167,20 +182,25 @@ class Module(Hooks):
         retry_on: type[BaseException] | Errors | None = None,
         give_up_on: type[BaseException] | Errors = (),
     ) -> Any:
-        """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4, ...)`.
+        """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4,
+        ...)`.
 
-        The function itself stays callable as it was. `max_attempts` counts attempts that raise (default 1: running
-        code twice is its author's decision); `on_lost` says what becomes of a job whose worker died while it ran;
-        `backoff` is any of tenacity's wait strategies. With `retry_on` only these exceptions are tried again, those of
-        `give_up_on` never are.
+        The function itself stays callable as it was. `max_attempts` counts attempts that raise
+        (default 1: running code twice is its author's decision); `on_lost` says what becomes of a
+        job whose worker died while it ran; `backoff` is any of tenacity's wait strategies. With
+        `retry_on` only these exceptions are tried again, those of `give_up_on` never are.
         """
         if max_attempts < 1:
-            raise ConfigError(f"max_attempts={max_attempts} cannot work: a job needs at least one attempt")
+            raise ConfigError(
+                f"max_attempts={max_attempts} cannot work: a job needs at least one attempt"
+            )
         if on_lost not in ("retry", "fail"):
             raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
         limit = None if timeout is None else _seconds("timeout", timeout)
         if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
-            raise ConfigError(f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none")
+            raise ConfigError(
+                f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none"
+            )
         rules = _retry_rules(retry_on, give_up_on)
 
         def add(function: Any) -> Any:
@@ -205,10 +225,11 @@ class Module(Hooks):
         overlap: Overlap = "queue",
         max_age: float | str | None = None,
     ) -> Callable[[Function], Function]:
-        """Run a task again and again, `@module.schedule(cron="0 3 * * *")` above or below `@module.task`.
+        """Run a task again and again, `@module.schedule(cron="0 3 * * *")` above or below
+        `@module.task`.
 
-        Nodes that load the module make the schedule known, once. It is named after its task unless `name` says
-        otherwise; a task may have several, with `args` of their own.
+        Nodes that load the module make the schedule known, once. It is named after its task unless
+        `name` says otherwise; a task may have several, with `args` of their own.
         """
         interval = None if every is None else _seconds("every", every)
         age = None if max_age is None else _seconds("max_age", max_age)
@@ -216,7 +237,9 @@ class Module(Hooks):
         def add(function: Any) -> Any:
             task = f"{self.name}.{function.__name__}"
             given = dict(args or {})
-            wanted = Schedule(name or task, task, given, cron, interval, timezone, missed, None, overlap, age)
+            wanted = Schedule(
+                name or task, task, given, cron, interval, timezone, missed, None, overlap, age
+            )
             try:
                 wanted.check()
             except ConfigError as error:
@@ -227,17 +250,25 @@ class Module(Hooks):
         return add
 
     def schedules(self) -> list[Schedule]:
-        """The schedules that it declares; a ConfigError where one has no task, or arguments that do not fit."""
+        """The schedules that it declares; a ConfigError where one has no task, or arguments that do
+        not fit."""
         found: dict[str, Schedule] = {}
         for function, name, wanted in self._scheduled:
             task = next((one for one in self.tasks.values() if one.function is function), None)
             if task is None:
-                raise ConfigError(f"{wanted.task} has a schedule but is no task: write @{self.name}.task above it, too")
-            one = replace(wanted, name=name or task.name, task=task.name).declared_by(self.name, self.version)
+                raise ConfigError(
+                    f"{wanted.task} has a schedule but is no task: write @{self.name}.task above "
+                    "it, too"
+                )
+            one = replace(wanted, name=name or task.name, task=task.name).declared_by(
+                self.name, self.version
+            )
             if reason := task.misfit(one.args):
                 raise ConfigError(f"the schedule {one.name!r} can never run: {reason}")
             if one.name in found:
-                raise ConfigError(f"the schedule {one.name!r} is declared twice: give one of them a `name`")
+                raise ConfigError(
+                    f"the schedule {one.name!r} is declared twice: give one of them a `name`"
+                )
             found[one.name] = one
         return list(found.values())
 
@@ -271,7 +302,11 @@ class Library:
 
     def start_hooks(self) -> list[Callable[[], Any]]:
         """What a worker calls before its first job."""
-        return [hook for module in self.modules for hook in (*module.everywhere.started, *module.started)]
+        return [
+            hook
+            for module in self.modules
+            for hook in (*module.everywhere.started, *module.started)
+        ]
 
     def hooks(self) -> dict[str, Hooks]:
         """What a worker calls around jobs, by task; nothing for tasks without."""
@@ -288,16 +323,22 @@ def task_of(function: Any) -> str | None:
     """The name of the task that a function is, looked for where the function was defined."""
     place = sys.modules.get(str(getattr(function, "__module__", None)))
     modules = [one for one in vars(place).values() if isinstance(one, Module)] if place else []
-    return next((task.name for one in modules for task in one.tasks.values() if task.function is function), None)
+    return next(
+        (task.name for one in modules for task in one.tasks.values() if task.function is function),
+        None,
+    )
 
 
 def load(names: Sequence[str]) -> Library:
-    """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a .py file."""
+    """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a
+    .py file."""
     found: dict[str, Module] = {}
     for name in names:
         for module in _modules_in(name):
             if found.setdefault(module.name, module) is not module:
-                raise ConfigError(f"two different modules are named {module.name!r}: rename one of them")
+                raise ConfigError(
+                    f"two different modules are named {module.name!r}: rename one of them"
+                )
     for module in found.values():
         module.schedules()  # what is wrong with them is told now
     return Library(tuple(found.values()))
@@ -322,7 +363,9 @@ def _import(path: str) -> ModuleType:
         missing = error.name or ""
         if not f"{path}.".startswith(f"{missing}."):
             raise  # it is there, and imports something that is not
-        raise ConfigError(f"there is no Python module {missing}{nearest_module(path, missing)}") from None
+        raise ConfigError(
+            f"there is no Python module {missing}{nearest_module(path, missing)}"
+        ) from None
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -333,7 +376,10 @@ def _import_file(file: Path) -> ModuleType:
     imported = importlib.import_module(file.stem)
     origin = getattr(imported, "__file__", None)
     if origin is None or Path(origin).resolve() != file.resolve():
-        raise ConfigError(f"{file} cannot be imported beside {origin or file.stem}, which has the same name: rename it")
+        raise ConfigError(
+            f"{file} cannot be imported beside {origin or file.stem}, which has the same name: "
+            "rename it"
+        )
     return imported
 
 
@@ -346,5 +392,7 @@ def _modules_of(imported: ModuleType, name: str, attribute: str) -> list[Module]
         return [module]
     modules = [value for value in vars(imported).values() if isinstance(value, Module)]
     if not modules:
-        raise ConfigError(f"{path} has no tontine.Module: write `{path.split('.')[-1]} = Module(...)` in it")
+        raise ConfigError(
+            f"{path} has no tontine.Module: write `{path.split('.')[-1]} = Module(...)` in it"
+        )
     return modules

@@ -1,4 +1,5 @@
-"""What the records of live nodes say of tasks and declared schedules, tolerant of anything in them. Pure."""
+"""What the records of live nodes say of tasks and declared schedules, tolerant of anything in them.
+Pure."""
 
 from __future__ import annotations
 
@@ -47,12 +48,20 @@ class Offers:
         if schedule.task not in self.tasks:
             told.append(f"no live node has its task {legible(schedule.task, 100)}")
         origin = schedule.declared
-        if origin is not None and schedule.name not in self.newest.get(origin.module, {schedule.name}):
+        if origin is not None and schedule.name not in self.newest.get(
+            origin.module, {schedule.name}
+        ):
             module = legible(f"{origin.module} {self.versions[origin.module]}", 100)
-            told.append(f"{module} no longer declares it: `tontine schedule rm {legible(schedule.name, 100)}` ends it")
+            told.append(
+                f"{module} no longer declares it: `tontine schedule rm "
+                f"{legible(schedule.name, 100)}` ends it"
+            )
         return tuple(told)
 
     def still_declared(self, name: str) -> str:
         """About a schedule that was removed all the same."""
         modules = ", ".join(legible(one, 100) for one in sorted(self.schedules.get(name, ())))
-        return f"removed, although {modules} declares it: `tontine schedule on {legible(name, 100)}` brings it back"
+        return (
+            f"removed, although {modules} declares it: `tontine schedule on "
+            f"{legible(name, 100)}` brings it back"
+        )

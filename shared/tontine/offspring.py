@@ -1,6 +1,8 @@
-"""`current_job().submit(...)`: jobs that a task submits through its node, without a connection of its own.
+"""`current_job().submit(...)`: jobs that a task submits through its node, without a connection of
+its own.
 
-Here they get their names and become requests; who sends a request, and where to, is left to whoever runs the task.
+Here they get their names and become requests; who sends a request, and where to, is left to whoever
+runs the task.
 """
 
 from __future__ import annotations
@@ -91,11 +93,20 @@ class Parent:
         self._send = send
         self._counted = 0
 
-    def submit(self, task: str, args: Args = None, *, name: str | None = None, **options: Unpack[JobOptions]) -> Job:
-        """Add one job through this node; it is in the queue when this returns, and once, however often the task runs.
+    def submit(
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Job:
+        """Add one job through this node; it is in the queue when this returns, and once, however
+        often the task runs.
 
-        A later run of the same job that makes the same calls in the same order gets the same jobs, marked `existed`.
-        Where the order may differ, give each a `name`, unique among this job's own.
+        A later run of the same job that makes the same calls in the same order gets the same jobs,
+        marked `existed`. Where the order may differ, give each a `name`, unique among this job's
+        own.
         """
         self._refuse_in_event_loop("submit")
         with hooks.submitting(task, options.get("meta")) as meta:
@@ -104,24 +115,38 @@ class Parent:
         return job
 
     def submit_async(
-        self, task: str, args: Args = None, *, name: str | None = None, **options: Unpack[JobOptions]
+        self,
+        task: str,
+        args: Args = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[JobOptions],
     ) -> Coroutine[Any, Any, Job]:
-        """The same as `submit`, for `await` in an async task. Jobs are counted when this is called."""
+        """The same as `submit`, for `await` in an async task. Jobs are counted when this is
+        called."""
         with hooks.submitting(task, options.get("meta")) as meta:
             wish = _wish(task, {**options, "meta": meta})
         return self._one(self._request(wish, args, name))
 
-    def submit_many(self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]) -> list[Job]:
-        """Add one job per arguments, counted one after another; they go in some hundred at a time."""
+    def submit_many(
+        self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]
+    ) -> list[Job]:
+        """Add one job per arguments, counted one after another; they go in some hundred at a
+        time."""
         self._refuse_in_event_loop("submit_many")
         with hooks.submitting(task, options.get("meta")) as meta:
             wish = _wish(task, {**options, "meta": meta})
-            return [job for request in self._requests(wish, many) for job in self._send(request).result()]
+            return [
+                job
+                for request in self._requests(wish, many)
+                for job in self._send(request).result()
+            ]
 
     def submit_many_async(
         self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]
     ) -> Coroutine[Any, Any, list[Job]]:
-        """The same as `submit_many`, for `await` in an async task. Jobs are counted when this is called."""
+        """The same as `submit_many`, for `await` in an async task. Jobs are counted when this is
+        called."""
         with hooks.submitting(task, options.get("meta")) as meta:
             wish = _wish(task, {**options, "meta": meta})
         return self._all(self._requests(wish, many))
@@ -176,7 +201,9 @@ class Parent:
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        raise ConfigError(f"{name} waits, and would stop the event loop: `await current_job().{name}_async(...)`")
+        raise ConfigError(
+            f"{name} waits, and would stop the event loop: `await current_job().{name}_async(...)`"
+        )
 
 
 def _wish(task: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +235,8 @@ def _encoded(wish: dict[str, Any], args: Args) -> bytes:
 
 
 def _refuse(wish: dict[str, Any], args: Any, error: Exception) -> NoReturn:
-    """In the words that `Client.submit` has for it; they come with the driver, which workers do not load otherwise."""
+    """In the words that `Client.submit` has for it; they come with the driver, which workers do not
+    load otherwise."""
     from .store.insert import Wish, refuse_unfit
 
     refuse_unfit(Wish(**wish), [args])

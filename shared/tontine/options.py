@@ -42,7 +42,8 @@ _DURATIONS = ("delay", "timeout", "max_age", "unique_for")
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, with durations in seconds. A keyword that there is not is refused, as Python does."""
+    """What was said, with durations in seconds. A keyword that there is not is refused, as Python
+    does."""
     for name in options:
         if name not in JobOptions.__annotations__:
             meant = difflib.get_close_matches(name, JobOptions.__annotations__, n=1)

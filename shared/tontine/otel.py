@@ -1,4 +1,5 @@
-"""OpenTelemetry: a span for each submit and each run of a job, joined by the trace context in the job's `meta`."""
+"""OpenTelemetry: a span for each submit and each run of a job, joined by the trace context in the
+job's `meta`."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ except ImportError as error:
 __all__ = ["instrument", "trace_context", "uninstrument"]
 
 _provider: TracerProvider | None = None
-_running: ContextVar[tuple[Span, Token[Context]] | None] = ContextVar("tontine_running_span", default=None)
+_running: ContextVar[tuple[Span, Token[Context]] | None] = ContextVar(
+    "tontine_running_span", default=None
+)
 
 
 def instrument(*modules: Hooks, tracer_provider: TracerProvider | None = None) -> None:
     """Trace what this process submits, and the jobs of these modules where a worker runs them.
 
-    `shop.everywhere` in place of a module means the jobs of all modules that are loaded beside `shop`. Without a
-    provider it is the one that is set for the process when a span begins.
+    `shop.everywhere` in place of a module means the jobs of all modules that are loaded beside
+    `shop`. Without a provider it is the one that is set for the process when a span begins.
     """
     global _provider  # noqa: PLW0603 - one for the process, as OpenTelemetry's own
     _provider = tracer_provider
@@ -46,7 +49,8 @@ def uninstrument() -> None:
 
 
 def trace_context() -> dict[str, str]:
-    """The current trace context as a job's `meta` carries it, for producers that are not instrumented."""
+    """The current trace context as a job's `meta` carries it, for producers that are not
+    instrumented."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return carrier
@@ -58,12 +62,16 @@ def _tracer() -> Tracer:
 
 @contextlib.contextmanager
 def _around_submit(task: str) -> Iterator[dict[str, str]]:
-    with _tracer().start_as_current_span(f"submit {task}", kind=SpanKind.PRODUCER, attributes=_about(task)):
+    with _tracer().start_as_current_span(
+        f"submit {task}", kind=SpanKind.PRODUCER, attributes=_about(task)
+    ):
         yield trace_context()
 
 
 def _begin(job: CurrentJob) -> None:
-    parent = propagate.extract({name: value for name, value in job.meta.items() if isinstance(value, str)})
+    parent = propagate.extract(
+        {name: value for name, value in job.meta.items() if isinstance(value, str)}
+    )
     about = _about(job.task) | {"tontine.seq": job.seq, "tontine.attempt": job.attempt}
     span = _tracer().start_span(f"run {job.task}", parent, SpanKind.CONSUMER, about)
     _running.set((span, context.attach(trace.set_span_in_context(span, parent))))

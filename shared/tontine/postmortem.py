@@ -1,4 +1,5 @@
-"""Why a mongod did not start, in one line: its exit code and what it wrote become what to do now."""
+"""Why a mongod did not start, in one line: its exit code and what it wrote become what to do
+now."""
 
 from __future__ import annotations
 
@@ -9,20 +10,35 @@ from typing import Any
 import orjson
 
 OR_ANOTHER = "or give a MongoDB with --uri or TONTINE_URI"
-DISK_FULL = f"the disk that holds {{root}} is full: free some space, set TONTINE_HOME to another disk, {OR_ANOTHER}"
-NOT_WRITABLE = f"{{root}} cannot be written ({{reason}}): set TONTINE_HOME to a directory that can, {OR_ANOTHER}"
+DISK_FULL = (
+    f"the disk that holds {{root}} is full: free some space, set TONTINE_HOME to another "
+    f"disk, {OR_ANOTHER}"
+)
+NOT_WRITABLE = (
+    f"{{root}} cannot be written ({{reason}}): set TONTINE_HOME to a directory that "
+    f"can, {OR_ANOTHER}"
+)
 
-_CANNOT_RUN = f"{{mongod}} cannot run on this system ({{reason}}): set TONTINE_MONGOD to another one, {OR_ANOTHER}"
+_CANNOT_RUN = (
+    f"{{mongod}} cannot run on this system ({{reason}}): set TONTINE_MONGOD to another "
+    f"one, {OR_ANOTHER}"
+)
 _NO_LIBRARY = (
     "{mongod} needs the shared library {library}, which this system lacks: "
     f"install it{{package}}, set TONTINE_MONGOD to another mongod, {OR_ANOTHER}"
 )
-_NO_AVX = f"{{mongod}} needs a processor with AVX: set TONTINE_MONGOD to a mongod of version 4.4, {OR_ANOTHER}"
+_NO_AVX = (
+    f"{{mongod}} needs a processor with AVX: set TONTINE_MONGOD to a mongod of version "
+    f"4.4, {OR_ANOTHER}"
+)
 _OTHER_VERSION = (
     "the data in {root} was written by a version of MongoDB that {mongod} cannot read: "
-    "set TONTINE_MONGOD to one that can, or move that directory away to start with an empty database"
+    "set TONTINE_MONGOD to one that can, or move that directory away to start with an empty "
+    "database"
 )
-_IN_USE = "another mongod, perhaps another user's, has the data in {root}: end it, or set TONTINE_HOME"
+_IN_USE = (
+    "another mongod, perhaps another user's, has the data in {root}: end it, or set TONTINE_HOME"
+)
 _ENDED = "mongod ended while starting ({ending}): {reason}; look into {log}"
 
 # The order matters: an unreadable version is logged as `Permission denied` too.
@@ -38,7 +54,11 @@ _SIGNS = (
     (r"", _ENDED),
 )
 
-_DEBIAN_PACKAGES = {"libcurl.so.4": "libcurl4", "libssl.so.3": "libssl3", "libcrypto.so.3": "libssl3"}
+_DEBIAN_PACKAGES = {
+    "libcurl.so.4": "libcurl4",
+    "libssl.so.3": "libssl3",
+    "libcrypto.so.3": "libssl3",
+}
 
 
 def explain(code: int, *, mongod: Path, root: Path, output: Path, log: Path) -> str:

@@ -1,4 +1,5 @@
-"""The pytest fixtures: `tontine_eager`, a queue in memory, and `tontine_queue`, a fresh queue on a real MongoDB."""
+"""The pytest fixtures: `tontine_eager`, a queue in memory, and `tontine_queue`, a fresh queue on a
+real MongoDB."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def tontine_modules() -> Sequence[Module | str]:
-    """The modules whose jobs `tontine_eager` runs: none, until the application says which in a fixture of this name."""
+    """The modules whose jobs `tontine_eager` runs: none, until the application says which in a
+    fixture of this name."""
     return ()
 
 
@@ -32,7 +34,8 @@ def tontine_eager(tontine_modules: Sequence[Module | str]) -> EagerQueue:
 
 @pytest.fixture(scope="session")
 def tontine_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a MongoDB for this test session: TONTINE_TEST_URI, TONTINE_URI, or an embedded one."""
+    """The URI of a MongoDB for this test session: TONTINE_TEST_URI, TONTINE_URI, or an embedded
+    one."""
     from .config import testing_uri
     from .embedded import server as embedded
 
@@ -57,7 +60,9 @@ def _tontine_connection(tontine_mongodb: str) -> Iterator[MongoClient[dict[str, 
 
 
 @pytest.fixture
-def tontine_queue(tontine_mongodb: str, _tontine_connection: MongoClient[dict[str, Any]]) -> Iterator[Queue]:
+def tontine_queue(
+    tontine_mongodb: str, _tontine_connection: MongoClient[dict[str, Any]]
+) -> Iterator[Queue]:
     """An empty queue in a database of its own, ready for use; it is dropped after the test."""
     from .store import schema
     from .store.call import Store
@@ -76,7 +81,8 @@ def _fresh_name() -> str:
 
 @contextmanager
 def _allowed(uri: str) -> Iterator[None]:
-    """What MongoDB refuses its user, as one message about the tests' MongoDB instead of a traceback."""
+    """What MongoDB refuses its user, as one message about the tests' MongoDB instead of a
+    traceback."""
     from pymongo.errors import OperationFailure
 
     from .errors import NotPermitted
@@ -90,8 +96,10 @@ def _allowed(uri: str) -> Iterator[None]:
     else:
         return
     pytest.fail(
-        f"tontine_queue cannot use {shown(uri)}: {reason}.\nName the MongoDB for tests in TONTINE_TEST_URI, with a "
-        "user who may make and drop databases called tontine_test_... (the roles readWriteAnyDatabase and "
+        f"tontine_queue cannot use {shown(uri)}: {reason}.\nName the MongoDB for tests in "
+        "TONTINE_TEST_URI, with a "
+        "user who may make and drop databases called tontine_test_... (the roles "
+        "readWriteAnyDatabase and "
         "dbAdminAnyDatabase); without it and TONTINE_URI an embedded one is started.",
         pytrace=False,
     )

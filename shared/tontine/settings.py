@@ -1,6 +1,8 @@
-"""Settings from a file: `tontine.toml`, or `[tool.tontine]` of a pyproject.toml, in the working directory or above.
+"""Settings from a file: `tontine.toml`, or `[tool.tontine]` of a pyproject.toml, in the working
+directory or above.
 
-Which file, what it holds, and a word for whoever misspelt a key. Who wins over whom is for `config` to say.
+Which file, what it holds, and a word for whoever misspelt a key. Who wins over whom is for `config`
+to say.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ NODE_KEYS = {
     "json": SWITCH,
     "verbose": SWITCH,
 }
-"""What the table `node` may hold, and what each must be: here, so that whoever reads a file can check all of it."""
+"""What the table `node` may hold, and what each must be: here, so that whoever reads a file can
+check all of it."""
 FORMER_NAMES = {"streams": "listen"}
-"""Keys of `node` that have another name now; the old ones still work, in flags and variables as well."""
+"""Keys of `node` that have another name now; the old ones still work, in flags and variables as
+well."""
 _KINDS: dict[str, tuple[type, ...]] = {
     TEXT: (str,),
     WHOLE: (int,),
@@ -73,7 +77,8 @@ class SettingsFile:
         return value
 
     def section(self, key: str, known: Mapping[str, str]) -> Mapping[str, Any]:
-        """A table, all of whose keys are known, with values of their kind; by the names that the keys have now."""
+        """A table, all of whose keys are known, with values of their kind; by the names that the
+        keys have now."""
         section = self.values.get(key, {})
         if not isinstance(section, Mapping):
             raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(section)}")
@@ -85,7 +90,8 @@ class SettingsFile:
         return {_name_now(name): value for name, value in section.items()}
 
     def check_all(self) -> None:
-        """Refuse any mistake that can be seen without asking a command, whatever is asked of the file."""
+        """Refuse any mistake that can be seen without asking a command, whatever is asked of the
+        file."""
         self.check(self.values, KEYS)
         for key in ("uri", "database"):
             self.text(key)
@@ -113,12 +119,19 @@ def _is(value: Any, wanted: str) -> bool:
     if wanted == TEXTS:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
     types = _KINDS[wanted]
-    return isinstance(value, types) and (not isinstance(value, bool) or bool in types) and value != ""
+    return (
+        isinstance(value, types) and (not isinstance(value, bool) or bool in types) and value != ""
+    )
 
 
 def kind(value: Any) -> str:
     """What a value of a file is called there."""
-    kinds: dict[type, str] = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
+    kinds: dict[type, str] = {
+        bool: "true or false",
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+    }
     if value == "":
         return "an empty text"
     return kinds.get(type(value)) or ("a list" if isinstance(value, list) else "a table")
@@ -141,8 +154,11 @@ def _found() -> Iterator[SettingsFile]:
 
 
 def _directories() -> Iterator[Path]:
-    """The working directory and those above it, as far as the root of a repository or the user's home."""
-    with suppress(OSError, RuntimeError):  # a working directory that was removed, a user without a home
+    """The working directory and those above it, as far as the root of a repository or the user's
+    home."""
+    with suppress(
+        OSError, RuntimeError
+    ):  # a working directory that was removed, a user without a home
         here, home = Path.cwd(), Path.home()
         for directory in (here, *here.parents):
             yield directory
@@ -174,4 +190,6 @@ def _read(path: Path) -> SettingsFile:
         return SettingsFile(path, values)
     tool = values.get("tool")
     ours = tool.get("tontine") if isinstance(tool, Mapping) else None
-    return SettingsFile(path, ours, "tool.tontine.") if isinstance(ours, Mapping) else SettingsFile()
+    return (
+        SettingsFile(path, ours, "tool.tontine.") if isinstance(ours, Mapping) else SettingsFile()
+    )

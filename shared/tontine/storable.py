@@ -1,4 +1,5 @@
-"""Which value MongoDB cannot store, where it is, and a way out. Pure; asked only after an encoding has failed."""
+"""Which value MongoDB cannot store, where it is, and a way out. Pure; asked only after an encoding
+has failed."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ _WAYS_OUT = {
 
 
 def unstorable(value: Any, name: str) -> str | None:
-    """What inside `value` cannot be stored and what to do about it, in a sentence; None when all of it can be."""
+    """What inside `value` cannot be stored and what to do about it, in a sentence; None when all of
+    it can be."""
     if _encodes(value):
         return None
     where, culprit, reason = next(_culprits(value, name, DEEPEST), (name, value, ""))
@@ -62,17 +64,25 @@ def way_out(value: Any) -> str:
             return _WAYS_OUT[base.__name__]
     if callable(value):
         return "pass its name, and look it up in the task"
-    return "convert it to text, numbers, lists and dictionaries, or store it elsewhere and pass where it is"
+    return (
+        "convert it to text, numbers, lists and dictionaries, or store it elsewhere and pass "
+        "where it is"
+    )
 
 
 def _culprits(value: Any, where: str, levels: int) -> Iterator[tuple[str, Any, str]]:
-    """Each innermost value that cannot be encoded: where it is, itself, and the reason if its type is not it."""
+    """Each innermost value that cannot be encoded: where it is, itself, and the reason if its type
+    is not it."""
     if levels == 0:
         yield where, value, "is nested too deep, or inside itself"
     elif isinstance(value, Mapping) and (pairs := _opened(value.items)):
         for key, inner in pairs:
             if not isinstance(key, str):
-                yield where, value, f"has the key {_short(key)}, and keys must be text: convert it with str()"
+                yield (
+                    where,
+                    value,
+                    f"has the key {_short(key)}, and keys must be text: convert it with str()",
+                )
             elif "\0" in key or not _encodes(key):
                 yield where, value, f"has the key {key!a}, which holds what no text of MongoDB can"
             elif not _encodes(inner):
@@ -82,9 +92,20 @@ def _culprits(value: Any, where: str, levels: int) -> Iterator[tuple[str, Any, s
             if not _encodes(inner):
                 yield from _culprits(inner, f"{where}[{place}]", levels - 1)
     elif isinstance(value, int):
-        yield where, value, "is a number beyond 64 bits, which MongoDB cannot store: convert it with str() or float()"
+        yield (
+            where,
+            value,
+            (
+                "is a number beyond 64 bits, which MongoDB cannot store: convert it with str() or "
+                "float()"
+            ),
+        )
     elif isinstance(value, str):
-        yield where, value, "is text with half characters (surrogates), which MongoDB cannot store: pass bytes"
+        yield (
+            where,
+            value,
+            "is text with half characters (surrogates), which MongoDB cannot store: pass bytes",
+        )
     else:
         yield where, value, ""
 

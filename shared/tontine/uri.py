@@ -1,4 +1,5 @@
-"""A MongoDB URI as it may be shown: without its secrets, however malformed it is, and a text that may quote it.
+"""A MongoDB URI as it may be shown: without its secrets, however malformed it is, and a text that
+may quote it.
 
 What is shown is what is known to be harmless; the rest of a URI is taken for a secret.
 """
@@ -18,18 +19,25 @@ _SCHEME = re.compile(r"[a-z][a-z+.-]{0,15}", re.IGNORECASE)
 _HOST = re.compile(r"(?:\[[\w:.%]*\]|[\w.-]+|%2f[\w.%-]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
 _HARMLESS = re.compile(
     r"""
-    app name | auth (mechanism | source) | compressors | direct connection | fsync | j | journal | load balanced
-    | max (connecting | pool size | staleness seconds) | min pool size | proxy (host | port | username)
+    app name | auth (mechanism | source) | compressors | direct connection | fsync | j | journal
+    | load balanced | max (connecting | pool size | staleness seconds) | min pool size
+    | proxy (host | port | username)
     | read (concern level | preference | preference tags) | replica set | retry (reads | writes)
-    | server monitoring mode | srv (max hosts | service name) | uuid representation | w | zlib compression level
-    | (connect timeout | heartbeat frequency | local threshold | max idle time | server selection timeout
+    | server monitoring mode | srv (max hosts | service name) | uuid representation | w
+    | zlib compression level
+    | (connect timeout | heartbeat frequency | local threshold | max idle time
+    | server selection timeout
     | socket timeout | timeout | wait queue timeout) ms | wtimeout (ms)?
-    | ssl | tls (allow invalid (certificates | hostnames) | ca file | certificate key file | crl file
+    | ssl | tls (allow invalid (certificates | hostnames) | ca file | certificate key file
+    | crl file
     | disable ocsp endpoint check | insecure)?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_SECRET = re.compile("auth_?mechanism_?properties|auto_?encryption.*|.*(pass|secret|token|credential).*", re.IGNORECASE)
+_SECRET = re.compile(
+    "auth_?mechanism_?properties|auto_?encryption.*|.*(pass|secret|token|credential).*",
+    re.IGNORECASE,
+)
 
 _EXTERNAL = ("GSSAPI", "MONGODB-X509", "MONGODB-AWS", "MONGODB-OIDC")
 """Ways to authenticate whose users are in no database, whatever the URI's path is."""
@@ -48,36 +56,50 @@ def database_of(uri: str) -> str | None:
 
 
 def with_database(uri: str, database: str, txt_source: str | None = None) -> str:
-    """The URI of another database there, for the same user: whose users' database the path named is named apart.
+    """The URI of another database there, for the same user: whose users' database the path named is
+    named apart.
 
     `txt_source` is what the TXT record of a `mongodb+srv` URI says of that; it wins over the path.
     """
     scheme, mark, rest = uri.partition("://")
     place, _, options = rest.partition("?")
     address, _, path = place.partition("/")
-    given = {name.lower(): value for name, _, value in (one.partition("=") for one in re.split("[&;]", options))}
+    given = {
+        name.lower(): value
+        for name, _, value in (one.partition("=") for one in re.split("[&;]", options))
+    }
     if "@" in address and "authsource" not in given:
         mechanism = given.get("authmechanism", "").upper()
-        users = txt_source or unquote(path).partition(".")[0] or ("$external" if mechanism == "PLAIN" else "admin")
+        users = (
+            txt_source
+            or unquote(path).partition(".")[0]
+            or ("$external" if mechanism == "PLAIN" else "admin")
+        )
         if mechanism not in _EXTERNAL:
             options = "&".join(filter(None, (options, f"authSource={quote(users, safe='')}")))
     return f"{scheme}{mark}{address}/{quote(database, safe='')}{'?' if options else ''}{options}"
 
 
 def holds_a_queue(database: str) -> bool:
-    """The server's own databases hold none: where a URI names one, it is for the sake of its users."""
+    """The server's own databases hold none: where a URI names one, it is for the sake of its
+    users."""
     return database not in ("admin", "local", "config")
 
 
 def hide(text: str, uri: str) -> str:
-    """A text that may quote the URI, or parts of it, with the secrets replaced: whole, in part, encoded or decoded."""
+    """A text that may quote the URI, or parts of it, with the secrets replaced: whole, in part,
+    encoded or decoded."""
     harmless, secrets = _divide(uri)
     text = text.replace(uri, harmless)
     plain = _lower(text)
     covered = [False] * len(text)
     for form in {_lower(form) for secret in secrets for form in _forms(secret)}:
         size = min(_PART, len(form))
-        parts = {form[start : start + size] for start in range(len(form) - size + 1)} if size > 1 else set()
+        parts = (
+            {form[start : start + size] for start in range(len(form) - size + 1)}
+            if size > 1
+            else set()
+        )
         for start in range(len(plain) - size + 1):
             if plain[start : start + size] in parts:
                 covered[start : start + size] = [True] * size
@@ -107,8 +129,11 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _lower(text: str) -> str:
-    # Drivers write hosts in lower case, and what they take for a host may be half a password. Each keeps its place.
-    return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
+    # Drivers write hosts in lower case, and what they take for a host may be half a password. Each
+    # keeps its place.
+    return "".join(
+        lower if len(lower := character.lower()) == 1 else character for character in text
+    )
 
 
 def _divide(uri: str) -> tuple[str, list[str]]:
@@ -124,7 +149,10 @@ def _divide(uri: str) -> tuple[str, list[str]]:
     user, colon, password = credentials.partition(":")
     harmless, secrets = _divide_options(options)
     credentials = f"{user}:{HIDDEN}" if colon else user
-    return f"{scheme}{mark}{credentials}{at}{place}{question}{harmless}", [*filter(None, [password]), *secrets]
+    return f"{scheme}{mark}{credentials}{at}{place}{question}{harmless}", [
+        *filter(None, [password]),
+        *secrets,
+    ]
 
 
 def _is_host(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Variables of the environment that mean nothing and look like a setting. Pure.
 
-What looks like none is left alone: Kubernetes, for one, sets TONTINE_PORT for a Service called tontine.
+What looks like none is left alone: Kubernetes, for one, sets TONTINE_PORT for a Service called
+tontine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _LONG = 8
 
 
 def misspelt(names: Iterable[str]) -> dict[str, str]:
-    """Those that were probably meant for a setting, each with the nearest, unless that is set as well."""
+    """Those that were probably meant for a setting, each with the nearest, unless that is set as
+    well."""
     there = frozenset(names)
     ours = sorted(name for name in there - KNOWN if name.upper().startswith(PREFIX))
     near = {name: _nearest(name.upper()) for name in ours if not _OF_A_SERVICE.search(name)}
@@ -34,14 +36,19 @@ def misspelt(names: Iterable[str]) -> dict[str, str]:
 
 def tell(name: str, known: str) -> str:
     """A sentence about such a variable."""
-    return f"the variable {name} is no setting and changes nothing: did you mean {known}? Rename it, or unset it"
+    return (
+        f"the variable {name} is no setting and changes nothing: did you mean {known}? Rename "
+        "it, or unset it"
+    )
 
 
 def _nearest(name: str) -> str | None:
     word = name.removeprefix(PREFIX)
     if len(word) < _SHORTEST:
         return None
-    apart = {known: _apart(_plain(word), _plain(known.removeprefix(PREFIX))) for known in sorted(KNOWN)}
+    apart = {
+        known: _apart(_plain(word), _plain(known.removeprefix(PREFIX))) for known in sorted(KNOWN)
+    }
     closest = min(apart, key=apart.__getitem__)
     letters = closest.removeprefix(PREFIX)
     # Whoever types a word wrong begins it right: TONTINE_TRACE is not meant for TONTINE_GRACE.
@@ -54,7 +61,8 @@ def _plain(word: str) -> str:
 
 
 def _apart(one: str, other: str) -> int:
-    """How many letters have to be added, removed, changed or swapped with their neighbour to make one the other."""
+    """How many letters have to be added, removed, changed or swapped with their neighbour to make
+    one the other."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):

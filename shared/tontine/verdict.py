@@ -29,7 +29,13 @@ CODEC: CodecOptions[Any] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
 )
 
-_CALLERS = ("tontine.around", "tontine.testing.", "tontine_node.worker.", "asyncio.", "concurrent.futures.")
+_CALLERS = (
+    "tontine.around",
+    "tontine.testing.",
+    "tontine_node.worker.",
+    "asyncio.",
+    "concurrent.futures.",
+)
 """Modules between a slot and a task, or a hook."""
 
 Kind = Literal["retry", "failed", "refused", "cancelled"]
@@ -52,7 +58,12 @@ def ended(kind: Kind, type: str, message: str, trace: str = "", delay: float = 0
 
 
 def of_error(
-    task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
+    task: Task,
+    document: Mapping[str, Any],
+    error: BaseException,
+    *,
+    cancelled: bool,
+    limit: float | None,
 ) -> NoResult:
     """What an exception means, also one that cannot be printed, or whose backoff fails.
 
@@ -63,11 +74,18 @@ def of_error(
         return _judge(task, document, error, cancelled=cancelled, limit=limit)
     except Exception as trouble:  # noqa: BLE001 - both are the user's code
         kind, why = type(error).__name__, type(trouble).__name__
-        return ended("failed", kind, f"it failed, and so did saying how or when to try again ({why})")
+        return ended(
+            "failed", kind, f"it failed, and so did saying how or when to try again ({why})"
+        )
 
 
 def _judge(
-    task: Task, document: Mapping[str, Any], error: BaseException, *, cancelled: bool, limit: float | None
+    task: Task,
+    document: Mapping[str, Any],
+    error: BaseException,
+    *,
+    cancelled: bool,
+    limit: float | None,
 ) -> NoResult:
     """`limit` is the time limit that the job has passed, if any."""
     fails = int(document.get("fails") or 0) + 1
@@ -80,7 +98,10 @@ def _judge(
         described = ("TimeoutError", str(error), "")
     allowed = attempt.allowed(int(document.get("max_attempts") or 0), task.max_attempts)
     again_in = attempt.again_in(
-        fails, allowed, may_help=task.retries(error), delay=lambda: _wanted_delay(task, fails, error)
+        fails,
+        allowed,
+        may_help=task.retries(error),
+        delay=lambda: _wanted_delay(task, fails, error),
     )
     if again_in is None:
         return ended("failed", *described)
@@ -94,7 +115,8 @@ def _wanted_delay(task: Task, fails: int, error: BaseException) -> float:
 
 
 def _theirs(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the first place that is not of what calls tasks; all of it if there is no such place."""
+    """A traceback from the first place that is not of what calls tasks; all of it if there is no
+    such place."""
     begin = trace
     while begin is not None and _module_of(begin).startswith(_CALLERS):
         begin = begin.tb_next
@@ -127,15 +149,22 @@ def encode(result: Any) -> bytes | NoResult:
 def _unstorable(result: Any, error: Exception) -> str:
     if inspect.iscoroutine(result):
         result.close()
-        return "the task returned a coroutine that nobody awaits: it is async in a wrapper that is not; make that async"
-    return unstorable(result, "result") or f"the result ({type(result).__name__}) cannot be stored as BSON: {error}"
+        return (
+            "the task returned a coroutine that nobody awaits: it is async in a wrapper that "
+            "is not; make that async"
+        )
+    return (
+        unstorable(result, "result")
+        or f"the result ({type(result).__name__}) cannot be stored as BSON: {error}"
+    )
 
 
 def delays(task: Task) -> list[float]:
     """A task's backoff as its master needs it, which runs no code of the user's."""
     try:
         return [
-            attempt.bounded(backoff.delay_before(fails, task.backoff)) for fails in range(1, min(task.max_attempts, 10))
+            attempt.bounded(backoff.delay_before(fails, task.backoff))
+            for fails in range(1, min(task.max_attempts, 10))
         ]
     except Exception:  # noqa: BLE001 - the user's code: it is judged when a job needs it
         return []
@@ -147,8 +176,13 @@ def printable(text: str) -> str:
 
 
 def with_time(encoded: bytes, ran: float) -> bytes:
-    """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without encoding it again."""
+    """The document {"r": result} with the milliseconds it ran appended as an int64 `ms`, without
+    encoding it again."""
     size = len(encoded) + _TIME
     return (
-        size.to_bytes(4, "little") + encoded[4:-1] + b"\x12ms\x00" + round(ran * 1000).to_bytes(8, "little") + b"\x00"
+        size.to_bytes(4, "little")
+        + encoded[4:-1]
+        + b"\x12ms\x00"
+        + round(ran * 1000).to_bytes(8, "little")
+        + b"\x00"
     )

@@ -18,10 +18,11 @@ from tontine.cli.output import json_text
 from tontine.errors import ConfigError
 
 _FAULTS = "\n".join(f"  {name:<15} {kind.what}" for name, kind in KINDS.items())
-_HELP = f"""Real nodes on a real replica set of three, under faults drawn from a seed; then calm, and an audit of all.
+_HELP = f"""Real nodes on a real replica set of three, under faults drawn from a seed; then calm,
+and an audit of all.
 
-Exit code 0: nothing lost, nothing settled twice, nothing stuck. 1: violations, which are listed; the directory with the
-logs is kept then.
+Exit code 0: nothing lost, nothing settled twice, nothing stuck. 1: violations, which are listed; the
+directory with the logs is kept then.
 
 \b
 Faults:
@@ -46,9 +47,19 @@ def _kinds(context: click.Context, parameter: click.Parameter, only: str | None)
     show_default=True,
     help="How long faults happen; calm and audit come after.",
 )
-@click.option("--nodes", type=click.IntRange(1, 20), default=5, show_default=True, help="At the start; others join.")
 @click.option(
-    "--lease", type=click.FloatRange(2, 60), default=6.0, show_default=True, help="The nodes' lease in seconds."
+    "--nodes",
+    type=click.IntRange(1, 20),
+    default=5,
+    show_default=True,
+    help="At the start; others join.",
+)
+@click.option(
+    "--lease",
+    type=click.FloatRange(2, 60),
+    default=6.0,
+    show_default=True,
+    help="The nodes' lease in seconds.",
 )
 @click.option(
     "--every",
@@ -57,11 +68,17 @@ def _kinds(context: click.Context, parameter: click.Parameter, only: str | None)
     show_default=True,
     help="Seconds from fault to fault, on average.",
 )
-@click.option("--only", "kinds", metavar="KIND,...", callback=_kinds, help="Only these kinds of faults.")
+@click.option(
+    "--only", "kinds", metavar="KIND,...", callback=_kinds, help="Only these kinds of faults."
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Show the plan and end.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
 @click.option("--quiet", is_flag=True, help="No line for each fault.")
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Where to leave logs and records.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to leave logs and records.",
+)
 def chaos(
     seed: int,
     minutes: float,
@@ -79,7 +96,9 @@ def chaos(
         click.echo("\n".join(faults_of(plan)))
         return
     if shutil.which("cc") is None:
-        click.echo("chaos: all clocks are right in this run, wrong ones need a C compiler (cc)", err=True)
+        click.echo(
+            "chaos: all clocks are right in this run, wrong ones need a C compiler (cc)", err=True
+        )
     directory = keep or Path(tempfile.mkdtemp(prefix="tontine-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
@@ -93,7 +112,9 @@ def chaos(
         raise click.ClickException(str(error)) from None
     _tell({"seed": seed, "minutes": minutes}, verdict, as_json)
     if verdict.violations:
-        click.echo(f"chaos: seed {seed}: {len(verdict.violations)} violations; see {directory}", err=True)
+        click.echo(
+            f"chaos: seed {seed}: {len(verdict.violations)} violations; see {directory}", err=True
+        )
         sys.exit(1)
     click.echo(f"chaos: seed {seed}: nothing lost, nothing settled twice, nothing stuck", err=True)
     click.echo(f"chaos: took {time.monotonic() - began:.0f} s", err=True)
@@ -102,7 +123,11 @@ def chaos(
 
 
 def _tell(wishes: dict[str, float], verdict: Verdict, as_json: bool) -> None:
-    figures = {**wishes, **verdict.figures, "violations": verdict.violations if as_json else len(verdict.violations)}
+    figures = {
+        **wishes,
+        **verdict.figures,
+        "violations": verdict.violations if as_json else len(verdict.violations),
+    }
     if as_json:
         click.echo(json_text(figures))
     else:

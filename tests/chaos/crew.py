@@ -1,4 +1,5 @@
-"""The nodes of a chaos run: processes behind bad networks, of which it is known what was done to each and when."""
+"""The nodes of a chaos run: processes behind bad networks, of which it is known what was done to
+each and when."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _NO_STORE = "stopped, but MongoDB did not take"
 
 
 def _is_goodbye(code: int, log: str) -> bool:
-    """Whether a node that was asked to stop may end so: well, before it had begun, or with no store to tell."""
+    """Whether a node that was asked to stop may end so: well, before it had begun, or with no store
+    to tell."""
     return code in (0, -signal.SIGTERM) or (code == 1 and _NO_STORE in log)
 
 
@@ -64,7 +66,8 @@ class Hand:
 
 
 class Crew:
-    """Starts, hurts and buries node processes. Whoever ends without having been told to is remembered."""
+    """Starts, hurts and buries node processes. Whoever ends without having been told to is
+    remembered."""
 
     def __init__(self, servers: ReplicaSet, database: str, directory: Path, lease: float) -> None:
         self.hands: list[Hand] = []
@@ -72,19 +75,34 @@ class Crew:
         self.spells: list[Spell] = []
         """Which process was frozen, from when to when."""
         self.killed: set[str] = set()
-        """Which starts of nodes were ended with -9: what their tasks had started cannot be helped."""
-        self.runs, self.locks, self.left = directory / "runs.jsonl", directory / "locks", directory / "left.jsonl"
+        """Which starts of nodes were ended with -9: what their tasks had started cannot be helped.
+        """
+        self.runs, self.locks, self.left = (
+            directory / "runs.jsonl",
+            directory / "locks",
+            directory / "left.jsonl",
+        )
         self.runs.touch()
         self.left.touch()
         self._servers = servers
-        options = ("--lease", f"{lease}s", "--grace", "15s", "--processes", str(WORKERS), "--slots", "2")
+        options = (
+            "--lease",
+            f"{lease}s",
+            "--grace",
+            "15s",
+            "--processes",
+            str(WORKERS),
+            "--slots",
+            "2",
+        )
         self._cluster = Cluster(servers.uri, database, directory=directory, options=options)
         self._proxies = 0
         self._lost_before = 0
         self._wrong_clock = make_wrong_clock(directory)
 
     def proxy(self) -> Proxy:
-        """A network of its own for one more process: a loopback address as long as the servers' own."""
+        """A network of its own for one more process: a loopback address as long as the servers'
+        own."""
         self._proxies += 1
         number = self._proxies
         address = f"127.{number // 81}.{number // 9 % 9}.{1 + number % 9}"
@@ -109,10 +127,17 @@ class Crew:
         )
 
     def _environment(self, hand: Hand) -> dict[str, str]:
-        environment = {"CHAOS_RUNS": str(self.runs), "CHAOS_LOCKS": str(self.locks), "CHAOS_LEFT": str(self.left)}
+        environment = {
+            "CHAOS_RUNS": str(self.runs),
+            "CHAOS_LOCKS": str(self.locks),
+            "CHAOS_LEFT": str(self.left),
+        }
         environment["CHAOS_NODE"] = hand.start_name
         if hand.clock and self._wrong_clock is not None:
-            environment |= {"LD_PRELOAD": str(self._wrong_clock), "WRONG_CLOCK": f"{hand.clock * 60:.0f}"}
+            environment |= {
+                "LD_PRELOAD": str(self._wrong_clock),
+                "WRONG_CLOCK": f"{hand.clock * 60:.0f}",
+            }
         return environment
 
     def kill(self, hand: Hand, *, master_only: bool = False) -> None:
@@ -173,7 +198,9 @@ class Crew:
                 continue
             log = hand.node.text() if hand.log_to is None else _NO_STORE
             if not hand.is_leaving or not _is_goodbye(code, log):
-                self.deserters.append(f"{hand.name} ended by itself with code {code}: {log[-1500:]}")
+                self.deserters.append(
+                    f"{hand.name} ended by itself with code {code}: {log[-1500:]}"
+                )
             hand.node = None
 
     def dismiss(self, hand: Hand) -> None:
@@ -205,7 +232,9 @@ class Crew:
         until = time.monotonic() + within
         while time.monotonic() < until and any(hand.is_up for hand in self.hands):
             time.sleep(0.1)
-        return [f"{hand.name} did not stop within {within:.0f} s" for hand in self.hands if hand.is_up]
+        return [
+            f"{hand.name} did not stop within {within:.0f} s" for hand in self.hands if hand.is_up
+        ]
 
     def close(self) -> None:
         for hand in list(self.hands):

@@ -22,14 +22,17 @@ _ENDS_BADLY = {
 }
 _NO_JOB = ("InvalidJob", "InvalidArguments")
 _RUNS_OF_POISON = 30
-"""Each run of one that ends its worker costs it a life; a fence or a kill in the middle may give it another."""
+"""Each run of one that ends its worker costs it a life; a fence or a kill in the middle may give it
+another."""
 
 
 def judge_final(document: Mapping[str, Any]) -> Iterator[Finding]:
     """L1: it has ended."""
     seq, state = document.get("seq"), document.get("state")
     if state not in FINAL:
-        yield Finding("L1", f"{state or 'raw'} when all should have ended (_id {document['_id']})", seq)
+        yield Finding(
+            "L1", f"{state or 'raw'} when all should have ended (_id {document['_id']})", seq
+        )
 
 
 def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -38,16 +41,29 @@ def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
     seq, state = document.get("seq"), document.get("state")
     if state == JobState.DONE:
         if not _may_succeed(document):
-            yield Finding("L1", f"{document.get('task')} with {document.get('args')} cannot be done", seq)
+            yield Finding(
+                "L1", f"{document.get('task')} with {document.get('args')} cannot be done", seq
+            )
         elif document["result"]["attempt"] != document["attempt"]:
             made = document["result"]["attempt"]
-            yield Finding("S2", f"attempt {document['attempt']} is done with the result of attempt {made}", seq)
+            yield Finding(
+                "S2",
+                f"attempt {document['attempt']} is done with the result of attempt {made}",
+                seq,
+            )
     elif state == JobState.FAILED and not _may_fail(document):
-        yield Finding("S9", f"{document.get('task')} failed: {document.get('error')}, lost {document.get('lost')}", seq)
+        yield Finding(
+            "S9",
+            f"{document.get('task')} failed: {document.get('error')}, lost {document.get('lost')}",
+            seq,
+        )
 
 
-def judge_care(document: Mapping[str, Any], runs: int, retried: Collection[int]) -> Iterator[Finding]:
-    """A task that must not run twice has not, unless an operator asked for it; and none runs for ever."""
+def judge_care(
+    document: Mapping[str, Any], runs: int, retried: Collection[int]
+) -> Iterator[Finding]:
+    """A task that must not run twice has not, unless an operator asked for it; and none runs for
+    ever."""
     if document.get("task") in ("chaos.abrupt", "chaos.crash") and runs > _RUNS_OF_POISON:
         yield Finding("S9", f"ended its worker, and ran {runs} times", document["seq"])
     if document.get("task") == "chaos.careful" and runs > 1 and document["seq"] not in retried:
@@ -56,16 +72,26 @@ def judge_care(document: Mapping[str, Any], runs: int, retried: Collection[int])
 
 def _is_sound(document: Mapping[str, Any]) -> bool:
     args = document.get("args")
-    return isinstance(document.get("task"), str) and isinstance(args, Mapping) and "unheard" not in args
+    return (
+        isinstance(document.get("task"), str)
+        and isinstance(args, Mapping)
+        and "unheard" not in args
+    )
 
 
 def _may_succeed(document: Mapping[str, Any]) -> bool:
-    return _is_sound(document) and document["task"] in _ENDS_WELL and not _is_poison(document["task"], document["args"])
+    return (
+        _is_sound(document)
+        and document["task"] in _ENDS_WELL
+        and not _is_poison(document["task"], document["args"])
+    )
 
 
 def _is_poison(task: str, args: Mapping[str, Any]) -> bool:
     """Whether it ends its worker before it has returned, each time."""
-    return (task == "chaos.crash" and args["times"] > LIMIT) or (task == "chaos.abrupt" and not args["after"])
+    return (task == "chaos.crash" and args["times"] > LIMIT) or (
+        task == "chaos.abrupt" and not args["after"]
+    )
 
 
 def _may_fail(document: Mapping[str, Any]) -> bool:
@@ -78,5 +104,6 @@ def _may_fail(document: Mapping[str, Any]) -> bool:
 
 
 def _is_readable(document: Mapping[str, Any]) -> bool:
-    """Whether its `_id` and its task are text, or no text at all, rather than bytes that are none."""
+    """Whether its `_id` and its task are text, or no text at all, rather than bytes that are
+    none."""
     return "\ufffd" not in f"{document['_id']}{document['task']}"

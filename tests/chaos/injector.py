@@ -28,10 +28,17 @@ Undo = Callable[[], None]
 
 
 class Injector:
-    """Faults in, faults out. What cannot be done at its moment (a node that is just not there) is counted as missed."""
+    """Faults in, faults out. What cannot be done at its moment (a node that is just not there) is
+    counted as missed."""
 
     def __init__(
-        self, crew: Crew, servers: ReplicaSet, store: Store, producer: Proxy, load: Load, vandal: Vandal
+        self,
+        crew: Crew,
+        servers: ReplicaSet,
+        store: Store,
+        producer: Proxy,
+        load: Load,
+        vandal: Vandal,
     ) -> None:
         self.injected: Counter[str] = Counter()
         self.missed: Counter[str] = Counter()
@@ -116,11 +123,15 @@ class Injector:
         return self._freeze_some(fault, lambda _, workers: workers[:1])
 
     def _freeze_some(
-        self, fault: Fault, choose: Callable[[psutil.Process, list[psutil.Process]], list[psutil.Process]]
+        self,
+        fault: Fault,
+        choose: Callable[[psutil.Process, list[psutil.Process]], list[psutil.Process]],
     ) -> Undo | None:
         if (hand := self._node(fault)) is None or hand.node is None:
             return None
-        self._crew.freeze(hand, choose(psutil.Process(hand.node.process.pid), self._crew.workers(hand)))
+        self._crew.freeze(
+            hand, choose(psutil.Process(hand.node.process.pid), self._crew.workers(hand))
+        )
         return lambda: self._crew.thaw(hand)
 
     def _stop(self, fault: Fault) -> Undo | None:
@@ -223,7 +234,9 @@ class Injector:
 
     def _lose_majority(self, fault: Fault) -> Undo:
         primary = self._servers.primary() or self._servers.servers[0]
-        return self._down([server for server in self._servers.servers if server is not primary], _freeze)
+        return self._down(
+            [server for server in self._servers.servers if server is not primary], _freeze
+        )
 
     def _all_down(self, fault: Fault) -> Undo:
         return self._down(self._servers.servers, Server.kill)

@@ -1,4 +1,5 @@
-"""Processes that tasks left behind: none may outlive its worker, except those of a master that was killed with -9."""
+"""Processes that tasks left behind: none may outlive its worker, except those of a master that was
+killed with -9."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ def of_run(runs: Path) -> Iterator[tuple[psutil.Process, str]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             environment = process.environ()
-            if environment.get("CHAOS_RUNS") == str(runs) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                environment.get("CHAOS_RUNS") == str(runs)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 yield process, environment.get("CHAOS_NODE", "")
 
 
@@ -35,7 +39,9 @@ def survivors(runs: Path, killed: Collection[str]) -> list[str]:
     for process, node in of_run(runs):
         with suppress(psutil.Error):
             if node not in killed:
-                found.append(f"process {process.pid} ({' '.join(process.cmdline())[:100]}) outlived {node}")
+                found.append(
+                    f"process {process.pid} ({' '.join(process.cmdline())[:100]}) outlived {node}"
+                )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Producers and operators: a mixed stream of jobs, some of them bad, some cancelled, some put back."""
+"""Producers and operators: a mixed stream of jobs, some of them bad, some cancelled, some put
+back."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _BROKEN: list[dict[str, Any]] = [
 
 
 class Load:
-    """Submits until it is told to stop, in a thread of its own, and knows which jobs were surely taken."""
+    """Submits until it is told to stop, in a thread of its own, and knows which jobs were surely
+    taken."""
 
     def __init__(self, uri: str, database: str, seed: int, pause: float = 0.07) -> None:
         self.sure: set[Any] = set()
@@ -62,7 +64,14 @@ class Load:
         self._asked.extend(BAD_KINDS[kind](self, random))
 
     def _run(self) -> None:
-        actions = {self._one: 40, self._many: 6, self._raw: 8, self._broken: 1, self._cancel: 6, self._retry: 3}
+        actions = {
+            self._one: 40,
+            self._many: 6,
+            self._raw: 8,
+            self._broken: 1,
+            self._cancel: 6,
+            self._retry: 3,
+        }
         while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
             drawn = self._random.choices(list(actions), list(actions.values()))[0]
             action = self._asked.popleft() if self._asked else drawn
@@ -105,7 +114,9 @@ class Load:
 
     def _many(self) -> None:
         number = self._random.randint(20, 200)
-        for job in self._client.submit_many("chaos.quick", [{"number": one} for one in range(number)]):
+        for job in self._client.submit_many(
+            "chaos.quick", [{"number": one} for one in range(number)]
+        ):
             self._took(job.id, job.seq)
         self.counts["submitted"] += number
 
@@ -121,7 +132,9 @@ class Load:
         jobs = self._database.get_collection("jobs", write_concern=WriteConcern("majority", j=True))
         jobs.insert_one(as_written(document))
         self.counts["raw"] += 1
-        if isinstance(document["_id"], ObjectId):  # by one that cannot be read nothing can be found again
+        if isinstance(
+            document["_id"], ObjectId
+        ):  # by one that cannot be read nothing can be found again
             self._took(document["_id"], None)
 
     def _submit(self, task: str, args: dict[str, Any]) -> None:
@@ -135,7 +148,10 @@ class Load:
 
     def _leaving(self, random: Random) -> list[Callable[[], None]]:
         ways = random.sample(["shell", "session", "multiprocessing", "fork", "copy"], 3)
-        return [*(partial(self._submit, "leave", {"how": way}) for way in ways), partial(self._submit, "pool", {})]
+        return [
+            *(partial(self._submit, "leave", {"how": way}) for way in ways),
+            partial(self._submit, "pool", {}),
+        ]
 
     def _abrupt(self, random: Random) -> list[Callable[[], None]]:
         return [
@@ -144,8 +160,11 @@ class Load:
         ]
 
     def _large(self, random: Random) -> list[Callable[[], None]]:
-        fill = "x" * int(1024 * 1024 * random.choice([random.uniform(6, 14), random.uniform(6, 14), 15.6]))
-        # What is left in the document: not enough for its number, for being held, for its outcome; and enough.
+        fill = "x" * int(
+            1024 * 1024 * random.choice([random.uniform(6, 14), random.uniform(6, 14), 15.6])
+        )
+        # What is left in the document: not enough for its number, for being held, for its outcome;
+        # and enough.
         room = random.choice([120, 180, 210, 240, 240, 270, 2_000])
         raw = {"task": "chaos.take", "args": {"load": "x" * (16 * 1024 * 1024 - room)}}
         return [

@@ -1,4 +1,5 @@
-"""One chaos run: servers, nodes and producers start, faults come and go, calm returns, and everything is audited."""
+"""One chaos run: servers, nodes and producers start, faults come and go, calm returns, and
+everything is audited."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ ELECTION = 2.0
 STEP = 0.1
 STOP_WITHIN, END_WITHIN = 60.0, 20.0
 HEALED_WITHIN = 6
-"""Leases after which nothing that was written into roster or counter may show: servers may be down meanwhile."""
+"""Leases after which nothing that was written into roster or counter may show: servers may be down
+meanwhile."""
 TELL_EVERY = 10.0
 FATAL = ("kill", "kill-master", "stop")
 HARMLESS = ("pause", "kill-worker", "freeze-worker")
@@ -42,7 +44,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Hurt:
-    """When something was done to a node, and until when that may show; None: the process did not survive it."""
+    """When something was done to a node, and until when that may show; None: the process did not
+    survive it."""
 
     at: datetime
     until: datetime | None
@@ -82,12 +85,18 @@ def run(plan: Plan, seed: int, seconds: float, lease: float, directory: Path, sa
     """The verdict on one run."""
     with ReplicaSet(directory, election=ELECTION) as servers:
         client: MongoClient[dict[str, Any]] = MongoClient(
-            servers.uri, tz_aware=True, unicode_decode_error_handler="replace", datetime_conversion="DATETIME_AUTO"
+            servers.uri,
+            tz_aware=True,
+            unicode_decode_error_handler="replace",
+            datetime_conversion="DATETIME_AUTO",
         )
         crew = Crew(servers, DATABASE, directory, lease)
         try:
             scene = _start(plan, seed, lease, servers, crew, Store(client[DATABASE]))
-            say(f"{len(crew.hands)} nodes, {len(servers.servers)} servers: faults for {seconds:.0f} s")
+            say(
+                f"{len(crew.hands)} nodes, {len(servers.servers)} servers: faults for "
+                f"{seconds:.0f} s"
+            )
             try:
                 _suffer(scene, plan, seconds, say)
             finally:
@@ -114,13 +123,19 @@ def _ends(crew: Crew) -> Iterator[str]:
         yield from leftovers.survivors(crew.runs, crew.killed)
 
 
-def _start(plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew, store: Store) -> Scene:
+def _start(
+    plan: Plan, seed: int, lease: float, servers: ReplicaSet, crew: Crew, store: Store
+) -> Scene:
     store.run(schema.init())
     witness = Witness(servers.uri, DATABASE)
     witness.start()
     for place, clock in enumerate(plan.clocks):
         crew.hire(f"node{place}", clock)
-    eventually(lambda: len(store.run(read.read_cluster())[0].members) == len(plan.clocks), 90, "all nodes joined")
+    eventually(
+        lambda: len(store.run(read.read_cluster())[0].members) == len(plan.clocks),
+        90,
+        "all nodes joined",
+    )
     producer = crew.proxy()
     load = Load(servers.uri_of(producer.address), DATABASE, seed)
     vandal = Vandal(store, healed_within=HEALED_WITHIN * lease)
@@ -147,7 +162,10 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
         if now - told >= TELL_EVERY:
             told = now
             scene.scales.weigh()
-            say(f"{now:6.1f} s  {len(scene.load.sure):,} jobs taken, {scene.witness.history.changes:,} changes seen")
+            say(
+                f"{now:6.1f} s  {len(scene.load.sure):,} jobs taken, "
+                f"{scene.witness.history.changes:,} changes seen"
+            )
 
 
 def _note_hurts(scene: Scene, fault: Fault, whom: str) -> None:
@@ -209,7 +227,11 @@ def _is_done(scene: Scene) -> bool:
     """Whether every job has ended."""
     try:
         counts = scene.store.run(read.count_states())
-        return not (counts.get("queued") or counts.get("working") or scene.store.run(read.find_unnumbered(1)))
+        return not (
+            counts.get("queued")
+            or counts.get("working")
+            or scene.store.run(read.find_unnumbered(1))
+        )
     except StoreUnavailable:
         return False
 

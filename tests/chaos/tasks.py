@@ -1,4 +1,5 @@
-"""The tasks of a chaos run. Each notes when it begins and ends, and whether another process is running the same job."""
+"""The tasks of a chaos run. Each notes when it begins and ends, and whether another process is
+running the same job."""
 
 from __future__ import annotations
 
@@ -34,7 +35,14 @@ def _file(name: str) -> int:
 def _note(event: str, **more: Any) -> None:
     job = current_job()
     at = time.clock_gettime(time.CLOCK_BOOTTIME)
-    line = {"seq": job.seq, "attempt": job.attempt, "event": event, "at": at, "pid": os.getpid(), **more}
+    line = {
+        "seq": job.seq,
+        "attempt": job.attempt,
+        "event": event,
+        "at": at,
+        "pid": os.getpid(),
+        **more,
+    }
     os.write(_file("CHAOS_RUNS"), json.dumps(line).encode() + b"\n")
 
 

@@ -1,4 +1,5 @@
-"""Writes odd values past every check, removes what nodes need, and remembers what it touched: only that is excused."""
+"""Writes odd values past every check, removes what nodes need, and remembers what it touched: only
+that is excused."""
 
 from __future__ import annotations
 
@@ -28,18 +29,42 @@ TICK = "tick"
 _ODD = ("odd-0", "odd-1", "odd-2")
 _WITHIN = 2.0
 _JOB_FIELDS = (
-    *("attempt", "attempt", "fails", "lost", "timeout", "priority", "node", "node", "max_attempts", "cancel"),
+    *(
+        "attempt",
+        "attempt",
+        "fails",
+        "lost",
+        "timeout",
+        "priority",
+        "node",
+        "node",
+        "max_attempts",
+        "cancel",
+    ),
     *("created_at", "started_at", "progress", "errors", "error", "result"),
 )
 _NODE_FIELDS = (
-    *("beat", "lease", "state", "desired", "modules", "careful", "share", "slots", "running", "tick", "metrics"),
+    *(
+        "beat",
+        "lease",
+        "state",
+        "desired",
+        "modules",
+        "careful",
+        "share",
+        "slots",
+        "running",
+        "tick",
+        "metrics",
+    ),
     *("troubles", "lease_until"),
 )
 _SCHEDULE_FIELDS = ("args", "cron", "every", "timezone", "missed", "next_at")
 
 
 class Vandal:
-    """Has all rights. What it does is said in `told`; None means that there was nothing to do it to."""
+    """Has all rights. What it does is said in `told`; None means that there was nothing to do it
+    to."""
 
     def __init__(self, store: Store, healed_within: float) -> None:
         self.told = ""
@@ -60,7 +85,10 @@ class Vandal:
 
     def set_up_again(self) -> None:
         """What users made is for them to make again, once somebody has removed it."""
-        with suppress(PyMongoError, TontineError), pymongo.timeout(_WITHIN):  # when calm returns it is made sure of
+        with (
+            suppress(PyMongoError, TontineError),
+            pymongo.timeout(_WITHIN),
+        ):  # when calm returns it is made sure of
             self.set_up()
 
     def take_down(self) -> None:
@@ -68,7 +96,8 @@ class Vandal:
         self._database[SCHEDULES].delete_many({})
 
     def excuses(self, change: Delta) -> bool:
-        """Whether a change is one of a document that was touched, before it can have been put right."""
+        """Whether a change is one of a document that was touched, before it can have been put
+        right."""
         if change.collection == CLUSTER:
             at = datetime.fromtimestamp(change.at, UTC)
             second = timedelta(seconds=1)
@@ -79,7 +108,8 @@ class Vandal:
         return repr(change.id) in {JOBS: self.jobs, NODES: self.nodes}.get(change.collection, ())
 
     def excuses_finding(self, finding: Finding, seqs: set[Any]) -> bool:
-        """Whether a finding is about such a document; `seqs` are those of the jobs that were touched."""
+        """Whether a finding is about such a document; `seqs` are those of the jobs that were
+        touched."""
         if finding.seq is not None:
             return finding.seq in seqs
         if finding.node is not None:
@@ -188,10 +218,15 @@ class Vandal:
         self._touch(COUNTER)
         lower = [{"$set": {"seq": {"$subtract": ["$seq", 500]}}}]
         counter = {"_id": COUNTER, "seq": {"$type": "number", "$gt": 600}}
-        return "500 numbers" if self._database[CLUSTER].update_one(counter, lower).modified_count else ""
+        return (
+            "500 numbers"
+            if self._database[CLUSTER].update_one(counter, lower).modified_count
+            else ""
+        )
 
     def _seqs_are_unique(self) -> bool:
-        """Without that, numbers that are given again would be those of two jobs, and nobody could help it."""
+        """Without that, numbers that are given again would be those of two jobs, and nobody could
+        help it."""
         indexes = self._database[JOBS].index_information().values()
         return any(index["key"] == [("seq", 1)] and index.get("unique") for index in indexes)
 

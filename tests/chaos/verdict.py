@@ -1,4 +1,5 @@
-"""What a run came to: the protocol's invariants, each checked from every side there is, and the figures."""
+"""What a run came to: the protocol's invariants, each checked from every side there is, and the
+figures."""
 
 from __future__ import annotations
 
@@ -40,11 +41,16 @@ class Verdict:
 
 
 def judge(scene: Scene) -> Verdict:
-    """Audit the documents, the history of changes, the record of runs, the processes and the accounts."""
+    """Audit the documents, the history of changes, the record of runs, the processes and the
+    accounts."""
     runs = read_runs(scene.crew.runs)
     found = scene.store.database.jobs.find({}, {"args.load": 0, "result.load": 0, "result.deep": 0})
     documents = {repr(document["_id"]): document for document in found}
-    tally = _Excusing(_KEPT, scene.vandal, {documents[one].get("seq") for one in scene.vandal.jobs & set(documents)})
+    tally = _Excusing(
+        _KEPT,
+        scene.vandal,
+        {documents[one].get("seq") for one in scene.vandal.jobs & set(documents)},
+    )
     tally.add_seen(scene.witness.findings)
     tally.add(runs.judge(scene.crew.spells))
     tally.add(_judge_jobs(scene, documents, runs))
@@ -95,7 +101,9 @@ def _judge_jobs(scene: Scene, documents: Documents, runs: Runs) -> Iterator[Find
         yield from judge_ending(document)
         if document.get("seq") is not None:
             yield from runs.judge_job(document)
-            yield from judge_care(document, len(runs.by_seq.get(document["seq"], ())), scene.load.retried)
+            yield from judge_care(
+                document, len(runs.by_seq.get(document["seq"], ())), scene.load.retried
+            )
 
 
 def _judge_touched(scene: Scene, documents: Documents) -> Iterator[Finding]:
@@ -106,7 +114,8 @@ def _judge_touched(scene: Scene, documents: Documents) -> Iterator[Finding]:
 
 
 def _judge_accounts(scene: Scene, documents: Documents) -> Iterator[Finding]:
-    """Whatever was acknowledged is there, and whatever came back to the queue was put there by an operator."""
+    """Whatever was acknowledged is there, and whatever came back to the queue was put there by an
+    operator."""
     for gone in set(map(repr, scene.load.sure)) - set(documents) - scene.vandal.jobs:
         yield Finding("L1", f"the insertion of {gone} was acknowledged, and it is gone")
     touched = {documents[one].get("seq") for one in scene.vandal.jobs & set(documents)}
@@ -121,13 +130,19 @@ def _judge_deaths(scene: Scene) -> Iterator[Finding]:
         if repr(node["_id"]) not in scene.vandal.nodes and not any(
             hurt.explains(node["started_at"], node["died_at"]) for hurt in hurts
         ):
-            yield Finding("L2", f"{node['name']} was buried at {node['died_at']:%H:%M:%S}, and nobody had hurt it")
+            yield Finding(
+                "L2",
+                f"{node['name']} was buried at {node['died_at']:%H:%M:%S}, and nobody had hurt it",
+            )
 
 
 def _judge_places(scene: Scene) -> Iterator[Finding]:
     """Every node that should be there came back by itself, and owns a share (L3)."""
     roster = scene.store.database.cluster.find_one({"_id": "roster"}) or {}
-    there = {node.get("name") for node in scene.store.database.nodes.find({"_id": {"$in": members_of(roster)}})}
+    there = {
+        node.get("name")
+        for node in scene.store.database.nodes.find({"_id": {"$in": members_of(roster)}})
+    }
     for hand in scene.crew.hands:
         if not hand.name.startswith("extra") and hand.name not in there:
             yield Finding("L3", f"{hand.name} is no member after calm returned")
@@ -169,13 +184,19 @@ def _troubles(scene: Scene) -> Iterator[str]:
 
 def _figures(scene: Scene, documents: Documents, runs: Runs) -> dict[str, Any]:
     nodes = list(scene.store.database.nodes.find())
-    attempts = sum(document.get("attempt", 0) for key, document in documents.items() if key not in scene.vandal.jobs)
+    attempts = sum(
+        document.get("attempt", 0)
+        for key, document in documents.items()
+        if key not in scene.vandal.jobs
+    )
     return {
         "faults": sum(scene.injector.injected.values()),
         "faults by kind": dict(sorted(scene.injector.injected.items())),
         "faults missed": sum(scene.injector.missed.values()),
         "jobs": len(documents),
-        "jobs by state": dict(Counter(str(document.get("state")) for document in documents.values())),
+        "jobs by state": dict(
+            Counter(str(document.get("state")) for document in documents.values())
+        ),
         "runs": runs.total,
         "reruns": runs.repeated,
         "attempts given back unstarted": attempts - runs.total,

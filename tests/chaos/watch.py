@@ -1,4 +1,5 @@
-"""Watches a run from the side: every change in the store, the memory of masters, and how late this process is."""
+"""Watches a run from the side: every change in the store, the memory of masters, and how late this
+process is."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ class Witness:
             for change in changes(self._store):
                 self._open.set()
                 if change is not None:
-                    self.findings.extend((_bare(change), finding) for finding in self.history.see(change))
+                    self.findings.extend(
+                        (_bare(change), finding) for finding in self.history.see(change)
+                    )
                 # Nodes beat all the time: there is no quiet moment to wait for.
                 if self._until is not None and (change is None or change.at > self._until):
                     return
@@ -61,7 +64,8 @@ def _bare(change: Delta) -> Delta:
 
 
 class Scales:
-    """Weighs the masters now and then. What grows without end shows in the processes that live longest."""
+    """Weighs the masters now and then. What grows without end shows in the processes that live
+    longest."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
@@ -77,16 +81,21 @@ class Scales:
 
     @property
     def growth(self) -> float:
-        """The most that a master grew from the first third of its life to the last, of those weighed often enough.
+        """The most that a master grew from the first third of its life to the last, of those
+        weighed often enough.
 
         By its least in each: with a large job in hand it takes more, and gives it back.
         """
         lives = [sizes for sizes in self._seen.values() if len(sizes) >= 6]
-        return max((min(sizes[-len(sizes) // 3 :]) / min(sizes[: len(sizes) // 3]) for sizes in lives), default=1.0)
+        return max(
+            (min(sizes[-len(sizes) // 3 :]) / min(sizes[: len(sizes) // 3]) for sizes in lives),
+            default=1.0,
+        )
 
 
 class Stall:
-    """How long this process itself was kept from running: on a machine that stalls, others are innocent."""
+    """How long this process itself was kept from running: on a machine that stalls, others are
+    innocent."""
 
     def __init__(self) -> None:
         self.longest = 0.0

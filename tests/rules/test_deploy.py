@@ -1,4 +1,5 @@
-"""The unit, the image and the manifests of docs/deploy.md, which no test can run: what they promise."""
+"""The unit, the image and the manifests of docs/deploy.md, which no test can run: what they
+promise."""
 
 from __future__ import annotations
 
@@ -76,7 +77,13 @@ def test_systemd_has_nothing_against_the_unit(tmp_path: Path) -> None:
     text = re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", text, flags=re.MULTILINE)
     (tmp_path / "tontine@.service").write_text(text)
     verified = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(tmp_path / "tontine@1.service")],
+        [
+            "systemd-analyze",
+            "verify",
+            "--man=no",
+            "--recursive-errors=no",
+            str(tmp_path / "tontine@1.service"),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -103,7 +110,9 @@ def test_the_probes_look_at_the_live_file_where_the_node_can_write_it(pod: dict[
         assert f"find {live} -mmin -1" in script
 
 
-def test_the_probe_tells_a_young_live_file_from_an_old_one_and_from_none(pod: dict[str, Any], tmp_path: Path) -> None:
+def test_the_probe_tells_a_young_live_file_from_an_old_one_and_from_none(
+    pod: dict[str, Any], tmp_path: Path
+) -> None:
     live = tmp_path / "live"
     *shell, script = pod["containers"][0]["readinessProbe"]["exec"]["command"]
     command = [*shell, script.replace("/run/tontine/live", str(live))]
@@ -124,10 +133,14 @@ def test_the_pod_runs_as_the_user_of_the_image_and_finds_what_it_refers_to(
 ) -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     user = re.findall(r"^USER (\d+):(\d+)$", dockerfile, re.MULTILINE)
-    assert user == [(str(pod["securityContext"]["runAsUser"]), str(pod["securityContext"]["runAsGroup"]))]
+    assert user == [
+        (str(pod["securityContext"]["runAsUser"]), str(pod["securityContext"]["runAsGroup"]))
+    ]
     assert f"--uid {user[0][0]} " in dockerfile
     (container,) = pod["containers"]
-    assert [one["secretRef"]["name"] for one in container["envFrom"]] == [manifests["Secret"]["metadata"]["name"]]
+    assert [one["secretRef"]["name"] for one in container["envFrom"]] == [
+        manifests["Secret"]["metadata"]["name"]
+    ]
     labels = manifests["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert manifests["Deployment"]["spec"]["selector"]["matchLabels"] == labels
     assert manifests["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
@@ -136,7 +149,11 @@ def test_the_pod_runs_as_the_user_of_the_image_and_finds_what_it_refers_to(
 def test_an_image_built_on_ours_can_install_packages() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "pip uninstall" not in dockerfile
-    assert re.search(r"^COPY --from=build --chown=tontine:tontine /opt/tontine /opt/tontine$", dockerfile, re.MULTILINE)
+    assert re.search(
+        r"^COPY --from=build --chown=tontine:tontine /opt/tontine /opt/tontine$",
+        dockerfile,
+        re.MULTILINE,
+    )
     assert "PATH=/opt/tontine/bin:$PATH" in dockerfile, "`pip` is the one of that environment"
     assert "USER" not in block("dockerfile")
 

@@ -26,7 +26,9 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
 def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub names them in links."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -40,7 +42,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_tests_and_files_that_a_page_names_exist(page: Path) -> None:
-    for name in re.findall(r"`((?:tests|shared|node|observer|scripts|examples)/[\w./-]+)`", page.read_text()):
+    for name in re.findall(
+        r"`((?:tests|shared|node|observer|scripts|examples)/[\w./-]+)`", page.read_text()
+    ):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
@@ -48,17 +52,29 @@ def test_the_tests_and_files_that_a_page_names_exist(page: Path) -> None:
 def test_what_a_page_shows_of_its_example_stands_there(page: str) -> None:
     files = (ROOT / "examples" / f"{page}_app").rglob("*.py")
     source = "\n".join(file.read_text() for file in files)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```",
+        (ROOT / "docs" / f"{page}.md").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
     assert blocks
     for block in blocks:
         assert block in source, block
 
 
 def test_every_extra_that_is_advised_can_be_installed() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    sources = [path for part in ("shared", "node", "observer") for path in (ROOT / part).rglob("*.py")]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    sources = [
+        path for part in ("shared", "node", "observer") for path in (ROOT / part).rglob("*.py")
+    ]
     texts = [path.read_text() for path in (*sources, *PAGES)]
-    advised = {name for text in texts for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\(.*"(\w+)"\)""", text)}
+    advised = {
+        name
+        for text in texts
+        for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\(.*"(\w+)"\)""", text)
+    }
     assert {name for names in advised for name in names if name} <= set(extras)
     assert ("", "embedded") in advised
 

@@ -26,5 +26,7 @@ def test_no_other_file_of_the_store_ends_a_job(path: Path) -> None:
 
 
 def test_its_conditions_are_those_of_the_table_of_moves() -> None:
-    assert sources(JOB_MOVES, JobState.CANCELLED) == sources(JOB_MOVES, JobState.FAILED) == CANCELLABLE
+    assert (
+        sources(JOB_MOVES, JobState.CANCELLED) == sources(JOB_MOVES, JobState.FAILED) == CANCELLABLE
+    )
     assert {*FINAL_STATES} == {state.value for state in FINAL}

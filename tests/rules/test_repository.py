@@ -28,7 +28,8 @@ def project() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names in a wheel of this repo, by the build backend itself: an isolated build needs a network."""
+    """The names in a wheel of this repo, by the build backend itself: an isolated build needs a
+    network."""
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
     build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -40,7 +41,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def readme_commands() -> list[str]:
     """The lines that start with `scripts/` in the README's shell blocks."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
     return [line for block in blocks for line in block.splitlines() if line.startswith("scripts/")]
 
 

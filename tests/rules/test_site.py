@@ -1,4 +1,5 @@
-"""The site: what its build refuses, how links of the repo's files become links of pages, and the page of commands."""
+"""The site: what its build refuses, how links of the repo's files become links of pages, and the
+page of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tontine.cli import tontine
 
 PLANTED = """# Planted
 
-[a page that is not there](nowhere.md), [a heading that is not](#nowhere), and [one of another page](other.md#nowhere).
+[a page that is not there](nowhere.md), [a heading that is not](#nowhere), and [one of another
+page](other.md#nowhere).
 
 [What is there](other.md#a-heading) is not told of.
 
@@ -61,7 +63,9 @@ def test_the_build_refuses_what_leads_nowhere_or_says_nothing(tmp_path: Path) ->
     options = ["-q", "-W", "--keep-going", "-c", str(DOCS / "site"), "-D", "root_doc=planted"]
     command = [sys.executable, "-m", "sphinx", *options, str(tmp_path), str(tmp_path / "out")]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    built = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert built.returncode == 1
     assert [fault for fault in FAULTS if fault not in built.stderr] == [], built.stderr
     assert "a-heading" not in built.stderr
@@ -74,15 +78,24 @@ def moved(text: str, file: str, page: str) -> str:
 
 def test_links_of_files_elsewhere_lead_to_the_same_pages() -> None:
     assert moved("[w](docs/why.md#a)", "README.md", "index.md") == "[w](why.md#a)"
-    assert moved("![o](docs/observer-80x24.svg)", "README.md", "index.md") == "![o](observer-80x24.svg)"
+    assert (
+        moved("![o](docs/observer-80x24.svg)", "README.md", "index.md")
+        == "![o](observer-80x24.svg)"
+    )
     assert moved("[log](CHANGELOG.md)", "README.md", "index.md") == "[log](changelog.md)"
-    assert moved("[first](../README.md#install)", "docs/why.md", "why.md") == "[first](index.md#install)"
+    assert (
+        moved("[first](../README.md#install)", "docs/why.md", "why.md")
+        == "[first](index.md#install)"
+    )
     assert moved("[why](../why.md)", "docs/api/client.md", "api/client.md") == "[why](../why.md)"
 
 
 def test_links_that_leave_the_site_become_words() -> None:
     assert moved("[`Dockerfile`](../Dockerfile)", "docs/deploy.md", "deploy.md") == "`Dockerfile`"
-    assert moved("[License](LICENSE)", "README.md", "index.md") == "License (`LICENSE` in the repository)"
+    assert (
+        moved("[License](LICENSE)", "README.md", "index.md")
+        == "License (`LICENSE` in the repository)"
+    )
 
 
 def test_links_elsewhere_and_code_stay_as_they_are() -> None:
@@ -95,9 +108,15 @@ def test_every_command_and_option_is_described() -> None:
     contexts = list(commands.commands(click.Context(tontine, info_name="tontine")))
     assert len(contexts) > 25
     for context in contexts:
-        (part,) = re.findall(rf"^#+ {context.command_path}\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
+        (part,) = re.findall(
+            rf"^#+ {context.command_path}\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE
+        )
         for option in context.command.params:
-            if isinstance(option, click.Option) and option.name not in commands.SHARED and not option.hidden:
+            if (
+                isinstance(option, click.Option)
+                and option.name not in commands.SHARED
+                and not option.hidden
+            ):
                 assert f"{option.opts[-1]}" in part, (context.command_path, option.opts)
 
 
@@ -114,7 +133,11 @@ def test_the_options_of_all_commands_are_those_that_the_page_names() -> None:
 def test_a_help_text_is_shown_as_it_is_written() -> None:
     assert commands.plain("jobs of shop.* with `a_b*`") == r"jobs of shop.\* with `a_b*`"
     text = "First,\nand more.\n\n\b\nExamples:\n  one\n    two\n"
-    assert list(commands.paragraphs(text)) == ["First, and more.\n", "Examples:\n", "```text\none\n  two\n```\n"]
+    assert list(commands.paragraphs(text)) == [
+        "First, and more.\n",
+        "Examples:\n",
+        "```text\none\n  two\n```\n",
+    ]
 
 
 def test_a_default_is_told_once() -> None:
@@ -125,7 +148,9 @@ def test_a_default_is_told_once() -> None:
     def command() -> None: ...
 
     table = "\n".join(
-        commands._table([one for one in command.params if isinstance(one, click.Option)], click.Context(command))
+        commands._table(
+            [one for one in command.params if isinstance(one, click.Option)], click.Context(command)
+        )
     )
     assert r"| `--told INTEGER` | It. \[default: 3\] |" in table
     assert r"| `--untold INTEGER` | It. \[default: 4\] |" in table

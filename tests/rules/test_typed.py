@@ -86,6 +86,11 @@ def test_what_is_wrong_is_told_by_both_checkers_with_the_line_of_the_page(
 
 def test_pyright_needs_no_network() -> None:
     """It comes whole with its package: what it would have to fetch, a check could not."""
-    where = "import pyright; from pathlib import Path; print(Path(pyright.__file__).with_name('dist') / 'index.js')"
-    found = subprocess.run([sys.executable, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    where = (
+        "import pyright; from pathlib import Path; "
+        "print(Path(pyright.__file__).with_name('dist') / 'index.js')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", where], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert Path(found).is_file()

@@ -1,4 +1,5 @@
-"""A screen as text: what stands where, and in which styles. Small enough to keep, exact enough to compare."""
+"""A screen as text: what stands where, and in which styles. Small enough to keep, exact enough to
+compare."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ async def shown(
     source = source or StillSource(board or StillBoard())
     app = ObserverApp(source, Settings(theme=theme, zone=UTC, **settings))
     async with app.run_test(size=size) as pilot:
-        # Frames are drawn when a test wants them: the rate of a loaded machine is not part of the picture.
+        # Frames are drawn when a test wants them: the rate of a loaded machine is not part of the
+        # picture.
         app.workers.cancel_group(app.overview, "flush")
         app.stage.fps = 10.0
         app.stage.touch()
@@ -59,7 +61,8 @@ def text(app: ObserverApp) -> str:
 
 
 def dump(app: ObserverApp, *, has_styles: bool = True) -> str:
-    """The characters, then for each row the runs of cells of one style, by letters that a legend explains."""
+    """The characters, then for each row the runs of cells of one style, by letters that a legend
+    explains."""
     strips = app.screen._compositor.render_strips()
     if not has_styles:
         return text(app)
@@ -96,4 +99,6 @@ def compare(name: str, found: str) -> None:
     if os.environ.get(WRITING):
         KEPT.mkdir(exist_ok=True)
         file.write_text(found)
-    assert found == file.read_text(), f"{name} looks different: look at it, then set {WRITING}=1 to keep it"
+    assert found == file.read_text(), (
+        f"{name} looks different: look at it, then set {WRITING}=1 to keep it"
+    )

@@ -1,4 +1,5 @@
-"""The screen of a board that stands still, on the terminal it is started on: for tests of the terminal itself."""
+"""The screen of a board that stands still, on the terminal it is started on: for tests of the
+terminal itself."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def main(kind: str) -> None:
     board = StillBoard(hostile(), rows, told) if kind == "hostile" else StillBoard()
     source = Broken(board) if kind == "broken" else StillSource(board)
     theme = MONO if os.environ.get("NO_COLOR") else DARK
-    app = ObserverApp(source, Settings(theme=theme, zone=UTC, crashes=Path(os.environ.get("CRASHES", "."))))
+    app = ObserverApp(
+        source, Settings(theme=theme, zone=UTC, crashes=Path(os.environ.get("CRASHES", ".")))
+    )
     app.run()
     sys.exit(app.return_code or 0)
 

@@ -1,4 +1,5 @@
-"""A board that stands still: fixed pictures at a fixed moment, for screens that must look the same every time."""
+"""A board that stands still: fixed pictures at a fixed moment, for screens that must look the same
+every time."""
 
 from __future__ import annotations
 
@@ -24,7 +25,18 @@ from tontine_observer.records.share import ShareRow
 from tontine_observer.records.timeline import EpochMark, Lane, Timeline
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
-STATES = ("working", "waiting", "working", "paused", "working", "working", "working", "dead", "waiting", "working")
+STATES = (
+    "working",
+    "waiting",
+    "working",
+    "paused",
+    "working",
+    "working",
+    "working",
+    "dead",
+    "waiting",
+    "working",
+)
 HOSTILE = "\\e[31mred [bold]x[/bold] \\u202egnp.exe 日本語 é"
 """As the board's cleaning leaves it: escapes are visible, markup and wide characters stay."""
 
@@ -106,7 +118,9 @@ def job(number: int) -> JobRow:
 
 
 def series(height: float) -> Series:
-    values = tuple(None if step < 20 else round(height * (1 + math.sin(step / 9)), 2) for step in range(120))
+    values = tuple(
+        None if step < 20 else round(height * (1 + math.sin(step / 9)), 2) for step in range(120)
+    )
     return Series(NOW - timedelta(minutes=10), 5.0, values)
 
 
@@ -137,7 +151,12 @@ def changes() -> tuple[Change, ...]:
     told = (
         (420, ChangeKind.NOTE, "demo", "started node ivy (pid 4711) in its place"),
         (103, ChangeKind.NODE, "node-03", 'working → paused  by ops: "deploy"'),
-        (90, ChangeKind.ERROR, "#4889", "shop.resize failed: TimeoutError: upstream did not answer"),
+        (
+            90,
+            ChangeKind.ERROR,
+            "#4889",
+            "shop.resize failed: TimeoutError: upstream did not answer",
+        ),
         (84, ChangeKind.NODE, "node-07", "working → dead  (lease expired)"),
         (60, ChangeKind.REQUEST, "node-03", "ops asked it to pause"),
         (42, ChangeKind.EPOCH, "E14", "N 13 → 12  node-12 left"),
@@ -158,7 +177,13 @@ def picture(count: int = 12, **more: Any) -> Picture:
             Weight.BAD,
             Target(Pane.SHARES, "7"),
         ),
-        Alert("silent", "node-05", "node-05 has run #4853 for 31 s", Weight.WARNING, Target(Pane.NODES, "node-05-1")),
+        Alert(
+            "silent",
+            "node-05",
+            "node-05 has run #4853 for 31 s",
+            Weight.WARNING,
+            Target(Pane.NODES, "node-05-1"),
+        ),
     )
     facts: dict[str, Any] = {
         "at": NOW,
@@ -197,7 +222,10 @@ def empty() -> Picture:
 def in_trouble() -> Picture:
     """Its first node cannot claim, lacks a worker, and says why at length."""
     base = picture()
-    why = "MongoDB answered: planner returned error: bad hint (code 2), and on it goes for longer than a line has room"
+    why = (
+        "MongoDB answered: planner returned error: bad hint (code 2), and on it goes for "
+        "longer than a line has room"
+    )
     troubles = (
         Trouble("claiming", why, NOW - timedelta(seconds=42), 128),
         Trouble("settling", HOSTILE, NOW - timedelta(seconds=3)),
@@ -205,7 +233,9 @@ def in_trouble() -> Picture:
     facts: dict[str, Any] = {"troubles": troubles, "note": "in trouble: claiming, settling"}
     first = replace(base.nodes[0], workers=3, workers_wanted=4, bytes=12 * 2**20, **facts)
     text = f"{first.name} {troubles[0].told(NOW)}"
-    alert = Alert("trouble", f"{first.name}: claiming", text, Weight.BAD, Target(Pane.NODES, first.id))
+    alert = Alert(
+        "trouble", f"{first.name}: claiming", text, Weight.BAD, Target(Pane.NODES, first.id)
+    )
     return replace(base, nodes=(first, *base.nodes[1:]), alerts=(alert,))
 
 
@@ -216,7 +246,13 @@ def hostile() -> Picture:
     nodes = (nodes[0], replace(nodes[1], troubles=troubles), nodes[2])
     shares = tuple(replace(one, name=HOSTILE, note=HOSTILE) for one in base.shares)
     alerts = (Alert("odd", HOSTILE, HOSTILE, Weight.BAD),)
-    return replace(base, nodes=nodes, shares=shares, alerts=alerts, status=replace(base.status, database=HOSTILE[:40]))
+    return replace(
+        base,
+        nodes=nodes,
+        shares=shares,
+        alerts=alerts,
+        status=replace(base.status, database=HOSTILE[:40]),
+    )
 
 
 @dataclass(slots=True)
@@ -224,7 +260,9 @@ class StillBoard:
     """The part of a board that the screen uses, with answers fixed beforehand."""
 
     shown: Picture = field(default_factory=picture)
-    rows: tuple[JobRow, ...] = field(default_factory=lambda: tuple(job(number) for number in range(200)))
+    rows: tuple[JobRow, ...] = field(
+        default_factory=lambda: tuple(job(number) for number in range(200))
+    )
     told: tuple[Change, ...] = field(default_factory=changes)
     generations: dict[str, int] = field(default_factory=dict)
     link: Link = field(init=False)
@@ -236,7 +274,9 @@ class StillBoard:
     def picture(self, at: datetime | None = None) -> Picture:
         if at is None:
             return self.shown
-        nodes = tuple(replace(one, state="working", died_at=None, beat_age=0.5) for one in self.shown.nodes)
+        nodes = tuple(
+            replace(one, state="working", died_at=None, beat_age=0.5) for one in self.shown.nodes
+        )
         states = node_counts([one.state for one in nodes])
         status = replace(self.shown.status, epoch=13, states=states)
         return replace(self.shown, at=at, is_past=True, nodes=nodes, status=status, alerts=())
@@ -244,28 +284,42 @@ class StillBoard:
     def jobs(self, at: datetime | None = None) -> JobList:
         return JobList(self.rows)
 
-    def changes(self, kinds: Any = None, limit: int = 500, until: datetime | None = None) -> tuple[Change, ...]:
+    def changes(
+        self, kinds: Any = None, limit: int = 500, until: datetime | None = None
+    ) -> tuple[Change, ...]:
         chosen = [one for one in self.told if kinds is None or one.kind in kinds]
         return tuple(one for one in chosen if until is None or one.at <= until)[-limit:]
 
     def timeline(self, start: datetime, step: float, columns: int) -> Timeline:
-        """Epochs 12, 13, 14 at 133, 100 and 42 s ago; recorded from 180 s ago on; node-07 dies 84 s ago."""
+        """Epochs 12, 13, 14 at 133, 100 and 42 s ago; recorded from 180 s ago on; node-07 dies 84 s
+        ago."""
         ago = [(NOW - start).total_seconds() - column * step for column in range(columns)]
         begun = ((12, 180.0, 12), (13, 130.0, 13), (14, 42.0, 12))
         marks = []
         for epoch, since, members in begun:
             column = math.ceil((NOW - timedelta(seconds=since) - start).total_seconds() / step)
             if column < columns and (column >= 0 or epoch == 14):
-                marks.append(EpochMark(max(0, column), epoch, NOW - timedelta(seconds=since), members))
+                marks.append(
+                    EpochMark(max(0, column), epoch, NOW - timedelta(seconds=since), members)
+                )
         lanes = []
         for one in self.shown.nodes:
-            code = {"working": "w", "waiting": "-", "paused": "p", "dead": "x", "initializing": "i"}.get(one.state, "?")
+            code = {
+                "working": "w",
+                "waiting": "-",
+                "paused": "p",
+                "dead": "x",
+                "initializing": "i",
+            }.get(one.state, "?")
             before = "w" if one.state in ("dead", "paused") else code
             lanes.append(
                 Lane(
                     one.id,
                     one.name,
-                    "".join(" " if past > 180 or past < 0 else code if past <= 84 else before for past in ago),
+                    "".join(
+                        " " if past > 180 or past < 0 else code if past <= 84 else before
+                        for past in ago
+                    ),
                 )
             )
         return Timeline(
@@ -274,13 +328,19 @@ class StillBoard:
             columns=columns,
             oldest=NOW - timedelta(seconds=180),
             epochs=tuple(marks),
-            members=tuple(None if past > 180 or past < 0 else 13 if 42 < past <= 130 else 12 for past in ago),
-            waiting=tuple(None if past > 180 or past < 0 else round(600 - past * 3, 1) for past in ago),
+            members=tuple(
+                None if past > 180 or past < 0 else 13 if 42 < past <= 130 else 12 for past in ago
+            ),
+            waiting=tuple(
+                None if past > 180 or past < 0 else round(600 - past * 3, 1) for past in ago
+            ),
             recorded=tuple(past <= 180 for past in ago),
             lanes=tuple(lanes),
         )
 
-    def next_change(self, after: datetime, back: bool = False, epochs: bool = False) -> datetime | None:
+    def next_change(
+        self, after: datetime, back: bool = False, epochs: bool = False
+    ) -> datetime | None:
         those = [one.at for one in self.told if not epochs or one.kind is ChangeKind.EPOCH]
         found = [at for at in those if (at < after if back else at > after)]
         return (max(found) if back else min(found)) if found else None
@@ -311,7 +371,10 @@ class StillSource:
 
     board: StillBoard = field(default_factory=StillBoard)
     asked: list[Request] = field(default_factory=list)
-    answers: tuple[Progress, ...] = (Progress(Phase.REQUESTED, "asked"), Progress(Phase.DONE, "it is so"))
+    answers: tuple[Progress, ...] = (
+        Progress(Phase.REQUESTED, "asked"),
+        Progress(Phase.DONE, "it is so"),
+    )
     is_running: bool = False
 
     async def start(self) -> None:
@@ -329,10 +392,15 @@ class StillSource:
             row=row,
             owner="node-04",
             holder="node-02",
-            why=(("It failed 3 times, and 3 is its limit.", "`tontine retry` gives it a new life."),),
+            why=(
+                ("It failed 3 times, and 3 is its limit.", "`tontine retry` gives it a new life."),
+            ),
             attempts=(
                 Attempt(
-                    1, "on node-02, ran 2.2 s", "TimeoutError: upstream did not answer", "  File x, line 3\n    get()"
+                    1,
+                    "on node-02, ran 2.2 s",
+                    "TimeoutError: upstream did not answer",
+                    "  File x, line 3\n    get()",
                 ),
                 Attempt(2, "on node-05, ran 2.0 s", "TimeoutError: upstream did not answer"),
             ),

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 MOUSE_OFF = (b"\x1b[?1000l", b"\x1b[?1003l")
 
-# Everything the toolkit sends by itself: colours, places, modes, questions to the terminal, keyboard protocol, titles.
+# Everything the toolkit sends by itself: colours, places, modes, questions to the terminal,
+# keyboard protocol, titles.
 KNOWN = re.compile(
     rb"\x1b\[[0-9;:]*m"  # styles
     rb"|\x1b\[\d*(?:;\d*)?H"  # go to
@@ -78,7 +79,8 @@ class Terminal:
         os.write(self.master, keys)
 
     def press_and_watch(self, keys: bytes, within: float = 60.0) -> None:
-        """Press a key and wait until the screen has answered: an escape and what follows it must not become one key."""
+        """Press a key and wait until the screen has answered: an escape and what follows it must
+        not become one key."""
         before, until = len(self.written), time.monotonic() + within
         self.press(keys)
         while len(self.written) == before:
@@ -104,18 +106,26 @@ class Terminal:
 
 
 @contextmanager
-def terminal(command: Sequence[str], size: tuple[int, int] = (80, 24), **environment: str) -> Iterator[Terminal]:
+def terminal(
+    command: Sequence[str], size: tuple[int, int] = (80, 24), **environment: str
+) -> Iterator[Terminal]:
     """A process on a terminal of its own."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-    known = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES", "TERM")}
+    known = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("NO_COLOR", "COLUMNS", "LINES", "TERM")
+    }
     process = subprocess.Popen(
         command,
         stdin=slave,
         stdout=slave,
         stderr=slave,
         cwd=ROOT,
-        env=known | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | environment,
+        env=known
+        | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+        | environment,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     )

@@ -57,7 +57,16 @@ async def test_tab_goes_round_the_panes() -> None:
 
 async def test_the_cursor_moves_and_stays_inside() -> None:
     async with shown() as (app, pilot):
-        for keys, place in (("j", 1), ("down", 2), ("k", 1), ("up", 0), ("up", 0), ("G", 11), ("g", 0), ("end", 11)):
+        for keys, place in (
+            ("j", 1),
+            ("down", 2),
+            ("k", 1),
+            ("up", 0),
+            ("up", 0),
+            ("G", 11),
+            ("g", 0),
+            ("end", 11),
+        ):
             await press(app, pilot, keys)
             assert app.stage.view.list.place == place
         await press(app, pilot, "home", "pagedown")
@@ -90,7 +99,10 @@ async def test_rows_keep_their_places_for_a_moment_after_a_move() -> None:
         app.stage.view.list.order = Order("done")
         await press(app, pilot)
         first = [row.id for row in app.stage.rows(NODES)]
-        nodes = tuple(replace(one, done=one.done * (1 if one.id == first[0] else -1)) for one in board.shown.nodes)
+        nodes = tuple(
+            replace(one, done=one.done * (1 if one.id == first[0] else -1))
+            for one in board.shown.nodes
+        )
         await press(app, pilot, "j")
         board.change(shown=replace(board.shown, nodes=nodes))
         now[0] += 0.5

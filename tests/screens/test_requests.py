@@ -20,7 +20,11 @@ from tontine_observer.terminal.screens.page import Page
 async def answered(app: ObserverApp, pilot: Pilot[None], source: StillSource) -> None:
     """Wait until what was asked has been answered."""
     asked = len(source.asked)
-    while app.hands.requests.unanswered or any(one.group == "requests" for one in app.workers) or not asked:
+    while (
+        app.hands.requests.unanswered
+        or any(one.group == "requests" for one in app.workers)
+        or not asked
+    ):
         await pilot.pause(0.01)
         asked = len(source.asked)
     await settle(app, pilot)
@@ -41,7 +45,9 @@ async def test_yes_asks_and_tells_what_became_of_it(key: str, verb: str) -> None
         assert "it is so" in text(app)
 
 
-@pytest.mark.parametrize("keys", [("n",), ("escape",), ("enter",), ("tab", "tab", "enter")], ids="-".join)
+@pytest.mark.parametrize(
+    "keys", [("n",), ("escape",), ("enter",), ("tab", "tab", "enter")], ids="-".join
+)
 async def test_no_asks_nothing_and_enter_means_no(keys: tuple[str, ...]) -> None:
     source = StillSource()
     async with shown(source=source) as (app, pilot):
@@ -122,7 +128,9 @@ async def test_cancel_is_for_jobs_that_have_not_ended() -> None:
 
 
 async def test_what_changed_meanwhile_is_left_alone_and_said_so() -> None:
-    source = StillSource(answers=(Progress(Phase.CHANGED, "node-00 changed meanwhile: nothing was asked of it"),))
+    source = StillSource(
+        answers=(Progress(Phase.CHANGED, "node-00 changed meanwhile: nothing was asked of it"),)
+    )
     async with shown(source=source) as (app, pilot):
         await press(app, pilot, "p", "y")
         await answered(app, pilot, source)
@@ -133,7 +141,10 @@ async def test_what_changed_meanwhile_is_left_alone_and_said_so() -> None:
 @pytest.mark.parametrize(
     ("link", "reason"),
     [
-        (Link(Mode.LIVE, read_only="the database user may not write"), "the database user may not write"),
+        (
+            Link(Mode.LIVE, read_only="the database user may not write"),
+            "the database user may not write",
+        ),
         (Link(Mode.STALE, age=14), "the store does not answer"),
         (Link(Mode.CONNECTING), "the store does not answer"),
         (Link(Mode.REPLAY), "this is a recording"),

@@ -1,4 +1,5 @@
-"""What nobody plans: resizing all the time, dialogs under load, an outage, a board that changes under the cursor."""
+"""What nobody plans: resizing all the time, dialogs under load, an outage, a board that changes
+under the cursor."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ async def test_an_outage_dims_the_picture_keeps_it_and_ends() -> None:
             return style.color.name
 
         before = colour(4)
-        board.change(shown=replace(board.shown, link=Link(Mode.STALE, reason="refused", age=14, retry_in=4)))
+        board.change(
+            shown=replace(board.shown, link=Link(Mode.STALE, reason="refused", age=14, retry_in=4))
+        )
         await settle(app, pilot)
         assert "STALE 14s" in text(app)
         assert "this is 14s old; retry in 4 s: refused" in text(app)
@@ -71,7 +74,9 @@ async def test_only_what_changed_is_painted() -> None:
         stage._stopwatch = lambda: 100.0
         overview.flush()
         assert overview.flush() == 0
-        nodes = tuple(replace(one, done=9999) if one.id == "node-04-1" else one for one in board.shown.nodes)
+        nodes = tuple(
+            replace(one, done=9999) if one.id == "node-04-1" else one for one in board.shown.nodes
+        )
         board.generations["nodes"] = 1
         board.shown = replace(board.shown, nodes=nodes)
         assert overview.flush() == 1

@@ -1,4 +1,5 @@
-"""What the screen looks like: every size, every theme, every state of the data, without a terminal or a database."""
+"""What the screen looks like: every size, every theme, every state of the data, without a terminal
+or a database."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ async def test_fifty_nodes(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_hostile_text(size: tuple[int, int]) -> None:
     rows = tuple(
-        job(number)._replace(task=hostile().nodes[0].name, error=hostile().nodes[0].name) for number in range(30)
+        job(number)._replace(task=hostile().nodes[0].name, error=hostile().nodes[0].name)
+        for number in range(30)
     )
     told = tuple(replace(one, text=hostile().nodes[0].name) for one in changes())
     async with shown(size, StillBoard(hostile(), rows, told)) as (app, _):
@@ -153,6 +155,18 @@ async def test_what_opens_over_it(keys: tuple[str, ...], word: str) -> None:
 @pytest.mark.parametrize("size", [(40, 10), (20, 4), (10, 2), (1, 1)], ids=str)
 async def test_no_screen_is_too_small_to_start_on(size: tuple[int, int]) -> None:
     async with shown(size) as (app, pilot):
-        await press(app, pilot, "j", "question_mark", "escape", "p", "escape", "4", "left", "colon", "escape")
+        await press(
+            app,
+            pilot,
+            "j",
+            "question_mark",
+            "escape",
+            "p",
+            "escape",
+            "4",
+            "left",
+            "colon",
+            "escape",
+        )
         assert app.is_running
         assert all(strip.cell_length == size[0] for strip in app.screen._compositor.render_strips())

@@ -55,7 +55,9 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() -> None:
         assert given_back(shown.written)
 
 
-def test_a_crash_gives_the_terminal_back_and_leaves_a_traceback_without_secrets(tmp_path: Path) -> None:
+def test_a_crash_gives_the_terminal_back_and_leaves_a_traceback_without_secrets(
+    tmp_path: Path,
+) -> None:
     with terminal(stand("broken"), CRASHES=str(tmp_path)) as shown:
         assert shown.end() == 1
         assert given_back(shown.written)
@@ -71,15 +73,34 @@ def test_a_crash_gives_the_terminal_back_and_leaves_a_traceback_without_secrets(
 def test_nothing_foreign_reaches_the_terminal() -> None:
     with terminal(stand("hostile"), (120, 40)) as shown:
         shown.wait_for_text("red [bold]")
-        for keys in (b"1", b"\r", b"\x1b", b"2", b"3", b"\r", b"v", b"\x1b", b"4", b"5", b"?", b"\x1b", b":", b"\x1b"):
+        for keys in (
+            b"1",
+            b"\r",
+            b"\x1b",
+            b"2",
+            b"3",
+            b"\r",
+            b"v",
+            b"\x1b",
+            b"4",
+            b"5",
+            b"?",
+            b"\x1b",
+            b":",
+            b"\x1b",
+        ):
             shown.press_and_watch(keys)
         shown.process.terminate()
         shown.end()
         rest = KNOWN.sub(b"", shown.written)
         # What is left after all that the toolkit itself sends: text, and line ends of the terminal.
         assert not re.findall(rb"[\x00-\x06\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]", rest)
-        assert b"\x1b" not in rest, [rest[at.start() : at.start() + 20] for at in re.finditer(b"\x1b", rest)][:5]
-        assert not re.findall("[\x80-\x9f\u202a-\u202e\u2066-\u2069]", rest.decode(errors="replace"))
+        assert b"\x1b" not in rest, [
+            rest[at.start() : at.start() + 20] for at in re.finditer(b"\x1b", rest)
+        ][:5]
+        assert not re.findall(
+            "[\x80-\x9f\u202a-\u202e\u2066-\u2069]", rest.decode(errors="replace")
+        )
 
 
 def test_without_colour_no_colour_is_sent() -> None:
@@ -113,8 +134,19 @@ def test_m_lets_go_of_the_mouse_and_takes_it_back() -> None:
 
 
 @pytest.mark.parametrize("which", ["stdin", "stdout", "stderr", "dumb"])
-def test_without_a_terminal_it_writes_one_snapshot_and_no_escapes(which: str, mongo_uri: str, database: str) -> None:
-    command = [sys.executable, "-m", "tontine", "observe", "--uri", mongo_uri, "--database", database]
+def test_without_a_terminal_it_writes_one_snapshot_and_no_escapes(
+    which: str, mongo_uri: str, database: str
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tontine",
+        "observe",
+        "--uri",
+        mongo_uri,
+        "--database",
+        database,
+    ]
     if which == "dumb":
         with terminal(command, TERM="dumb") as shown:
             assert shown.end() == 0
@@ -132,6 +164,11 @@ def test_without_a_terminal_it_writes_one_snapshot_and_no_escapes(which: str, mo
 
 
 def test_a_closed_pipe_ends_it_quietly(mongo_uri: str, database: str) -> None:
-    command = f"{sys.executable} -m tontine observe --uri '{mongo_uri}' --database {database} --once --json | true"
-    run = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = (
+        f"{sys.executable} -m tontine observe --uri '{mongo_uri}' --database {database} "
+        "--once --json | true"
+    )
+    run = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert run.stderr == ""

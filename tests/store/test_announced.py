@@ -1,4 +1,5 @@
-"""A job that is announced is claimed by its number alone, and whatever becomes of that call, it runs and ends once."""
+"""A job that is announced is claimed by its number alone, and whatever becomes of that call, it
+runs and ends once."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ def test_announced_before_it_is_inserted_it_is_there_when_asked_for_again(world:
     assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
 
 
-def test_inserted_long_after_it_was_announced_it_is_found_without_another_ring(world: World) -> None:
+def test_inserted_long_after_it_was_announced_it_is_found_without_another_ring(
+    world: World,
+) -> None:
     listeners(world)
     world.submit()
     insert = world.flow_until(is_insert)
@@ -104,7 +107,9 @@ def test_a_lost_answer_leaves_it_pending_until_the_node_gives_it_back(world: Wor
     world.lose_answer(claim)
     assert facts(world) == ("working", 1, 0), "the claim has landed"
     (entry,) = only.node.claims
-    assert (entry.seq, entry.status, entry.raw) == (1, Status.PENDING, b""), "what it is was in the answer"
+    assert (entry.seq, entry.status, entry.raw) == (1, Status.PENDING, b""), (
+        "what it is was in the answer"
+    )
     assert not world.runs
     world.flow_until(lambda _: facts(world)[0] == "queued")
     assert only.node.claims.get(1) is None or not world.runs
@@ -146,7 +151,9 @@ def test_a_node_that_dies_with_its_claim_under_way_leaves_the_job_to_others(worl
     assert len(world.runs) == 1
 
 
-def test_a_node_that_sleeps_through_the_answer_and_its_lease_does_not_start_it(world: World) -> None:
+def test_a_node_that_sleeps_through_the_answer_and_its_lease_does_not_start_it(
+    world: World,
+) -> None:
     listeners(world, 2)
     claim = claim_under_way(world)
     owner = world.owner_of(claim.sender)

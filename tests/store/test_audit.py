@@ -1,4 +1,5 @@
-"""`tontine audit` on real databases: a real history passes, and a planted violation of each kind is caught."""
+"""`tontine audit` on real databases: a real history passes, and a planted violation of each kind is
+caught."""
 
 from __future__ import annotations
 
@@ -35,11 +36,17 @@ BUSY = FRESH | {"state": "working", "attempt": 1, "node": "a-1"}
 def violated(store: Store, patience: float = 0.3) -> dict[str, list[str]]:
     """What is violated, and the facts."""
     found = examine(store, Tally(10), patience)
-    return {one.invariant: [each.fact for each in one.examples] for one in found if one.verdict == "violated"}
+    return {
+        one.invariant: [each.fact for each in one.examples]
+        for one in found
+        if one.verdict == "violated"
+    }
 
 
 def unknown(store: Store) -> set[str]:
-    return {one.invariant for one in examine(store, Tally(10), 0.3) if one.verdict == "unknown"} - set(UNSEEN)
+    return {
+        one.invariant for one in examine(store, Tally(10), 0.3) if one.verdict == "unknown"
+    } - set(UNSEEN)
 
 
 def plant(store: Store, *documents: Mapping[str, Any], counter: int = 1000) -> None:
@@ -52,7 +59,9 @@ def plant(store: Store, *documents: Mapping[str, Any], counter: int = 1000) -> N
 def add_node(store: Store, node: str, *, joins: bool = True, **more: Any) -> None:
     """A node that has long been there, idle, with one task and a free slot."""
     modules = [{"name": "shop", "tasks": ["shop.mail"]}]
-    store.run(members.register(node, {"name": node, "lease": 60.0, "slots": 1, "modules": modules}, 60.0))
+    store.run(
+        members.register(node, {"name": node, "lease": 60.0, "slots": 1, "modules": modules}, 60.0)
+    )
     store.run(members.move(node, NodeState.WAITING))
     if joins:
         roster = store.run(members.read_roster())
@@ -64,7 +73,9 @@ def add_node(store: Store, node: str, *, joins: bool = True, **more: Any) -> Non
 
 
 def tamper(store: Store, node: str, **values: Any) -> None:
-    store.database.get_collection("nodes").update_one({"_id": node}, {"$set": values}, bypass_document_validation=True)
+    store.database.get_collection("nodes").update_one(
+        {"_id": node}, {"$set": values}, bypass_document_validation=True
+    )
 
 
 @pytest.mark.story
@@ -92,7 +103,11 @@ def test_a_history_made_by_the_store_operations_passes(store: Store) -> None:
         client.submit_many("shop.mail", [{}] * 6)
     store.run(claim.claim("a-1", [1, 2, 3, 4, 5], 0))
     store.run(settle.settle_done("a-1", 1, {1: encode({"r": 1, "ms": 1})}))
-    outcomes = [settle.Outcome("retry", 2, 1), settle.Outcome("failed", 3, 1), settle.Outcome("lost", 4, 1)]
+    outcomes = [
+        settle.Outcome("retry", 2, 1),
+        settle.Outcome("failed", 3, 1),
+        settle.Outcome("lost", 4, 1),
+    ]
     store.run(settle.settle_each("a-1", outcomes))
     store.run(control.cancel(5))
     store.run(settle.release("a-1", {5: 1}))
@@ -102,7 +117,9 @@ def test_a_history_made_by_the_store_operations_passes(store: Store) -> None:
     assert unknown(store) == {"L1"}
 
 
-def test_an_empty_database_passes(mongo_client: MongoClient[dict[str, object]], database: str) -> None:
+def test_an_empty_database_passes(
+    mongo_client: MongoClient[dict[str, object]], database: str
+) -> None:
     assert violated(Store(mongo_client[database])) == {}
 
 
@@ -120,22 +137,35 @@ def test_an_empty_database_passes(mongo_client: MongoClient[dict[str, object]], 
         ({**BUSY, "node": None}, "S2", "working at attempt 1, by no node"),
         ({**DONE, "node": None}, "S2", "done at attempt 1, by no node"),
         ({**DONE, "state": "failed", "node": None}, "S2", "failed at attempt 1, by no node"),
-        ({**FRESH, "attempt": 1, "fails": 1, "lost": 1}, "S4", "queued with attempt 1, fails 1, lost 1"),
+        (
+            {**FRESH, "attempt": 1, "fails": 1, "lost": 1},
+            "S4",
+            "queued with attempt 1, fails 1, lost 1",
+        ),
         ({**BUSY, "lost": 1}, "S4", "working with attempt 1, fails 0, lost 1"),
         ({**DONE, "fails": 1}, "S4", "done with attempt 1, fails 1, lost 0"),
     ],
 )
-def test_a_job_that_contradicts_itself_is_caught(store: Store, job: dict[str, Any], invariant: str, fact: str) -> None:
+def test_a_job_that_contradicts_itself_is_caught(
+    store: Store, job: dict[str, Any], invariant: str, fact: str
+) -> None:
     plant(store, job)
     found = violated(store)
     assert list(found) == [invariant]
     assert found[invariant][0].startswith(fact)
 
 
-def test_a_seq_twice_is_caught_also_at_the_border_of_a_chunk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seq_twice_is_caught_also_at_the_border_of_a_chunk(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ledger, "CHUNK", 3)
     store.database.jobs.drop_index("seq")
-    plant(store, *([DONE] * 3), *[{**DONE, "seq": 3}] * 5, *[{**DONE, "seq": seq} for seq in range(4, 20)])
+    plant(
+        store,
+        *([DONE] * 3),
+        *[{**DONE, "seq": 3}] * 5,
+        *[{**DONE, "seq": seq} for seq in range(4, 20)],
+    )
     found = {one.invariant: one for one in examine(store, Tally(10), 0.3)}
     assert found["S7"].examples[0].fact == "its unique index is missing"
     assert {one.seq for one in found["S7"].examples[1:]} == {3}
@@ -193,7 +223,9 @@ def test_shares_that_are_not_those_of_the_roster_are_caught(store: Store) -> Non
     add_node(store, "b-1")
     assert violated(store) == {}
     tamper(store, "a-1", share={"epoch": 2, "rank": 1, "size": 2})
-    assert violated(store)["S5"][0].startswith("shows share {'epoch': 2, 'rank': 1, 'size': 2} at epoch 2")
+    assert violated(store)["S5"][0].startswith(
+        "shows share {'epoch': 2, 'rank': 1, 'size': 2} at epoch 2"
+    )
     store.database.nodes.update_one({"_id": "a-1"}, {"$unset": {"share": ""}})
     assert violated(store)["S5"][0].startswith("shows no share at epoch 2")
 
@@ -208,7 +240,9 @@ def test_shares_that_are_not_those_of_the_roster_are_caught(store: Store) -> Non
         ({"state": "undead"}, "state is 'undead'"),
     ],
 )
-def test_a_dead_node_that_is_not_quite_dead_is_caught(store: Store, values: dict[str, Any], fact: str) -> None:
+def test_a_dead_node_that_is_not_quite_dead_is_caught(
+    store: Store, values: dict[str, Any], fact: str
+) -> None:
     add_node(store, "a-1", joins=False)
     store.run(members.move("a-1", NodeState.DEAD, death="stopped"))
     assert violated(store) == {}
@@ -216,11 +250,15 @@ def test_a_dead_node_that_is_not_quite_dead_is_caught(store: Store, values: dict
     assert violated(store)["S6"][0].startswith(fact)
 
 
-def test_members_that_are_dead_or_gone_are_caught_when_somebody_is_there_to_remove_them(store: Store) -> None:
+def test_members_that_are_dead_or_gone_are_caught_when_somebody_is_there_to_remove_them(
+    store: Store,
+) -> None:
     store.run(members.presume_dead("dead-1"))
     tamper(store, "dead-1", died_at=LONG_AGO)
     store.run(members.read_roster())
-    store.database.cluster.update_one({"_id": "roster"}, {"$set": {"members": ["dead-1", "gone-1"]}})
+    store.database.cluster.update_one(
+        {"_id": "roster"}, {"$set": {"members": ["dead-1", "gone-1"]}}
+    )
     assert (violated(store), unknown(store)) == ({}, {"L3"})
     add_node(store, "a-1")
     assert violated(store)["L3"] == [
@@ -266,7 +304,9 @@ def test_jobs_that_a_live_node_does_not_have_are_caught(store: Store) -> None:
     assert violated(store) == {"L1": [fact] * 3}
 
 
-def test_a_job_that_ends_meanwhile_or_is_claimed_again_is_none_that_its_node_lost(store: Store) -> None:
+def test_a_job_that_ends_meanwhile_or_is_claimed_again_is_none_that_its_node_lost(
+    store: Store,
+) -> None:
     plant(store, BUSY, BUSY)
     add_node(store, "a-1", metrics={"held": 1})
     looks = 0
@@ -310,16 +350,26 @@ def test_jobs_without_a_number_are_caught(store: Store) -> None:
     store.database.jobs.insert_one({"_id": "x", "task": "shop.mail"})
     assert (violated(store), unknown(store)) == ({}, {"L1"})
     add_node(store, "a-1")
-    assert violated(store) == {"L1": ["the job with _id 'x' gets no number, although there are members"]}
+    assert violated(store) == {
+        "L1": ["the job with _id 'x' gets no number, although there are members"]
+    }
 
 
 def test_two_unfinished_jobs_with_one_key_are_caught(store: Store) -> None:
     store.database.jobs.drop_index("key")
-    plant(store, {**FRESH, "key": "k"}, {**BUSY, "key": "k"}, {**DONE, "key": "k"}, {**FRESH, "key": "l"})
+    plant(
+        store,
+        {**FRESH, "key": "k"},
+        {**BUSY, "key": "k"},
+        {**DONE, "key": "k"},
+        {**FRESH, "key": "l"},
+    )
     assert violated(store) == {"key": ["key 'k' is that of the unfinished jobs 1, 2"]}
 
 
-def test_the_command_tells_people_and_programs_and_its_exit_code(store: Store, mongo_uri: str) -> None:
+def test_the_command_tells_people_and_programs_and_its_exit_code(
+    store: Store, mongo_uri: str
+) -> None:
     where = ["--uri", mongo_uri, "--database", store.database.name]
     assert CliRunner().invoke(tontine, ["audit", *where]).exit_code == 0
     plant(store, *[{**DONE, "attempt": 0}] * 4)
@@ -342,26 +392,41 @@ def test_it_only_needs_to_read(tmp_path: Path) -> None:
     with with_users(tmp_path) as (root, host), MongoClient[dict[str, object]](root) as client:
         Store(client["tontine"]).run(schema.init())
         client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
-        where = ["--uri", f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "--database", "tontine"]
+        where = [
+            "--uri",
+            f"mongodb://reader:pw@{host}/tontine?replicaSet=rs",
+            "--database",
+            "tontine",
+        ]
         assert CliRunner().invoke(tontine, ["audit", *where], catch_exceptions=False).exit_code == 0
 
 
-def test_with_a_record_of_runs_it_says_what_ran_at_the_same_time(store: Store, mongo_uri: str, tmp_path: Path) -> None:
+def test_with_a_record_of_runs_it_says_what_ran_at_the_same_time(
+    store: Store, mongo_uri: str, tmp_path: Path
+) -> None:
     plant(store, DONE, DONE)
     record = tmp_path / "runs.jsonl"
     where = ["--uri", mongo_uri, "--database", store.database.name, "--json", "--runs", str(record)]
 
     def verdicts(*lines: tuple[int, int, str, float, int]) -> dict[str, str]:
         names = ("seq", "attempt", "event", "at", "pid")
-        record.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in lines))
+        record.write_text(
+            "".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in lines)
+        )
         told = CliRunner().invoke(tontine, ["audit", *where])
-        found = {line["invariant"]: line["verdict"] for line in map(json.loads, told.stdout.splitlines())}
+        found = {
+            line["invariant"]: line["verdict"] for line in map(json.loads, told.stdout.splitlines())
+        }
         return {name: found[name] for name in ("S2", "S3", "S4")}
 
     right = [(1, 1, "began", 0.0, 9), (1, 1, "ended", 1.0, 9)]
     assert verdicts(*right) == {"S2": "ok", "S3": "ok", "S4": "ok"}
     assert verdicts(*right, (2, 1, "began", 0.0, 9)) == {"S2": "violated", "S3": "ok", "S4": "ok"}
-    assert verdicts(*right, (1, 2, "began", 0.5, 8)) == {"S2": "ok", "S3": "violated", "S4": "violated"}
+    assert verdicts(*right, (1, 2, "began", 0.5, 8)) == {
+        "S2": "ok",
+        "S3": "violated",
+        "S4": "violated",
+    }
     assert verdicts() == {"S2": "ok", "S3": "unknown", "S4": "ok"}, "an empty record tells nothing"
     record.write_text('{"seq": 1}\n')
     told = CliRunner().invoke(tontine, ["audit", *where])
@@ -371,7 +436,10 @@ def test_with_a_record_of_runs_it_says_what_ran_at_the_same_time(store: Store, m
 def test_it_says_what_it_looked_at(store: Store, mongo_uri: str, tmp_path: Path) -> None:
     plant(store, DONE)
     record = tmp_path / "runs.jsonl"
-    notes = [{"seq": 1, "attempt": 1, "event": event, "at": 1.0, "pid": 9} for event in ("began", "ended")]
+    notes = [
+        {"seq": 1, "attempt": 1, "event": event, "at": 1.0, "pid": 9}
+        for event in ("began", "ended")
+    ]
     record.write_text("".join(json.dumps(note) + "\n" for note in notes))
     where = ["--uri", mongo_uri, "--database", store.database.name]
     told = CliRunner().invoke(tontine, ["audit", *where, "--runs", str(record), "--watch", "100ms"])

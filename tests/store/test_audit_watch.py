@@ -1,4 +1,5 @@
-"""`tontine audit --watch` on real change streams: right changes pass, wrong ones are caught as they happen."""
+"""`tontine audit --watch` on real change streams: right changes pass, wrong ones are caught as they
+happen."""
 
 from __future__ import annotations
 
@@ -25,13 +26,17 @@ DONE = {"task": "shop.mail", "state": "done", "attempt": 1, "fails": 0, "lost": 
 
 
 def add_node(store: Store, node: str) -> None:
-    store.run(members.register(node, {"name": node, "lease": 60.0, "slots": 1, "modules": []}, 60.0))
+    store.run(
+        members.register(node, {"name": node, "lease": 60.0, "slots": 1, "modules": []}, 60.0)
+    )
     store.run(members.move(node, NodeState.WAITING))
     roster = store.run(members.read_roster())
     assert store.run(members.replace_roster(roster, roster.joined_by(node)))
 
 
-def test_a_watch_that_is_interrupted_still_says_what_it_saw(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_is_interrupted_still_says_what_it_saw(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_: Store) -> Iterator[Delta | None]:
         yield delta("jobs", "insert", 1, {"seq": 1, **DONE})
         yield delta("jobs", "update", 1, {"state": "failed"})
@@ -69,31 +74,52 @@ def test_a_collection_that_is_dropped_does_not_end_the_watch(store: Store) -> No
 
 
 def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
-    """Servers leave out what was equal before, and tell parts of documents: just what History must cope with."""
+    """Servers leave out what was equal before, and tell parts of documents: just what History must
+    cope with."""
 
     def act() -> None:
         add_node(store, "a-1")
         add_node(store, "b-1")
         with Client(store.database) as client:
             client.submit_many("shop.mail", [{}] * 9)
-        raw = [{"task": "shop.mail", "attempt": 5}, {"state": "bogus"}, {"task": "shop.mail", "cancel": True}]
+        raw = [
+            {"task": "shop.mail", "attempt": 5},
+            {"state": "bogus"},
+            {"task": "shop.mail", "cancel": True},
+        ]
         store.database.jobs.insert_many(raw, bypass_document_validation=True)
         store.run(number.give_numbers(store.run(number.find_raw())))
         for attempt in range(4):
             store.run(claim.claim("a-1", [1, 2, 3, 4, 5, 6, 7, 8], attempt))
             store.run(settle.note_running("a-1", [(2, attempt + 1, 0.1, {"value": attempt})]))
             error = JobError("Broken", f"attempt {attempt}")
-            store.run(settle.settle_each("a-1", [settle.Outcome("retry", 2, attempt + 1, 0.1, error=error)]))
-            store.run(settle.settle_each("a-1", [settle.Outcome("lost", 3, attempt + 1, error=error)]))
+            store.run(
+                settle.settle_each(
+                    "a-1", [settle.Outcome("retry", 2, attempt + 1, 0.1, error=error)]
+                )
+            )
+            store.run(
+                settle.settle_each("a-1", [settle.Outcome("lost", 3, attempt + 1, error=error)])
+            )
             store.run(settle.release("a-1", {4: attempt + 1}))
-            store.run(settle.settle_done("a-1", attempt + 1, {1: encode({"r": {"at": attempt}, "ms": 1})}))
+            store.run(
+                settle.settle_done("a-1", attempt + 1, {1: encode({"r": {"at": attempt}, "ms": 1})})
+            )
             store.run(control.retry(1))
         store.run(control.cancel(5))
         store.run(settle.release("a-1", {5: 1}))
         store.run(control.cancel(6))
-        store.run(settle.settle_each("a-1", [settle.Outcome("retry", 6, 1, 0.1, error=JobError("Broken", "late"))]))
+        store.run(
+            settle.settle_each(
+                "a-1", [settle.Outcome("retry", 6, 1, 0.1, error=JobError("Broken", "late"))]
+            )
+        )
         store.run(control.cancel(9))
-        store.run(settle.settle_each("a-1", [settle.Outcome("failed", 7, 1, 0.1, error=JobError("Broken", "x"))]))
+        store.run(
+            settle.settle_each(
+                "a-1", [settle.Outcome("failed", 7, 1, 0.1, error=JobError("Broken", "x"))]
+            )
+        )
         store.run(retention.keep(retention.Retention(done=3600.0, failed=3600.0)))
         store.run(members.move("a-1", NodeState.DEAD, death="stopped"))
         store.run(repair.repair([]))
@@ -115,7 +141,9 @@ def test_while_it_watches_no_change_escapes_it(store: Store) -> None:
 
     def tampering() -> None:
         for attempt in range(1000):
-            store.database.jobs.insert_one({**DONE, "seq": attempt}, bypass_document_validation=True)
+            store.database.jobs.insert_one(
+                {**DONE, "seq": attempt}, bypass_document_validation=True
+            )
             store.database.jobs.update_one({"seq": attempt}, {"$set": {"state": "failed"}})
             if done.wait(0.05):
                 return
@@ -144,15 +172,23 @@ def test_a_real_history_passes(cluster: Cluster) -> None:
             client.submit_many("story.nap", [{"seconds": 0.5}] * 10)
             client.cancel(client.submit("story.double", {"x": 1}, delay=600).seq or 0)
             client.submit_many("story.double", [{"y": x} for x in range(5)])
-            cluster.database.jobs.insert_many([{"task": "story.triple", "args": {"x": 1}}, {"args": 7}])
+            cluster.database.jobs.insert_many(
+                [{"task": "story.triple", "args": {"x": 1}}, {"args": 7}]
+            )
             first.signal_all(9)
             cluster.wait_for_members(2)
             cluster.wait_for_all(318)
             client.retry(cluster.jobs(state="failed")[0]["seq"])
 
     history = History(names.JOBS, names.NODES, names.CLUSTER)
-    found = [finding for change in seen(cluster.store, act, "end") for finding in history.see(change)]
-    assert [one for one in found if one.fact != "the job with _id 'end' was removed before it had a number"] == []
+    found = [
+        finding for change in seen(cluster.store, act, "end") for finding in history.see(change)
+    ]
+    assert [
+        one
+        for one in found
+        if one.fact != "the job with _id 'end' was removed before it had a number"
+    ] == []
     assert history.changes > 900
 
 

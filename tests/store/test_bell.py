@@ -1,4 +1,5 @@
-"""The bell: who listens hears what is rung from then on, and who rings never waits, fails, or needs a listener."""
+"""The bell: who listens hears what is rung from then on, and who rings never waits, fails, or needs
+a listener."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tontine.records.roster import Roster
 from tontine.records.states import Desired
 from tontine.store import bell, claim, control, insert, members, number, repair, schema, settle
 from tontine.store.bell import HELP, Hint
-from tontine.store.call import AsyncStore, Call, Steps, Store
+from tontine.store.call import AsyncStore, Call, Operation, Store
 from tontine.store.insert import CHUNK, Wish
 from tontine.store.names import BELL, CLUSTER, JOBS, NODES
 from tontine.store.schema import BELL_SIZE
@@ -56,7 +57,7 @@ def rings(store: Store) -> list[dict[str, Any]]:
     return list(store.database[BELL].find({"what": {"$exists": True}}))
 
 
-def ring_and_wait(store: Store, steps: Steps[None]) -> None:
+def ring_and_wait(store: Store, steps: Operation[None]) -> None:
     """Nobody hears when a ring has arrived, but one can look."""
     before = len(rings(store))
     store.run(steps)
@@ -86,13 +87,15 @@ def overwrite(store: Store) -> None:
     ids=["fresh jobs", "other jobs", "jobs", "cluster", "nodes", "help"],
 )
 async def test_a_ring_is_heard_as_what_it_is(
-    store: Store, listener: Hints, steps: Callable[[], Steps[None]], hint: Hint
+    store: Store, listener: Hints, steps: Callable[[], Operation[None]], hint: Hint
 ) -> None:
     store.run(steps())
     assert await heard(listener) == hint
 
 
-async def test_what_was_rung_before_somebody_listens_is_not_heard(store: Store, async_store: AsyncStore) -> None:
+async def test_what_was_rung_before_somebody_listens_is_not_heard(
+    store: Store, async_store: AsyncStore
+) -> None:
     for _ in range(3):
         ring_and_wait(store, bell.ring("before"))
     async with contextlib.aclosing(bell.hear(async_store)) as hints:
@@ -112,7 +115,9 @@ async def test_all_who_listen_hear_each_ring_in_its_order(
             assert [(await heard(hints)).first for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
-async def test_what_somebody_else_wrote_there_is_a_hint_at_most(store: Store, listener: Hints) -> None:
+async def test_what_somebody_else_wrote_there_is_a_hint_at_most(
+    store: Store, listener: Hints
+) -> None:
     for odd in ({}, {"what": JOBS, "first": "1", "last": 2}, {"first": 1}, {"what": 7}):
         store.database[BELL].insert_one(odd)
     assert [(await heard(listener)).first for _ in range(4)] == [None] * 4
@@ -125,7 +130,9 @@ def test_rings_that_nobody_hears_are_overwritten(store: Store) -> None:
 
 
 def test_a_ring_to_a_store_that_is_away_raises_nothing() -> None:
-    with MongoClient[dict[str, object]]("mongodb://127.0.0.1:1", serverSelectionTimeoutMS=50) as client:
+    with MongoClient[dict[str, object]](
+        "mongodb://127.0.0.1:1", serverSelectionTimeoutMS=50
+    ) as client:
         away = Store(client["away"])
         away.run(bell.ring(JOBS))
         away.run(bell.ring_jobs(1, 1, fresh=True))
@@ -134,7 +141,9 @@ def test_a_ring_to_a_store_that_is_away_raises_nothing() -> None:
 
 
 @pytest.mark.parametrize("prepare", [schema.init, schema.ensure])
-def test_a_bell_that_was_rung_before_it_was_made_is_made_again(bare: Store, prepare: Callable[[], Steps[None]]) -> None:
+def test_a_bell_that_was_rung_before_it_was_made_is_made_again(
+    bare: Store, prepare: Callable[[], Operation[None]]
+) -> None:
     ring_and_wait(bare, bell.ring(JOBS))
     assert not is_capped(bare)
     bare.run(prepare())
@@ -151,7 +160,9 @@ async def test_nobody_can_listen_at_an_ordinary_collection(bare: Store, mongo_ur
             await anext(bell.hear(AsyncStore(client[bare.database.name])))
 
 
-async def test_who_was_left_behind_is_told_so_or_hears_no_more(store: Store, listener: Hints) -> None:
+async def test_who_was_left_behind_is_told_so_or_hears_no_more(
+    store: Store, listener: Hints
+) -> None:
     overwrite(store)
     with contextlib.suppress(StoreError):
         async with asyncio.timeout(WITHIN):
@@ -181,7 +192,9 @@ class Hearing:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        while not self._task.done():  # a driver that was just timing out may turn one cancel into an error of its own
+        while (
+            not self._task.done()
+        ):  # a driver that was just timing out may turn one cancel into an error of its own
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=0.5)
 
@@ -193,7 +206,9 @@ async def test_an_ear_that_opens_has_missed_everything_so_far(async_store: Async
         assert hearing.ear.is_open
 
 
-async def test_an_ear_that_was_left_behind_listens_again(store: Store, async_store: AsyncStore) -> None:
+async def test_an_ear_that_was_left_behind_listens_again(
+    store: Store, async_store: AsyncStore
+) -> None:
     async with Hearing(async_store) as hearing:
         await hearing.until(Hint(JOBS))
         overwrite(store)
@@ -228,11 +243,11 @@ async def test_a_busy_node_does_not_listen(store: Store, async_store: AsyncStore
         assert hearing.told.count(Hint(JOBS)) == 2, "what happened meanwhile was not heard"
 
 
-def _one(call: Call) -> Steps[Any]:
+def _one(call: Call) -> Operation[Any]:
     return (yield call)
 
 
-def calls_of(store: Store, steps: Steps[Any], *, lose_rings: bool = False) -> list[Call]:
+def calls_of(store: Store, steps: Operation[Any], *, lose_rings: bool = False) -> list[Call]:
     """The calls that an operation makes on a real store; its rings may be lost."""
     made: list[Call] = []
     resume: Callable[[Any], Call] = steps.send
@@ -258,8 +273,12 @@ def news(calls: Iterable[Call]) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize("lose_rings", [False, True])
-@pytest.mark.parametrize("wish", [Wish("t.t"), Wish("t.t", key="k"), Wish("t.t", timeout=5.0)], ids=str)
-def test_a_fresh_job_is_announced_before_it_is_inserted(store: Store, wish: Wish, lose_rings: bool) -> None:
+@pytest.mark.parametrize(
+    "wish", [Wish("t.t"), Wish("t.t", key="k"), Wish("t.t", timeout=5.0)], ids=str
+)
+def test_a_fresh_job_is_announced_before_it_is_inserted(
+    store: Store, wish: Wish, lose_rings: bool
+) -> None:
     made = calls_of(store, insert.submit(wish, {}), lose_rings=lose_rings)
     assert names(made)[-2:] == [RING, INSERT]
     assert news(made) == [(1, 1, True)]
@@ -267,8 +286,12 @@ def test_a_fresh_job_is_announced_before_it_is_inserted(store: Store, wish: Wish
 
 
 @pytest.mark.parametrize("lose_rings", [False, True])
-@pytest.mark.parametrize("wish", [Wish("t.t", delay=0.0), Wish("t.t", priority=-1), Wish("t.t", priority=3)], ids=str)
-def test_any_other_job_is_rung_for_once_it_is_there(store: Store, wish: Wish, lose_rings: bool) -> None:
+@pytest.mark.parametrize(
+    "wish", [Wish("t.t", delay=0.0), Wish("t.t", priority=-1), Wish("t.t", priority=3)], ids=str
+)
+def test_any_other_job_is_rung_for_once_it_is_there(
+    store: Store, wish: Wish, lose_rings: bool
+) -> None:
     made = calls_of(store, insert.submit(wish, {}), lose_rings=lose_rings)
     assert names(made)[-2:] == [INSERT, RING]
     assert news(made) == [(1, 1, False)]
@@ -283,9 +306,13 @@ def test_many_jobs_are_rung_for_once_per_chunk_after_their_insert(store: Store, 
 
 
 @pytest.mark.parametrize(
-    ("document", "is_fresh"), [({}, True), ({"priority": 2}, False), ({"run_at": None, "priority": 0}, True)], ids=str
+    ("document", "is_fresh"),
+    [({}, True), ({"priority": 2}, False), ({"run_at": None, "priority": 0}, True)],
+    ids=str,
 )
-def test_jobs_that_were_numbered_are_rung_for(store: Store, document: dict[str, Any], is_fresh: bool) -> None:
+def test_jobs_that_were_numbered_are_rung_for(
+    store: Store, document: dict[str, Any], is_fresh: bool
+) -> None:
     store.database.jobs.insert_many([{"task": "t.t"}, {"task": "t.t", **document}])
     made = calls_of(store, number.give_numbers(store.run(number.find_raw())))
     assert names(made)[-1] == RING
@@ -298,36 +325,36 @@ def held(store: Store, count: int = 1) -> list[int]:
     return seqs
 
 
-def retry_of_a_finished_job(store: Store) -> Steps[Any]:
+def retry_of_a_finished_job(store: Store) -> Operation[Any]:
     (seq,) = held(store)
     store.run(settle.settle_each("x", [Outcome("cancelled", seq, 1)]))
     return control.retry(seq)
 
 
-def cancel_of_a_queued_job(store: Store) -> Steps[Any]:
+def cancel_of_a_queued_job(store: Store) -> Operation[Any]:
     return control.cancel(store.run(insert.submit(Wish("t.t"), {})).seq or 0)
 
 
-def cancel_of_a_running_job(store: Store) -> Steps[Any]:
+def cancel_of_a_running_job(store: Store) -> Operation[Any]:
     return control.cancel(held(store)[0])
 
 
-def pause_by_name(store: Store) -> Steps[Any]:
+def pause_by_name(store: Store) -> Operation[Any]:
     store.run(members.register("n-1", {"name": "n"}, 20))
     return control.ask("n", Desired.PAUSED)
 
 
-def pause_by_id(store: Store) -> Steps[Any]:
+def pause_by_id(store: Store) -> Operation[Any]:
     store.run(members.register("n-1", {"name": "n"}, 20))
     return control.ask_seen("n-1", Desired.PAUSED, ["initializing"])
 
 
-def change_of_the_roster(store: Store) -> Steps[Any]:
+def change_of_the_roster(store: Store) -> Operation[Any]:
     seen = store.run(members.read_roster())
     return members.replace_roster(seen, seen.joined_by("x"))
 
 
-def repair_after_a_death(store: Store) -> Steps[Any]:
+def repair_after_a_death(store: Store) -> Operation[Any]:
     held(store)
     return repair.repair([])
 
@@ -346,12 +373,14 @@ def repair_after_a_death(store: Store) -> Steps[Any]:
     ],
 )
 def test_whoever_changes_what_nodes_wait_for_rings_after_the_write(
-    store: Store, prepare: Callable[[Store], Steps[Any]], what: str, lose_rings: bool
+    store: Store, prepare: Callable[[Store], Operation[Any]], what: str, lose_rings: bool
 ) -> None:
     made = calls_of(store, prepare(store), lose_rings=lose_rings)
     assert [call.args[0]["what"] for call in made if call.collection == BELL] == [what]
     writes = ("update_one", "update_many")
-    assert max(place for place, call in enumerate(made) if call.method in writes) < names(made).index(RING)
+    assert max(place for place, call in enumerate(made) if call.method in writes) < names(
+        made
+    ).index(RING)
 
 
 @pytest.mark.parametrize("kind", ["retry", "released", "lost"])
@@ -365,7 +394,7 @@ def test_what_changes_nothing_for_nodes_rings_for_nobody(store: Store) -> None:
     one, two = held(store, 2)
     seen = store.run(members.read_roster())
     store.run(members.replace_roster(seen, seen.joined_by("quick")))
-    quiet: list[Steps[Any]] = [
+    quiet: list[Operation[Any]] = [
         settle.settle_each("x", [Outcome("cancelled", one, 1)]),
         control.retry(two),  # it runs
         members.replace_roster(seen, seen.joined_by("slow")),

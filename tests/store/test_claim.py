@@ -13,7 +13,7 @@ from bson import Int64
 from tontine.records.roster import Roster
 from tontine.records.share import Share
 from tontine.store import claim, insert, read
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import Wish
 
 ALL = Share(1, 0, 1)
@@ -38,8 +38,9 @@ def seqs(found: Any) -> list[int]:
     return [int(one["seq"]) for one in found]
 
 
-def examined(store: Store, steps: Steps[Any]) -> int:
-    """The index keys that the server looks at for an operation's first call, which must be a read."""
+def examined(store: Store, steps: Operation[Any]) -> int:
+    """The index keys that the server looks at for an operation's first call, which must be a
+    read."""
     call: Call = next(steps)
     names = {"projection": "projection", "hint": "hint", "limit": "limit"}
     command = {"find": call.collection, "filter": call.args[0]}
@@ -60,14 +61,22 @@ def test_each_job_is_won_by_exactly_one_of_many_claimers(store: Store) -> None:
     wanted = add(store, 50)
     nodes = [f"node-{number}" for number in range(8)]
     with ThreadPoolExecutor(len(nodes)) as pool:
-        won = dict(zip(nodes, pool.map(lambda node: store.run(claim.claim(node, wanted, 0)), nodes), strict=True))
+        won = dict(
+            zip(
+                nodes,
+                pool.map(lambda node: store.run(claim.claim(node, wanted, 0)), nodes),
+                strict=True,
+            )
+        )
     assert sorted(seq for mine in won.values() for seq in mine) == wanted
     for node, mine in won.items():
         assert set(seqs(store.database.jobs.find({"node": node}))) == mine
     assert {one["attempt"] for one in store.database.jobs.find()} == {1}
 
 
-def test_a_claim_from_an_old_read_takes_nothing_not_even_a_job_that_waits_for_its_retry_time(store: Store) -> None:
+def test_a_claim_from_an_old_read_takes_nothing_not_even_a_job_that_waits_for_its_retry_time(
+    store: Store,
+) -> None:
     add(store, 2)
     store.run(claim.claim("y", [1], 0))
     change(store, [1], state="queued", run_at=store.run(read.now()) + timedelta(hours=1))
@@ -92,7 +101,9 @@ def test_an_announced_job_is_claimed_by_its_number_and_told_as_it_was(store: Sto
     before = job(store, seq)
     claimed = store.run(claim.claim_announced("x", seq, TASKS))
     assert claimed is not None
-    assert {name: claimed[name] for name in ("seq", "task", "attempt", "fails", "lost", "max_attempts")} == {
+    assert {
+        name: claimed[name] for name in ("seq", "task", "attempt", "fails", "lost", "max_attempts")
+    } == {
         "seq": seq,
         "task": "t.a",
         "attempt": 0,
@@ -141,7 +152,9 @@ def test_an_announced_job_is_won_by_one_of_many(store: Store) -> None:
     (seq,) = add(store, 1)
     nodes = [f"node-{number}" for number in range(8)]
     with ThreadPoolExecutor(len(nodes)) as pool:
-        answers = list(pool.map(lambda node: store.run(claim.claim_announced(node, seq, TASKS)), nodes))
+        answers = list(
+            pool.map(lambda node: store.run(claim.claim_announced(node, seq, TASKS)), nodes)
+        )
     (winner,) = [node for node, answer in zip(nodes, answers, strict=True) if answer is not None]
     assert (job(store, seq)["node"], job(store, seq)["attempt"]) == (winner, 1)
 
@@ -217,7 +230,9 @@ def test_only_what_has_been_due_for_a_while_is_left_to_helpers(store: Store) -> 
     long_due = add(store, 1, run_at=now - timedelta(seconds=60))
     future = add(store, 1, run_at=now + timedelta(seconds=60))
     change(store, future, created_at=now - timedelta(seconds=60))
-    unknown = add(store, 1, "t.unknown") + add(store, 1, "t.unknown", run_at=now - timedelta(seconds=60))
+    unknown = add(store, 1, "t.unknown") + add(
+        store, 1, "t.unknown", run_at=now - timedelta(seconds=60)
+    )
     change(store, unknown, created_at=now - timedelta(seconds=60))
     assert seqs(store.run(claim.find_left(TASKS, 30.0, 99))) == late
     assert seqs(store.run(claim.find_overdue(TASKS, 30.0, 99))) == long_due

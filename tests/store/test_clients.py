@@ -1,4 +1,5 @@
-"""(1) Client and AsyncClient over every kind of handle an application may have, and what becomes of it."""
+"""(1) Client and AsyncClient over every kind of handle an application may have, and what becomes of
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tontine import AsyncClient, Client, Job, JobState
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, JobNotFinished, StoreError, StoreUnavailable, UnknownJob
 from tontine.store import control, members, read
-from tontine.store.call import CALL_LIMIT, AsyncStore, Call, Steps, Store
+from tontine.store.call import CALL_LIMIT, AsyncStore, Call, Operation, Store
 from tontine.store.connect import SELDOM_MONITORED, open_store
 
 
@@ -27,20 +28,38 @@ def test_what_the_uri_says_about_the_connection_wins(mongo_uri: str) -> None:
             return str(client.options.server_monitoring_mode)
 
     assert mode(mongo_uri) == "poll"
-    assert mode(f"{mongo_uri}{'&' if '?' in mongo_uri else '/?'}serverMonitoringMode=stream") == "stream"
+    assert (
+        mode(f"{mongo_uri}{'&' if '?' in mongo_uri else '/?'}serverMonitoringMode=stream")
+        == "stream"
+    )
 
 
 def end(store: Store, job: Job, state: str = "done") -> None:
     """What a node would do, as far as a client can tell."""
-    store.database.jobs.update_one({"_id": job.id}, {"$set": {"state": state, "result": {"answer": 42}}})
+    store.database.jobs.update_one(
+        {"_id": job.id}, {"$set": {"state": state, "result": {"answer": 42}}}
+    )
 
 
 def live(store: Store, client: Client) -> None:
     """Everything a client can do, once."""
-    job = client.submit("t.t", {"x": 1}, delay="1m", key="k", timeout=timedelta(seconds=5), max_attempts=2, priority=3)
+    job = client.submit(
+        "t.t",
+        {"x": 1},
+        delay="1m",
+        key="k",
+        timeout=timedelta(seconds=5),
+        max_attempts=2,
+        priority=3,
+    )
     assert client.submit("t.t", key="k").existed
     stored = client.get(job.seq or 0)
-    assert (stored.args, stored.timeout, stored.priority, stored.state) == ({"x": 1}, 5.0, 3, JobState.QUEUED)
+    assert (stored.args, stored.timeout, stored.priority, stored.state) == (
+        {"x": 1},
+        5.0,
+        3,
+        JobState.QUEUED,
+    )
     assert client.cancel(job.seq or 0).state is JobState.CANCELLED
     assert client.wait(job, timeout=5).state is JobState.CANCELLED
     assert client.retry(job.seq or 0).state is JobState.QUEUED
@@ -55,15 +74,24 @@ def live(store: Store, client: Client) -> None:
 
 
 async def live_async(store: Store, client: AsyncClient) -> None:
-    job = await client.submit("t.t", {"x": 1}, delay="1m", key="k", timeout=timedelta(seconds=5), priority=3)
+    job = await client.submit(
+        "t.t", {"x": 1}, delay="1m", key="k", timeout=timedelta(seconds=5), priority=3
+    )
     assert (await client.submit("t.t", key="k")).existed
     stored = await client.get(job.seq or 0)
-    assert (stored.args, stored.timeout, stored.priority, stored.state) == ({"x": 1}, 5.0, 3, JobState.QUEUED)
+    assert (stored.args, stored.timeout, stored.priority, stored.state) == (
+        {"x": 1},
+        5.0,
+        3,
+        JobState.QUEUED,
+    )
     assert (await client.cancel(job.seq or 0)).state is JobState.CANCELLED
     assert (await client.wait(job, timeout=5)).state is JobState.CANCELLED
     assert (await client.retry(job.seq or 0)).state is JobState.QUEUED
     heard: list[int] = []
-    many = await client.submit_many("t.t", [{"n": number} for number in range(3)], progress=heard.append)
+    many = await client.submit_many(
+        "t.t", [{"n": number} for number in range(3)], progress=heard.append
+    )
     assert heard == [3]
     for one in many:
         end(store, one)
@@ -90,7 +118,9 @@ def test_a_client_works_over_a_uri_a_client_and_a_database(store: Store, mongo_u
         assert store.database.command("ping")["ok"] == 1, "what the application brought stays open"
 
 
-async def test_an_async_client_works_over_a_uri_a_client_and_a_database(store: Store, mongo_uri: str) -> None:
+async def test_an_async_client_works_over_a_uri_a_client_and_a_database(
+    store: Store, mongo_uri: str
+) -> None:
     name = store.database.name
     async with AsyncClient(mongo_uri, database=name) as client:
         await live_async(store, client)
@@ -111,8 +141,11 @@ async def test_an_async_client_works_over_motor(store: Store, motor: Any) -> Non
         assert (await motor.admin.command("ping"))["ok"] == 1
 
 
-async def test_a_client_uses_the_database_that_the_application_s_own_names(mongo_uri: str, store: Store) -> None:
-    """Before: every job of an application with `/shop` in its URI went to the database `tontine`."""
+async def test_a_client_uses_the_database_that_the_application_s_own_names(
+    mongo_uri: str, store: Store
+) -> None:
+    """Before: every job of an application with `/shop` in its URI went to the database
+    `tontine`."""
     name = store.database.name
     uri = mongo_uri.replace("/?", f"/{name}?")
     with Client(uri) as client:
@@ -137,7 +170,9 @@ def test_a_client_that_opened_its_connection_closes_it(mongo_uri: str, database:
         client.submit("t.t")
 
 
-async def test_the_wrong_kind_of_handle_is_refused_with_advice(mongo_uri: str, store: Store, motor: Any) -> None:
+async def test_the_wrong_kind_of_handle_is_refused_with_advice(
+    mongo_uri: str, store: Store, motor: Any
+) -> None:
     async with AsyncMongoClient[dict[str, Any]](mongo_uri) as mongo:
         handles: list[Any] = [mongo, mongo["x"], motor, motor["x"], 5, store.database.jobs]
         for handle in handles:
@@ -156,7 +191,9 @@ def test_a_uri_that_is_none_is_refused(database: str) -> None:
         Client("mongodb://localhost", database="a b")
 
 
-async def test_waiting_longer_than_allowed_is_an_error_that_names_the_jobs(store: Store, mongo_uri: str) -> None:
+async def test_waiting_longer_than_allowed_is_an_error_that_names_the_jobs(
+    store: Store, mongo_uri: str
+) -> None:
     with Client(store.database) as client:
         jobs = client.submit_many("t.t", [None] * 7)
         end(store, jobs[0])
@@ -164,7 +201,9 @@ async def test_waiting_longer_than_allowed_is_an_error_that_names_the_jobs(store
             client.wait(jobs, timeout=0.05)
         assert client.wait([], timeout=0) == []
     async with AsyncClient(mongo_uri, database=store.database.name) as async_client:
-        with pytest.raises(JobNotFinished, match=r"job 2 did not end within 0 s: `tontine why 2` tells why"):
+        with pytest.raises(
+            JobNotFinished, match=r"job 2 did not end within 0 s: `tontine why 2` tells why"
+        ):
             await async_client.wait(jobs[1], timeout=0)
 
 
@@ -179,24 +218,28 @@ async def test_waiting_holds_up_nobody_else(async_store: AsyncStore, store: Stor
 
 
 def test_a_job_with_an_id_that_python_cannot_hash_can_be_waited_for(store: Store) -> None:
-    store.database.jobs.insert_one({"_id": {"order": [1, 2]}, "task": "t.t", "state": "done", "result": 1})
+    store.database.jobs.insert_one(
+        {"_id": {"order": [1, 2]}, "task": "t.t", "state": "done", "result": 1}
+    )
     with Client(store.database) as client:
         assert client.wait(Job({"order": [1, 2]}), timeout=5).result == 1
 
 
-OPERATIONS: list[Callable[[], Steps[Any]]] = [
+OPERATIONS: list[Callable[[], Operation[Any]]] = [
     lambda: members.heartbeat("x", {}, 20, within=0.2),
     lambda: read.hurried(control.read_job(1), within=0.2),
     lambda: iter_one(Call("jobs", "insert_one", ({},), within=0.2)),
 ]
 
 
-def iter_one(call: Call) -> Steps[Any]:
+def iter_one(call: Call) -> Operation[Any]:
     return (yield call)
 
 
 def test_a_call_to_a_server_that_is_not_there_ends_within_its_limit() -> None:
-    with MongoClient[dict[str, Any]](f"mongodb://127.0.0.1:{free_port()}/?replicaSet=none") as mongo:
+    with MongoClient[dict[str, Any]](
+        f"mongodb://127.0.0.1:{free_port()}/?replicaSet=none"
+    ) as mongo:
         for operation in OPERATIONS:
             begun = time.monotonic()
             with pytest.raises(StoreUnavailable) as caught:
@@ -211,7 +254,9 @@ async def test_an_async_call_to_a_server_that_is_not_there_ends_within_its_limit
     async with AsyncMongoClient[dict[str, Any]](uri) as mongo:
         for source in (mongo["none"], motor["none"]):
             begun = time.monotonic()
-            tries: list[Awaitable[Any]] = [AsyncStore(source).run(operation()) for operation in OPERATIONS]
+            tries: list[Awaitable[Any]] = [
+                AsyncStore(source).run(operation()) for operation in OPERATIONS
+            ]
             for error in await asyncio.gather(*tries, return_exceptions=True):
                 assert isinstance(error, StoreUnavailable)
             assert time.monotonic() - begun < 3
@@ -226,10 +271,13 @@ def test_an_outage_is_told_within_the_limit_of_the_connection_with_what_was_bein
     began = time.monotonic()
     with Client(AWAY) as client:
         with pytest.raises(
-            StoreUnavailable, match=r"did not answer when it was to read `cluster` in `tontine` \(.+\): is"
+            StoreUnavailable,
+            match=r"did not answer when it was to read `cluster` in `tontine` \(.+\): is",
         ):
             client.submit("t.t")
-        with pytest.raises(StoreUnavailable, match=r"when it was to run hello in .* Try again when it answers"):
+        with pytest.raises(
+            StoreUnavailable, match=r"when it was to run hello in .* Try again when it answers"
+        ):
             client.prepare()
     assert time.monotonic() - began < CALL_LIMIT
 

@@ -1,4 +1,5 @@
-"""What the shell completes from the store: names of nodes, tasks and schedules, wherever a command takes one."""
+"""What the shell completes from the store: names of nodes, tasks and schedules, wherever a command
+takes one."""
 
 from __future__ import annotations
 
@@ -14,13 +15,17 @@ from tontine.store.call import Store
 @pytest.fixture
 def filled(store: Store) -> Store:
     modules = [{"name": "shop", "tasks": ["shop.resize"]}]
-    store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 1, "modules": modules})
+    store.database.nodes.insert_one(
+        {"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 1, "modules": modules}
+    )
     store.database.schedules.insert_one({"_id": "tidy", "task": "shop.tidy", "every": 60})
     return store
 
 
 def items(*words: str) -> list[CompletionItem]:
-    return ShellComplete(tontine, {}, "tontine", "_TONTINE_COMPLETE").get_completions([*words[:-1]], words[-1])
+    return ShellComplete(tontine, {}, "tontine", "_TONTINE_COMPLETE").get_completions(
+        [*words[:-1]], words[-1]
+    )
 
 
 def complete(*words: str) -> list[str]:

@@ -35,7 +35,9 @@ def bring(store: Store, state: JobState) -> int:
     if state is JobState.DONE:
         store.run(settle.settle_done("x", 1, {seq: DONE}))
     elif state is JobState.FAILED:
-        store.run(settle.settle_each("x", [Outcome("failed", seq, 1, 0.1, error=JobError("E", "m"))]))
+        store.run(
+            settle.settle_each("x", [Outcome("failed", seq, 1, 0.1, error=JobError("E", "m"))])
+        )
     elif state is JobState.CANCELLED:
         store.run(control.cancel(seq))
         store.run(settle.settle_each("x", [Outcome("cancelled", seq, 1)]))
@@ -81,10 +83,30 @@ def test_a_finished_job_cannot_be_cancelled(store: Store) -> None:
 def test_a_retried_job_starts_over_but_its_attempt_only_grows(store: Store) -> None:
     for state in FINAL:
         seq = bring(store, state)
-        store.database.jobs.update_one({"seq": seq}, {"$set": {"fails": 3, "lost": 2, "attempt": 7}})
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$set": {"fails": 3, "lost": 2, "attempt": 7}}
+        )
         again, was_final = store.run(control.retry(seq))
-        assert (again.state, was_final, again.attempt, again.fails, again.lost) == (JobState.QUEUED, True, 7, 0, 0)
-        kept = {"_id", "seq", "task", "args", "state", "attempt", "fails", "lost", "created_at", "run_at", "node"}
+        assert (again.state, was_final, again.attempt, again.fails, again.lost) == (
+            JobState.QUEUED,
+            True,
+            7,
+            0,
+            0,
+        )
+        kept = {
+            "_id",
+            "seq",
+            "task",
+            "args",
+            "state",
+            "attempt",
+            "fails",
+            "lost",
+            "created_at",
+            "run_at",
+            "node",
+        }
         assert set(job(store, seq)) - {"errors"} == kept
         assert job(store, seq)["node"] is None
         assert store.run(claim.claim("y", [seq], 7)) == {seq}

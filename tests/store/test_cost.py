@@ -9,13 +9,13 @@ from bson import Int64, ObjectId
 
 from tontine.records.share import Share
 from tontine.store import claim
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 
 TASKS = ["story.double", "story.triple"]
 SHARE = Share(1, 1, 3)
 
 
-def keys_examined(store: Store, steps: Steps[Any]) -> int:
+def keys_examined(store: Store, steps: Operation[Any]) -> int:
     """Index keys that the first read of an operation examines."""
     call: Call = next(steps)
     options = dict(call.options)

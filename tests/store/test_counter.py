@@ -19,7 +19,9 @@ WISH = Wish("t.t")
 
 def set_counter(store: Store, value: Any) -> None:
     store.database.command({"collMod": "cluster", "validator": {}})
-    store.database.cluster.replace_one({"_id": "counter"}, {"_id": "counter", "seq": value}, upsert=True)
+    store.database.cluster.replace_one(
+        {"_id": "counter"}, {"_id": "counter", "seq": value}, upsert=True
+    )
 
 
 def seqs(store: Store) -> list[int]:
@@ -46,8 +48,12 @@ def test_raw_jobs_get_their_numbers_although_the_counter_was_set_back(store: Sto
     assert len(set(seqs(store))) == 110
 
 
-@pytest.mark.parametrize("value", [None, "text", float("nan"), float("inf"), -5, 2**63 - 1, {}, [], Decimal128("7")])
-def test_whatever_the_counter_is_the_next_number_is_one_that_nobody_has(store: Store, value: Any) -> None:
+@pytest.mark.parametrize(
+    "value", [None, "text", float("nan"), float("inf"), -5, 2**63 - 1, {}, [], Decimal128("7")]
+)
+def test_whatever_the_counter_is_the_next_number_is_one_that_nobody_has(
+    store: Store, value: Any
+) -> None:
     store.run(insert.submit_many(WISH, [None] * 20))
     set_counter(store, value)
     assert store.run(counter.take(3)).first > 20
@@ -64,7 +70,9 @@ def test_a_forged_number_does_not_use_numbers_up(store: Store) -> None:
 
 
 @pytest.mark.parametrize("forged", [2**52 - 1, 2**52, 2**53 - 1])
-def test_the_last_number_that_is_believed_is_not_the_last_that_is_given(store: Store, forged: int) -> None:
+def test_the_last_number_that_is_believed_is_not_the_last_that_is_given(
+    store: Store, forged: int
+) -> None:
     ready = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0, "args": {}}
     store.database.jobs.insert_one({**ready, "seq": Int64(forged)})
     set_counter(store, Int64(forged))

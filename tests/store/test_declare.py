@@ -1,4 +1,5 @@
-"""Schedules that modules declare: once, the newest version wins and nothing flaps, and operators have the last word."""
+"""Schedules that modules declare: once, the newest version wins and nothing flaps, and operators
+have the last word."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def announce(store: Store, shop: Module, *, state: str = "waiting", **facts: Any
 
 
 def says(store: Store, shop: Module, minutes: float = 0) -> list[str]:
-    """A node with the module, which started so many minutes after the others, makes its schedules known."""
+    """A node with the module, which started so many minutes after the others, makes its schedules
+    known."""
     return store.run(declare.declare(shop.schedules(), START + timedelta(minutes=minutes)))
 
 
@@ -69,11 +71,18 @@ def test_nodes_that_start_at_once_add_it_once(store: Store) -> None:
     one = document(store)
     assert (one["every"], one["overlap"], one["max_age"]) == (3600, "skip", 60)
     assert one["next_at"] > START
-    assert one["declared"] | {"digest": ""} == {"module": "shop", "version": "1.0", "at": START, "digest": ""}
+    assert one["declared"] | {"digest": ""} == {
+        "module": "shop",
+        "version": "1.0",
+        "at": START,
+        "digest": "",
+    }
     assert says(store, shop, minutes=5) == [], "nothing is written again"
 
 
-def test_the_newest_version_wins_and_old_nodes_that_restart_do_not_take_it_back(store: Store) -> None:
+def test_the_newest_version_wins_and_old_nodes_that_restart_do_not_take_it_back(
+    store: Store,
+) -> None:
     """A rolling restart: old and new start in any order, again and again, and look every minute."""
     old, new = module("1.9", 3600), module("1.10", 60)
     announce(store, old)
@@ -98,7 +107,9 @@ def test_of_one_version_with_two_definitions_the_later_start_wins_and_stays(stor
     assert document(store)["every"] == 60
 
 
-def test_after_a_roll_back_the_older_version_has_its_way_when_the_newer_is_gone(store: Store) -> None:
+def test_after_a_roll_back_the_older_version_has_its_way_when_the_newer_is_gone(
+    store: Store,
+) -> None:
     old, new = module("1.0", 3600), module("1.1", 60)
     now = datetime.now(UTC)
     says(store, new)
@@ -193,12 +204,16 @@ def test_a_declaration_that_is_gone_is_told_and_goes_on_firing(store: Store) -> 
     announce(store, new)
     shown = standing(store)
     assert shown is not None
-    assert shown.warnings == ("shop 1.1 no longer declares it: `tontine schedule rm shop.nightly` ends it",)
+    assert shown.warnings == (
+        "shop 1.1 no longer declares it: `tontine schedule rm shop.nightly` ends it",
+    )
     assert judge_schedules(store.run(survey())).verdict is Verdict.WARN
     store.database.nodes.delete_many({})
     shown = standing(store)
     assert shown is not None
-    assert shown.warnings == ("no live node has its task shop.nightly",), "nobody knows what the newest declares"
+    assert shown.warnings == ("no live node has its task shop.nightly",), (
+        "nobody knows what the newest declares"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +235,9 @@ def test_one_that_cannot_be_stored_keeps_no_other_from_being_declared(store: Sto
     assert document(store)["every"] == 3600
 
 
-@pytest.mark.parametrize(("field", "value"), [("version", "0" * 5000), ("at", DatetimeMS(2**62)), ("at", "noon")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("version", "0" * 5000), ("at", DatetimeMS(2**62)), ("at", "noon")]
+)
 def test_an_odd_origin_is_superseded(store: Store, field: str, value: Any) -> None:
     says(store, module("1"))
     store.database.schedules.update_one({"_id": NAME}, {"$set": {f"declared.{field}": value}})

@@ -18,7 +18,16 @@ from tontine.records.states import NodeState
 from tontine.store import inbox, indexes, members, on_demand, schema
 from tontine.store.call import Store
 
-FIT = {"topology", "members", "version", "rights", "change streams", "majority write", "indexes", "validators"}
+FIT = {
+    "topology",
+    "members",
+    "version",
+    "rights",
+    "change streams",
+    "majority write",
+    "indexes",
+    "validators",
+}
 
 
 def examine(uri: str, database: str, *options: str) -> tuple[int, dict[str, str]]:
@@ -27,7 +36,9 @@ def examine(uri: str, database: str, *options: str) -> tuple[int, dict[str, str]
     ended = CliRunner().invoke(tontine, arguments, catch_exceptions=True)
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     assert lines, (ended.stderr, ended.exception)
-    return ended.exit_code, {line["check"]: f"{line['verdict']}: {line['sentence']}" for line in lines}
+    return ended.exit_code, {
+        line["check"]: f"{line['verdict']}: {line['sentence']}" for line in lines
+    }
 
 
 def verdicts(found: dict[str, str], names: Sequence[str] | set[str]) -> set[str]:
@@ -35,7 +46,9 @@ def verdicts(found: dict[str, str], names: Sequence[str] | set[str]) -> set[str]
 
 
 def add_node(store: Store, name: str, lease: float = 20.0) -> None:
-    store.run(members.register(name, {"name": name, "lease": lease, "slots": 1, "metrics": {}}, lease))
+    store.run(
+        members.register(name, {"name": name, "lease": lease, "slots": 1, "metrics": {}}, lease)
+    )
 
 
 def test_a_healthy_database_passes(store: Store, mongo_uri: str) -> None:
@@ -56,7 +69,9 @@ def test_a_missing_and_a_different_index_fail(store: Store, mongo_uri: str) -> N
     assert found["indexes"].startswith("fail: jobs.held is missing, jobs.raw is different")
 
 
-def test_an_index_on_demand_is_missed_only_where_it_was_needed(store: Store, mongo_uri: str) -> None:
+def test_an_index_on_demand_is_missed_only_where_it_was_needed(
+    store: Store, mongo_uri: str
+) -> None:
     assert examine(mongo_uri, store.database.name, "--quick")[1]["indexes"].startswith("ok")
     store.run(on_demand.need(indexes.START_BY))
     store.database.jobs.drop_index("start_by")
@@ -73,7 +88,9 @@ def test_a_database_without_anything_fails_but_answers(mongo_uri: str, database:
 
 def test_a_changed_validator_is_told(store: Store, mongo_uri: str) -> None:
     store.database.command("collMod", "jobs", validator={})
-    assert examine(mongo_uri, store.database.name, "--quick")[1]["validators"].startswith("warn: jobs has another")
+    assert examine(mongo_uri, store.database.name, "--quick")[1]["validators"].startswith(
+        "warn: jobs has another"
+    )
 
 
 def test_an_inbox_is_looked_at(store: Store, mongo_uri: str) -> None:
@@ -93,14 +110,25 @@ def test_an_inbox_is_looked_at(store: Store, mongo_uri: str) -> None:
 def test_dead_members_that_nobody_removes_fail(store: Store, mongo_uri: str) -> None:
     store.database.cluster.insert_one({"_id": "roster", "epoch": 4, "members": ["ghost-1"]})
     store.database.jobs.insert_one(
-        {"seq": 1, "state": "working", "node": "ghost-1", "task": "x.y", "attempt": 1, "fails": 0, "lost": 0}
+        {
+            "seq": 1,
+            "state": "working",
+            "node": "ghost-1",
+            "task": "x.y",
+            "attempt": 1,
+            "fails": 0,
+            "lost": 0,
+        }
     )
     code, found = examine(mongo_uri, store.database.name)
     assert (code, found["roster"].partition(":")[0]) == (0, "warn")
     add_node(store, "alive")
     code, found = examine(mongo_uri, store.database.name)
     assert code == 1
-    assert found["roster"] == "fail: the roster has dead members: ghost-1, and no live node removes them"
+    assert (
+        found["roster"]
+        == "fail: the roster has dead members: ghost-1, and no live node removes them"
+    )
     assert found["held jobs"].startswith("fail: 1 job held by dead nodes: ghost-1")
 
 
@@ -108,7 +136,9 @@ def test_nodes_that_stand_still_or_stay_outside_are_told(store: Store, mongo_uri
     add_node(store, "outside")
     store.run(members.move("outside", NodeState.WAITING))
     add_node(store, "silent", lease=1.0)
-    store.database.nodes.update_one({"_id": "silent"}, [{"$set": {"lease_until": {"$subtract": ["$$NOW", 60_000]}}}])
+    store.database.nodes.update_one(
+        {"_id": "silent"}, [{"$set": {"lease_until": {"$subtract": ["$$NOW", 60_000]}}}]
+    )
     code, found = examine(mongo_uri, store.database.name)
     assert code == 1
     assert found["membership"] == "fail: live nodes that are not in the roster: outside"
@@ -118,7 +148,9 @@ def test_nodes_that_stand_still_or_stay_outside_are_told(store: Store, mongo_uri
 
 def test_unknown_tasks_and_unnumbered_jobs_are_told(store: Store, mongo_uri: str) -> None:
     fresh = {"state": "queued", "attempt": 0, "fails": 0, "lost": 0}
-    store.database.jobs.insert_many([{"seq": seq, "task": f"x.{seq % 2}", **fresh} for seq in range(1, 6)])
+    store.database.jobs.insert_many(
+        [{"seq": seq, "task": f"x.{seq % 2}", **fresh} for seq in range(1, 6)]
+    )
     store.database.jobs.insert_one({"task": "x.y"})
     found = examine(mongo_uri, store.database.name, "--quick")[1]
     assert found["tasks"] == "warn: jobs wait for tasks that no live node has: x.1 (3), x.0 (2)"
@@ -131,13 +163,19 @@ def test_what_a_user_may_not_see_is_unknown(tmp_path: Path) -> None:
         Store(client["tontine"]).run(schema.init())
         for name, role in (("reader", "read"), ("writer", "readWrite")):
             client["tontine"].command("createUser", name, pwd="pw", roles=[role])
-        code, found = examine(f"mongodb://writer:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick")
+        code, found = examine(
+            f"mongodb://writer:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick"
+        )
         assert code == 0, found
         assert verdicts(found, {"members", "compatibility", "oplog"}) == {"unknown"}
         assert verdicts(found, {"rights", "change streams", "majority write", "indexes"}) == {"ok"}
-        code, found = examine(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick")
+        code, found = examine(
+            f"mongodb://reader:pw@{host}/tontine?replicaSet=rs", "tontine", "--quick"
+        )
         assert code == 0, found
-        assert found["rights"].startswith("ok: this user can be: observer; as a node it would lack insert on ")
+        assert found["rights"].startswith(
+            "ok: this user can be: observer; as a node it would lack insert on "
+        )
         assert found["majority write"].startswith("unknown")
         assert found["indexes"].startswith("ok")
         code, found = examine(f"mongodb://{host}/tontine?replicaSet=rs", "tontine", "--quick")
@@ -148,7 +186,9 @@ def test_what_a_user_may_not_see_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.story
 def test_a_standalone_server_fails_the_check_and_nothing_else_breaks(tmp_path: Path) -> None:
     with mongod(tmp_path) as port:
-        code, found = examine(f"mongodb://127.0.0.1:{port}/?directConnection=true", "tontine", "--quick")
+        code, found = examine(
+            f"mongodb://127.0.0.1:{port}/?directConnection=true", "tontine", "--quick"
+        )
         assert code == 1
         assert found["topology"].startswith("fail: a standalone server")
 
@@ -159,7 +199,11 @@ def test_what_a_record_says_is_wrong_inside_its_node_is_told(store: Store, mongo
     add_node(store, "bea")
     store.run(members.move("ada", NodeState.WAITING))
     store.run(members.move("bea", NodeState.WAITING))
-    troubles = [{"what": "settling", "why": "\x1b[2Jno", "since": since, "times": 9}, {"what": {"a": 1}}, 7]
+    troubles = [
+        {"what": "settling", "why": "\x1b[2Jno", "since": since, "times": 9},
+        {"what": {"a": 1}},
+        7,
+    ]
     metrics = {"workers": 1, "workers_wanted": 2, "bytes": float("nan")}
     store.run(members.heartbeat("ada", {"troubles": troubles}, 20.0, 5.0))
     store.run(members.heartbeat("bea", {"metrics": metrics}, 20.0, 5.0))
@@ -170,7 +214,11 @@ def test_what_a_record_says_is_wrong_inside_its_node_is_told(store: Store, mongo
     code, found = examine(mongo_uri, store.database.name, "--quick")
     assert code == 1
     assert re.match(f"fail: {told}", found["inside"])
-    nodes = CliRunner().invoke(tontine, ["nodes", "--uri", mongo_uri, "--database", store.database.name]).stdout
+    nodes = (
+        CliRunner()
+        .invoke(tontine, ["nodes", "--uri", mongo_uri, "--database", store.database.name])
+        .stdout
+    )
     assert re.search(f"^! {told}$", nodes, re.MULTILINE)
     assert "in trouble: see below" in nodes
     assert "has only 1 of its 2 workers" in nodes

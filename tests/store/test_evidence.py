@@ -14,7 +14,7 @@ from tontine.records.share import Share
 from tontine.records.states import NodeState
 from tontine.rules.health import is_beating
 from tontine.store import insert, members, names
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import Wish
 
 TASKS = ["x.y", "x.z"]
@@ -23,7 +23,14 @@ PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def add(store: Store, *facts: dict[str, Any]) -> None:
-    defaults = {"task": "x.y", "state": "queued", "attempt": 0, "fails": 0, "lost": 0, "created_at": PAST}
+    defaults = {
+        "task": "x.y",
+        "state": "queued",
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        "created_at": PAST,
+    }
     store.database.jobs.insert_many([{**defaults, **one} for one in facts])
 
 
@@ -35,20 +42,37 @@ def ahead(store: Store, seq: int, share: Share = ALL, limit: int = 100) -> tuple
 
 @pytest.fixture
 def backlog(store: Store) -> Store:
-    """Four fresh jobs, two that were given back, one with a high and two with a low priority, one of another time."""
+    """Four fresh jobs, two that were given back, one with a high and two with a low priority, one
+    of another time."""
     add(store, *({"seq": seq} for seq in (1, 2, 3, 4)))
     add(store, {"seq": 5, "run_at": PAST}, {"seq": 6, "run_at": PAST + timedelta(1)})
     add(store, {"seq": 7, "priority": 5}, {"seq": 8, "priority": -1}, {"seq": 9, "priority": -1})
-    add(store, {"seq": 10, "run_at": datetime(2999, 1, 1, tzinfo=UTC)}, {"seq": 11, "task": "of.others"})
+    add(
+        store,
+        {"seq": 10, "run_at": datetime(2999, 1, 1, tzinfo=UTC)},
+        {"seq": 11, "task": "of.others"},
+    )
     add(store, {"seq": 12, "priority": 5}, {"seq": 13, "run_at": PAST + timedelta(1)})
     return store
 
 
 @pytest.mark.parametrize(
     ("seq", "before", "ranked"),
-    [(7, 0, 0), (12, 1, 0), (5, 2, 2), (6, 3, 2), (13, 4, 2), (1, 5, 2), (4, 8, 2), (8, 9, 2), (9, 10, 2)],
+    [
+        (7, 0, 0),
+        (12, 1, 0),
+        (5, 2, 2),
+        (6, 3, 2),
+        (13, 4, 2),
+        (1, 5, 2),
+        (4, 8, 2),
+        (8, 9, 2),
+        (9, 10, 2),
+    ],
 )
-def test_jobs_are_counted_in_the_order_of_their_claims(backlog: Store, seq: int, before: int, ranked: int) -> None:
+def test_jobs_are_counted_in_the_order_of_their_claims(
+    backlog: Store, seq: int, before: int, ranked: int
+) -> None:
     assert ahead(backlog, seq) == (before, ranked)
 
 
@@ -57,7 +81,7 @@ def test_only_the_share_counts_and_only_up_to_the_limit(backlog: Store) -> None:
     assert ahead(backlog, 4, limit=3) == (4, 2)
 
 
-def explained(store: Store, steps: Steps[Any]) -> list[dict[str, Any]]:
+def explained(store: Store, steps: Operation[Any]) -> list[dict[str, Any]]:
     """The plans of the reads of jobs that an operation makes."""
     plans = []
     answer: Any = None
@@ -65,7 +89,11 @@ def explained(store: Store, steps: Steps[Any]) -> list[dict[str, Any]]:
         while True:
             call: Call = steps.send(answer)
             if call.collection == names.JOBS:
-                find = {"find": "jobs", "filter": call.args[0], "hint": call.options.get("hint") or {"_id": 1}}
+                find = {
+                    "find": "jobs",
+                    "filter": call.args[0],
+                    "hint": call.options.get("hint") or {"_id": 1},
+                }
                 plans.append(store.database.command("explain", find)["queryPlanner"]["winningPlan"])
             answer = store._once(call)
     except StopIteration:
@@ -80,7 +108,11 @@ def test_every_read_of_jobs_uses_an_index(backlog: Store) -> None:
     add(store, {"seq": 20, "state": "done", "key": "k"})
     store.database.jobs.insert_one({"_id": "raw", "task": "x.y", "key": "k"})
     operations = [evidence.gather(seq) for seq in (4, 5, 7, 9, 15, 20, 99)]
-    for steps in [*operations, evidence.gather_by_id("raw"), evidence.gather_by_id(str(ObjectId()))]:
+    for steps in [
+        *operations,
+        evidence.gather_by_id("raw"),
+        evidence.gather_by_id(str(ObjectId())),
+    ]:
         plans = explained(store, steps)
         assert plans
         assert all("COLLSCAN" not in str(plan) for plan in plans)
@@ -124,8 +156,12 @@ def test_a_field_that_was_meant_to_be_another_is_seen(store: Store) -> None:
 
 def test_digits_are_a_number_first_and_then_an_id(store: Store) -> None:
     job = store.run(insert.submit(Wish("a.b"), {}))
-    store.database.jobs.insert_many([{"_id": str(job.seq), "task": "a.c"}, {"_id": 77, "task": "a.d"}])
-    asked = {name: store.run(evidence.gather_named(name)).job for name in (str(job.seq), "77", "seven")}
+    store.database.jobs.insert_many(
+        [{"_id": str(job.seq), "task": "a.c"}, {"_id": 77, "task": "a.d"}]
+    )
+    asked = {
+        name: store.run(evidence.gather_named(name)).job for name in (str(job.seq), "77", "seven")
+    }
     assert {name: found and found.task for name, found in asked.items()} == {
         str(job.seq): "a.b",
         "77": "a.d",

@@ -29,7 +29,9 @@ from tontine_observer.records.link import Mode
 
 
 def submit(store: Store, count: int, task: str = "t.t", **args: Any) -> list[int]:
-    return [job.seq or 0 for job in store.run(insert.submit_many(insert.Wish(task), [args] * count))]
+    return [
+        job.seq or 0 for job in store.run(insert.submit_many(insert.Wish(task), [args] * count))
+    ]
 
 
 def register(store: Store, name: str) -> None:
@@ -52,10 +54,16 @@ async def test_the_board_follows_nodes_roster_and_jobs(mongo_uri: str, store: St
         roster = store.run(members.read_roster())
         store.run(members.replace_roster(roster, roster.joined_by("ada")))
         finish(store, "ada", before)
-        await until(lambda: states(feed) == dict.fromkeys(before, "done") | dict.fromkeys(after, "queued"))
+        await until(
+            lambda: states(feed) == dict.fromkeys(before, "done") | dict.fromkeys(after, "queued")
+        )
         await until(lambda: feed.board.picture().members == ("ada",))
         await until(
-            lambda: [feed.board.known.tally.counts[state] for state in ("queued", "done")] == [2, 3], "counts", 30
+            lambda: (
+                [feed.board.known.tally.counts[state] for state in ("queued", "done")] == [2, 3]
+            ),
+            "counts",
+            30,
         )
         picture = feed.board.picture()
         assert picture.status.replica_set
@@ -69,14 +77,20 @@ async def test_the_board_follows_nodes_roster_and_jobs(mongo_uri: str, store: St
         assert any(change.kind is ChangeKind.NODE for change in feed.board.changes())
 
 
-async def test_troubles_that_come_change_and_go_are_followed_one_by_one(mongo_uri: str, store: Store) -> None:
+async def test_troubles_that_come_change_and_go_are_followed_one_by_one(
+    mongo_uri: str, store: Store
+) -> None:
     register(store, "ada")
     now = datetime.now(UTC)
 
     def tell(**troubles: int) -> None:
-        # The server tells a stream only what differs, down to one field of one element of the array.
+        # The server tells a stream only what differs, down to one field of one element of the
+        # array.
         why = "a reason that is long enough for a difference to be the shorter way to tell it"
-        listed = [{"what": what, "why": why, "since": now, "times": times} for what, times in troubles.items()]
+        listed = [
+            {"what": what, "why": why, "since": now, "times": times}
+            for what, times in troubles.items()
+        ]
         store.run(members.heartbeat("ada", {"troubles": listed}, 20.0, 5.0))
 
     def told(feed: Feed) -> dict[str, int]:
@@ -84,22 +98,37 @@ async def test_troubles_that_come_change_and_go_are_followed_one_by_one(mongo_ur
 
     async with feeding(mongo_uri, store.database.name) as feed:
         await until(lambda: feed.board.picture().nodes)
-        for troubles in ({"claiming": 1}, {"claiming": 2}, {"claiming": 2, "settling": 1}, {"settling": 2}, {}):
+        for troubles in (
+            {"claiming": 1},
+            {"claiming": 2},
+            {"claiming": 2, "settling": 1},
+            {"settling": 2},
+            {},
+        ):
             tell(**troubles)
             await until(lambda: told(feed) == troubles, f"{troubles}")  # noqa: B023
 
 
-async def test_payloads_results_and_tracebacks_stay_in_the_store(mongo_uri: str, store: Store) -> None:
+async def test_payloads_results_and_tracebacks_stay_in_the_store(
+    mongo_uri: str, store: Store
+) -> None:
     async with feeding(mongo_uri, store.database.name) as feed:
         told: list[Any] = []
         feed.board.known.taps.append(told.append)
         (seq,) = submit(store, 1, payload="kept-away")
         store.database.jobs.update_one(
-            {"seq": seq}, {"$set": {"args.more": "kept-away", "error": {"type": "E", "traceback": "kept-away"}}}
+            {"seq": seq},
+            {"$set": {"args.more": "kept-away", "error": {"type": "E", "traceback": "kept-away"}}},
         )
-        store.database.jobs.update_one({"seq": seq}, {"$set": {"errors": [{"message": "kept-away"}]}})
-        store.database.jobs.update_one({"seq": seq}, {"$push": {"errors": {"message": "kept-away"}}})
-        store.database.jobs.update_one({"seq": seq}, {"$set": {"result": "kept-away", "priority": 7}})
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$set": {"errors": [{"message": "kept-away"}]}}
+        )
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$push": {"errors": {"message": "kept-away"}}}
+        )
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$set": {"result": "kept-away", "priority": 7}}
+        )
         await until(lambda: any(row.priority == 7 for row in feed.board.jobs().rows))
         assert "kept-away" not in repr(told)
 
@@ -108,7 +137,14 @@ async def test_documents_of_any_shape_pass_through(mongo_uri: str, store: Store)
     odd: list[dict[str, Any]] = [
         {"_id": {"a": 1}, "task": "t.t"},
         {"_id": "\x1b]0;x\x07", "task": "\x1b[31m" * 1000, "state": "\u202eodd"},
-        {"_id": 7, "task": ["x"], "progress": 5, "error": "boom", "created_at": "yesterday", "seq": None},
+        {
+            "_id": 7,
+            "task": ["x"],
+            "progress": 5,
+            "error": "boom",
+            "created_at": "yesterday",
+            "seq": None,
+        },
     ]
     async with feeding(mongo_uri, store.database.name) as feed:
         store.database.jobs.insert_many(odd)
@@ -148,7 +184,9 @@ async def test_a_feed_that_was_away_goes_on_from_where_it_was(mongo_uri: str, st
         (first,) = submit(store, 1)
         await until(lambda: first in states(feed))
         await feed.stop()
-        store.database.jobs.update_one({"seq": first}, {"$set": {"state": "working", "node": "ada", "attempt": 1}})
+        store.database.jobs.update_one(
+            {"seq": first}, {"$set": {"state": "working", "node": "ada", "attempt": 1}}
+        )
         await feed.start()
         await until(lambda: states(feed) == {first: "working"})
         # The claim was told by the stream: a reading would not know when it was.
@@ -156,7 +194,9 @@ async def test_a_feed_that_was_away_goes_on_from_where_it_was(mongo_uri: str, st
         assert feed.board.changes({ChangeKind.GAP}) == ()
 
 
-async def test_a_token_that_leads_nowhere_is_dropped_and_the_gap_is_told(mongo_uri: str, store: Store) -> None:
+async def test_a_token_that_leads_nowhere_is_dropped_and_the_gap_is_told(
+    mongo_uri: str, store: Store
+) -> None:
     async with feeding(mongo_uri, store.database.name) as feed:
         await feed.stop()
         feed._token = {"_data": "nonsense"}
@@ -196,7 +236,9 @@ async def test_an_oplog_that_was_rolled_over_is_a_gap(tmp_path: Path) -> None:
                 await until(lambda: states(feed) == dict.fromkeys(more, "queued"))
 
 
-async def test_a_dropped_database_is_a_gap_and_the_next_one_is_followed(mongo_uri: str, store: Store) -> None:
+async def test_a_dropped_database_is_a_gap_and_the_next_one_is_followed(
+    mongo_uri: str, store: Store
+) -> None:
     register(store, "ada")
     submit(store, 2)
     async with feeding(mongo_uri, store.database.name) as feed:
@@ -220,7 +262,9 @@ async def test_a_dropped_collection_leaves_the_rest(mongo_uri: str, store: Store
 
 
 @pytest.mark.long
-async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(tmp_path: Path) -> None:
+async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(
+    tmp_path: Path,
+) -> None:
     options = ("--replSet", "rs")
     with mongod(tmp_path, *options) as port:
         host = f"127.0.0.1:{port}"
@@ -249,7 +293,9 @@ async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(tmp
 def initiate(host: str) -> None:
     """Make a server a replica set of one."""
     with MongoClient[dict[str, Any]](host, directConnection=True) as client:
-        client.admin.command("replSetInitiate", {"_id": "rs", "members": [{"_id": 0, "host": host}]})
+        client.admin.command(
+            "replSetInitiate", {"_id": "rs", "members": [{"_id": 0, "host": host}]}
+        )
         eventually(lambda: client.admin.command("hello")["isWritablePrimary"], 30, "a primary")
 
 
@@ -262,7 +308,10 @@ class TestRights:
     """What a database user may not do."""
 
     async def test_a_read_only_user_is_enough(self, tmp_path: Path) -> None:
-        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+        with (
+            with_users(tmp_path) as (root, host),
+            MongoClient[dict[str, Any]](root, tz_aware=True) as client,
+        ):
             store = Store(client["db"])
             store.run(schema.init())
             register(store, "ada")
@@ -276,7 +325,10 @@ class TestRights:
                 assert feed.board.link.read_only == ""
 
     async def test_rights_that_are_lost_and_given_back(self, tmp_path: Path) -> None:
-        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+        with (
+            with_users(tmp_path) as (root, host),
+            MongoClient[dict[str, Any]](root, tz_aware=True) as client,
+        ):
             store, db = Store(client["db"]), client["db"]
             store.run(schema.init())
             register(store, "ada")
@@ -293,8 +345,13 @@ class TestRights:
                 more = submit(store, 1)
                 await until(lambda: more[0] in states(feed))
 
-    async def test_one_collection_that_may_not_be_read_leaves_the_others(self, tmp_path: Path) -> None:
-        with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+    async def test_one_collection_that_may_not_be_read_leaves_the_others(
+        self, tmp_path: Path
+    ) -> None:
+        with (
+            with_users(tmp_path) as (root, host),
+            MongoClient[dict[str, Any]](root, tz_aware=True) as client,
+        ):
             store, db = Store(client["db"]), client["db"]
             store.run(schema.init())
             register(store, "ada")
@@ -309,7 +366,10 @@ class TestRights:
                 assert list(feed.board.link.refused) == ["jobs"]
                 assert [row.name for row in feed.board.picture().nodes] == ["ada"]
                 assert "may not be read" in feed.board.jobs().note
-                jobs = {"resource": {"db": "db", "collection": "jobs"}, "actions": ["find", "listIndexes"]}
+                jobs = {
+                    "resource": {"db": "db", "collection": "jobs"},
+                    "actions": ["find", "listIndexes"],
+                }
                 db.command("grantPrivilegesToRole", "some", privileges=[jobs])
                 seqs = submit(store, 1)
                 await until(lambda: states(feed) == dict.fromkeys(seqs, "queued"), "jobs", 90)
@@ -355,17 +415,30 @@ async def test_what_happens_between_two_samples_is_not_lost(mongo_uri: str, stor
             register(store, name)
             roster = store.run(members.read_roster())
             store.run(members.replace_roster(roster, roster.joined_by(name)))
-        store.run(events.record("node", node="ada", name="ada", **{"from": "waiting", "to": "paused"}))
-        store.run(events.record("node", node="ada", name="ada", **{"from": "paused", "to": "waiting"}))
+        store.run(
+            events.record("node", node="ada", name="ada", **{"from": "waiting", "to": "paused"})
+        )
+        store.run(
+            events.record("node", node="ada", name="ada", **{"from": "paused", "to": "waiting"})
+        )
         await until(lambda: board.picture().members == ("ada", "bob"))
         told = await until(
-            lambda: [change.text for change in board.changes({ChangeKind.NODE}) if "paused" in change.text], "a pause"
+            lambda: [
+                change.text
+                for change in board.changes({ChangeKind.NODE})
+                if "paused" in change.text
+            ],
+            "a pause",
         )
         assert told == ["waiting → paused", "paused → waiting"]
 
 
-async def test_when_it_is_calm_again_every_job_is_followed_without_a_gap(mongo_uri: str, store: Store) -> None:
-    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=1e9, calm_for=1.0)) as board:
+async def test_when_it_is_calm_again_every_job_is_followed_without_a_gap(
+    mongo_uri: str, store: Store
+) -> None:
+    async with overrun(
+        mongo_uri, store, Limits(rate=0.0, burst=40, calm=1e9, calm_for=1.0)
+    ) as board:
         await until(lambda: board.link.mode is Mode.LIVE, "live again")
         assert len(board.jobs().rows) == 50
         (seq,) = submit(store, 1)
@@ -374,7 +447,9 @@ async def test_when_it_is_calm_again_every_job_is_followed_without_a_gap(mongo_u
         assert board.jobs().is_complete
 
 
-async def test_without_any_record_the_stream_tells_what_was_before(mongo_uri: str, store: Store) -> None:
+async def test_without_any_record_the_stream_tells_what_was_before(
+    mongo_uri: str, store: Store
+) -> None:
     register(store, "ada")
     seqs = submit(store, 5)
     finish(store, "ada", seqs)

@@ -1,4 +1,5 @@
-"""Jobs are found by what is known of them, on the index that holds them or a piece at a time, each once."""
+"""Jobs are found by what is known of them, on the index that holds them or a piece at a time, each
+once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tontine.filter import Filter
 from tontine.records.schedule import Schedule
 from tontine.records.states import JobState
 from tontine.store import claim, find, schedules
-from tontine.store.call import AsyncStore, Steps, Store
+from tontine.store.call import AsyncStore, Operation, Store
 
 NOW = datetime.now(UTC)
 
@@ -82,7 +83,9 @@ def scene(store: Store) -> None:
     queued.update_one({"seq": 64}, {"$set": {"priority": None, "run_at": None}})
     queued.update_one({"seq": 65}, {"$set": {"key": "welcome-ada"}})
     queued.update_one({"seq": 1}, {"$set": {"key": "welcome-bea"}})
-    queued.update_one({"seq": 21}, {"$set": {"error": {"type": "ConnectionError", "message": "it was refused\n"}}})
+    queued.update_one(
+        {"seq": 21}, {"$set": {"error": {"type": "ConnectionError", "message": "it was refused\n"}}}
+    )
     queued.insert_one({"task": "shop.t1"})  # nobody has numbered it
 
 
@@ -92,7 +95,10 @@ def check_scene(store: Store) -> None:
     assert all_of(store) == [*range(100, 0, -1)]
     assert all_of(store, state=["queued", "working"]) == [*range(100, 60, -1)]
     assert all_of(store, state=["failed", "cancelled"]) == [*range(60, 20, -1)]
-    assert all_of(store, state=["failed", "working"], task="shop.t0") == [*range(99, 80, -3), *range(39, 20, -3)]
+    assert all_of(store, state=["failed", "working"], task="shop.t0") == [
+        *range(99, 80, -3),
+        *range(39, 20, -3),
+    ]
     assert all_of(store, state="queued", task="shop.t2") == [*range(80, 60, -3)]
     assert all_of(store, task="shop.*", until="1d") == [*range(100, 0, -1)]
     assert all_of(store, state="failed", since="5m 30s") == [40, 39, 38, 37, 36]
@@ -102,7 +108,9 @@ def check_scene(store: Store) -> None:
     assert all_of(store, key="welcome-ada", state="working") == []
     assert all_of(store, error="ConnectionError") == all_of(store, error="*refused*") == [21]
     assert all_of(store, error="Connection") == []
-    assert all_of(store, node="web-1") == all_of(store, node="web-1-0123abcd") == [*range(100, 80, -1)]
+    assert (
+        all_of(store, node="web-1") == all_of(store, node="web-1-0123abcd") == [*range(100, 80, -1)]
+    )
 
 
 def test_each_job_that_is_meant_is_found_once_newest_first(store: Store) -> None:
@@ -115,7 +123,9 @@ def test_and_also_where_jobs_are_many(store: Store, small_pieces: None) -> None:
     check_scene(store)
 
 
-def test_and_also_in_a_database_without_our_indexes(mongo_client: MongoClient[Any], database: str) -> None:
+def test_and_also_in_a_database_without_our_indexes(
+    mongo_client: MongoClient[Any], database: str
+) -> None:
     bare = Store(mongo_client[database])
     assert all_of(bare) == all_of(bare, state="failed") == all_of(bare, state="queued") == []
     scene(bare)
@@ -132,7 +142,9 @@ def test_jobs_of_a_schedule_are_found_by_their_names(store: Store) -> None:
     fill(store, 1000, 500)
     for name in ("nightly", "nightly2"):
         store.run(schedules.add(Schedule(name, "shop.t1", every=60.0)))
-        store.database.schedules.update_one({"_id": name}, {"$set": {"next_at": NOW - timedelta(seconds=30)}})
+        store.database.schedules.update_one(
+            {"_id": name}, {"$set": {"next_at": NOW - timedelta(seconds=30)}}
+        )
         (due,) = [one for one in store.run(schedules.find_due(0.0)) if one.name == name]
         assert store.run(schedules.fire(due))
     (found,) = all_of(store, schedule="nightly")
@@ -161,7 +173,12 @@ def test_what_is_rare_is_found_without_going_through_all_jobs(store: Store) -> N
 
 
 def test_a_job_that_gets_done_is_never_in_the_index_of_the_others(store: Store) -> None:
-    for state, keys in ((JobState.QUEUED, 0), (JobState.WORKING, 0), (JobState.DONE, 0), (JobState.FAILED, 1)):
+    for state, keys in (
+        (JobState.QUEUED, 0),
+        (JobState.WORKING, 0),
+        (JobState.DONE, 0),
+        (JobState.FAILED, 1),
+    ):
         bring(store, state)
         assert store.database.command("validate", "jobs")["keysPerIndex"]["unsuccessful"] == keys
 
@@ -187,7 +204,7 @@ def test_a_job_that_is_claimed_while_the_indexes_are_read_is_found(store: Store)
     seq = bring(store, JobState.QUEUED)
     begun = store.run(find.search(Filter.of(state=["queued", "working"])))
 
-    def page() -> Steps[list[dict[str, Any]]]:
+    def page() -> Operation[list[dict[str, Any]]]:
         steps = begun.page(10)
         call, is_claimed = next(steps), False
         try:
@@ -224,11 +241,35 @@ async def test_both_clients_find_and_count(
 
 
 MEANT: list[dict[str, Any]] = [
-    *({}, {"state": "failed"}, {"state": ["done", "queued"]}, {"task": "shop.t1"}, {"task": "*t1"}, {"task": "sho"}),
-    *({"key": "a*"}, {"key": "a\nb"}, {"schedule": "nightly"}, {"schedule": "n*y"}, {"key": "none"}),
-    *({"node": "web-1"}, {"node": "web-1-0123abcd"}, {"node": "web*"}, {"node": "web-1-"}, {"node": "b-1"}),
+    *(
+        {},
+        {"state": "failed"},
+        {"state": ["done", "queued"]},
+        {"task": "shop.t1"},
+        {"task": "*t1"},
+        {"task": "sho"},
+    ),
+    *(
+        {"key": "a*"},
+        {"key": "a\nb"},
+        {"schedule": "nightly"},
+        {"schedule": "n*y"},
+        {"key": "none"},
+    ),
+    *(
+        {"node": "web-1"},
+        {"node": "web-1-0123abcd"},
+        {"node": "web*"},
+        {"node": "web-1-"},
+        {"node": "b-1"},
+    ),
     *({"error": "ValueError"}, {"error": "*refused*"}, {"error": "refused"}, {"error": "Val*"}),
-    *({"since": "5m"}, {"state": "failed", "since": "5m"}, {"state": "failed", "until": "5m"}, {"until": "1d"}),
+    *(
+        {"since": "5m"},
+        {"state": "failed", "since": "5m"},
+        {"state": "failed", "until": "5m"},
+        {"until": "1d"},
+    ),
     {"since": NOW - timedelta(days=1, minutes=5), "until": NOW - timedelta(days=1, minutes=2)},
 ]
 
@@ -236,7 +277,14 @@ MEANT: list[dict[str, Any]] = [
 def test_a_document_in_memory_meets_what_mongodb_finds(store: Store) -> None:
     fill(store, 1, 3)
     fill(store, 11, 9, "failed", error={"type": "ValueError", "message": "it was\nrefused here"})
-    fill(store, 21, 3, "cancelled", error={"type": "Cancelled", "message": "refused"}, schedule="nightly")
+    fill(
+        store,
+        21,
+        3,
+        "cancelled",
+        error={"type": "Cancelled", "message": "refused"},
+        schedule="nightly",
+    )
     fill(store, 31, 3, "working", schedule="nearly")
     fill(store, 41, 1, "queued", key="a\nb")
     fill(store, 42, 1, "queued", key="none of them")

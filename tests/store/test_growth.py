@@ -1,4 +1,5 @@
-"""A job costs the store no more with many nodes than with one: counted in calls and index keys, never in seconds."""
+"""A job costs the store no more with many nodes than with one: counted in calls and index keys,
+never in seconds."""
 
 from __future__ import annotations
 
@@ -51,5 +52,6 @@ async def test_jobs_are_found_claimed_and_settled_many_at_a_time(
     store: Store, async_store: AsyncStore, nodes: int
 ) -> None:
     cost = await cost_of(store, async_store, nodes)
-    # Three calls for each 500 jobs; a dozen more per node for its other looks, which come by time and not by job.
+    # Three calls for each 500 jobs; a dozen more per node for its other looks, which come by time
+    # and not by job.
     assert cost.calls <= 3 * (JOBS // 500) + 12 * nodes, cost

@@ -79,7 +79,9 @@ async def test_what_cannot_be_mended_is_left_for_a_while_but_not_what_comes_afte
 ) -> None:
     store.database.jobs.drop_index("fresh")
     # No index can hold two lists of one document.
-    store.database.jobs.insert_one({"state": "queued", "task": ["t"], "seq": [7]}, bypass_document_validation=True)
+    store.database.jobs.insert_one(
+        {"state": "queued", "task": ["t"], "seq": [7]}, bypass_document_validation=True
+    )
     for _ in range(3):
         await healer._look()
     before = counting.calls
@@ -100,6 +102,9 @@ async def test_a_missing_index_smells_also_when_its_query_is_long_and_an_outage_
         await counting.run(claim.find_fresh(range(500), ["t.t"]))
     assert healer.wake.is_set()
     healer.wake.clear()
-    for innocent in (StoreUnavailable("no answer in time"), StoreError("MongoDB answered: too many files (code 264)")):
+    for innocent in (
+        StoreUnavailable("no answer in time"),
+        StoreError("MongoDB answered: too many files (code 264)"),
+    ):
         healer.suspect(innocent)
     assert not healer.wake.is_set()

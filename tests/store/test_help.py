@@ -1,4 +1,5 @@
-"""(3) Help: a node with free slots takes what others have left lying, and one with too much of it asks for that."""
+"""(3) Help: a node with free slots takes what others have left lying, and one with too much of it
+asks for that."""
 
 from __future__ import annotations
 
@@ -53,7 +54,14 @@ class Lease:
 class Helper:
     """The lane and the claim loop of one member, by hand."""
 
-    def __init__(self, store: AsyncStore, members: tuple[str, ...], name: str = "me", free: int = 0, room: int = 0):
+    def __init__(
+        self,
+        store: AsyncStore,
+        members: tuple[str, ...],
+        name: str = "me",
+        free: int = 0,
+        room: int = 0,
+    ):
         self.store = CountingStore(store.database)
         self.clock = Hours()
         self.slots = Few(free, room)
@@ -61,8 +69,12 @@ class Helper:
         dispatcher = cast("Dispatcher", self.slots)
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
-        self.lane = Lane(name, self.store, timing, self.clock, self.member, claims, dispatcher, lambda: True)
-        self.claimer = Claimer(name, self.store, self.clock, beat, claims, dispatcher, self.lane, Troubles())
+        self.lane = Lane(
+            name, self.store, timing, self.clock, self.member, claims, dispatcher, lambda: True
+        )
+        self.claimer = Claimer(
+            name, self.store, self.clock, beat, claims, dispatcher, self.lane, Troubles()
+        )
         self.claimer.is_open = True
 
     async def left(self) -> list[int]:
@@ -99,7 +111,9 @@ async def test_a_helper_takes_from_the_far_end_as_much_as_it_has_free_slots(
     assert await helper.left() == [17, 16]
 
 
-async def test_the_far_end_is_not_beyond_what_one_look_finds(store: Store, async_store: AsyncStore) -> None:
+async def test_the_far_end_is_not_beyond_what_one_look_finds(
+    store: Store, async_store: AsyncStore
+) -> None:
     lay(store, 2 * HELP_LOOKS_AT)
     assert await Helper(async_store, TWO, free=1).left() == [HELP_LOOKS_AT]
 
@@ -111,7 +125,9 @@ async def test_helpers_begin_at_different_jobs(store: Store, async_store: AsyncS
     assert sorted(mine + theirs) == list(range(1, 9))
 
 
-async def test_without_a_free_slot_nobody_looks_for_more(store: Store, async_store: AsyncStore) -> None:
+async def test_without_a_free_slot_nobody_looks_for_more(
+    store: Store, async_store: AsyncStore
+) -> None:
     lay(store, 5)
     helper = Helper(async_store, TWO, free=0)
     assert await helper.left() == []
@@ -139,7 +155,9 @@ async def test_what_was_found_is_kept_for_the_next_rounds_without_asking_again(
     assert helper.looks == before
 
 
-async def test_what_was_found_a_while_ago_is_forgotten(store: Store, async_store: AsyncStore) -> None:
+async def test_what_was_found_a_while_ago_is_forgotten(
+    store: Store, async_store: AsyncStore
+) -> None:
     lay(store, 12)
     helper = Helper(async_store, TWO, free=2)
     assert await helper.left() == [12, 11]
@@ -169,7 +187,7 @@ async def test_who_found_something_looks_again_at_once_and_who_did_not_waits(
     assert helper.looks > before
 
 
-async def test_one_of_many_with_the_same_tasks_looks_more_rarely_and_a_specialist_among_them_does_not(
+async def test_one_of_many_with_the_same_tasks_looks_more_rarely_and_a_specialist_does_not(
     async_store: AsyncStore,
 ) -> None:
     for alike, every in ((1, HELP_EVERY), (32, 3 * HELP_EVERY)):
@@ -204,7 +222,9 @@ async def rounds(helper: Helper, seconds: float) -> None:
 
 
 async def gather(store: Store, *members: str) -> None:
-    store.database.cluster.update_one({"_id": "roster"}, {"$set": {"epoch": 1, "members": members}}, upsert=True)
+    store.database.cluster.update_one(
+        {"_id": "roster"}, {"$set": {"epoch": 1, "members": members}}, upsert=True
+    )
 
 
 async def test_a_node_with_more_jobs_than_room_asks_for_help_now_and_then(
@@ -255,7 +275,9 @@ def test_where_one_raw_job_came_from_the_first_member_looks_often_for_more(store
     try:
         lives = [world.start_node(hears=True) for _ in range(2)]
         world.live_on(10.0)
-        first, second = sorted((life.node.id for life in lives), key=world.history.roster["members"].index)
+        first, second = sorted(
+            (life.node.id for life in lives), key=world.history.roster["members"].index
+        )
         assert looks_for_raw_jobs(world, 3.0)[first] <= 5
         raw: dict[str, Any] = {"task": "t.plain"}
         world.insert_raw(raw)

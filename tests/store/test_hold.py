@@ -1,4 +1,5 @@
-"""`unique_for`: a key stays taken for a while after its job was done; decided by one index, whoever comes at once."""
+"""`unique_for`: a key stays taken for a while after its job was done; decided by one index, whoever
+comes at once."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from tontine.errors import ConfigError, DuplicateKey, NotPermitted
 from tontine.records.job import Job
 from tontine.store import claim, control, hold, insert, on_demand
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.indexes import HELD_KEY
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention, keep
@@ -32,7 +33,9 @@ def submit(store: Store, unique_for: float | None = 3600.0, key: str | None = "m
 def end(store: Store, job: Job, kind: Any = "done", retention: Retention = Retention()) -> Job:  # noqa: B008
     seq, attempt = job.seq or 0, store.run(control.read_job(job.seq or 0)).attempt
     assert store.run(claim.claim("n", [seq], attempt)) == {seq}
-    assert store.run(settle_each("n", [Outcome(kind, seq, attempt + 1, 0.1, RESULT)], retention)).accepted
+    assert store.run(
+        settle_each("n", [Outcome(kind, seq, attempt + 1, 0.1, RESULT)], retention)
+    ).accepted
     return job
 
 
@@ -114,7 +117,7 @@ def test_whoever_comes_while_it_ends_gets_it_and_adds_none(store: Store) -> None
     assert (job.seq, job.existed, job.state) == (first.seq, True, "done")
 
 
-def _one(call: Call) -> Steps[Any]:
+def _one(call: Call) -> Operation[Any]:
     return (yield call)
 
 
@@ -147,8 +150,30 @@ def test_nodes_let_go_of_what_is_over_for_producers_that_may_not(store: Store) -
 
 
 ODD: list[Any] = [
-    *(None, "x", "", True, [], [1], {}, 0, -1, 1e300, float("nan"), float("inf"), b"x", DatetimeMS(2**63 - 1)),
-    *(Decimal128("NaN"), Decimal128("Infinity"), Decimal128("1E+6000"), Decimal128("5"), Int64(2**62), Int64(-(2**62))),
+    *(
+        None,
+        "x",
+        "",
+        True,
+        [],
+        [1],
+        {},
+        0,
+        -1,
+        1e300,
+        float("nan"),
+        float("inf"),
+        b"x",
+        DatetimeMS(2**63 - 1),
+    ),
+    *(
+        Decimal128("NaN"),
+        Decimal128("Infinity"),
+        Decimal128("1E+6000"),
+        Decimal128("5"),
+        Int64(2**62),
+        Int64(-(2**62)),
+    ),
     *(DatetimeMS(-(2**62)), Timestamp(1, 1), Regex("x"), MinKey(), MaxKey()),
 ]
 
@@ -156,13 +181,28 @@ ODD: list[Any] = [
 def test_whatever_is_written_on_one_job_the_others_are_looked_after(store: Store) -> None:
     store.run(on_demand.need(HELD_KEY))
     fields = ("unique_for", "finished_at", "held_until", "held_key", "expire_at")
-    ended: dict[str, Any] = {"task": "t.t", "state": "done", "attempt": 1, "fails": 0, "lost": 0, "unique_for": 60}
+    ended: dict[str, Any] = {
+        "task": "t.t",
+        "state": "done",
+        "attempt": 1,
+        "fails": 0,
+        "lost": 0,
+        "unique_for": 60,
+    }
     ended["finished_at"] = datetime.now(UTC)
     for place, (field, value) in enumerate((field, value) for field in fields for value in ODD):
-        one = {**ended, "_id": place, "seq": Int64(place + 1), "held_key": f"k{place}", field: value}
+        one = {
+            **ended,
+            "_id": place,
+            "seq": Int64(place + 1),
+            "held_key": f"k{place}",
+            field: value,
+        }
         with contextlib.suppress(DuplicateKeyError):
             store.database.jobs.insert_one(one, bypass_document_validation=True)
-    store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": Int64(10_000)}}, upsert=True)
+    store.database.cluster.update_one(
+        {"_id": "counter"}, {"$set": {"seq": Int64(10_000)}}, upsert=True
+    )
     end(store, submit(store))
     store.run(hold.review_holds())
     found = store.database.jobs.find_one({"key": "mail-17"}, {"held_until": 1})
@@ -170,7 +210,9 @@ def test_whatever_is_written_on_one_job_the_others_are_looked_after(store: Store
     assert "held_until" in found
 
 
-def test_a_producer_that_may_not_update_gets_the_ended_job_until_a_node_lets_go(store: Store) -> None:
+def test_a_producer_that_may_not_update_gets_the_ended_job_until_a_node_lets_go(
+    store: Store,
+) -> None:
     end(store, submit(store))
     pass_time(store, 3601)
     steps = hold.find_holder("mail-17")
@@ -206,9 +248,12 @@ def test_the_index_refuses_a_second_holder(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "unique_for", "why"), [(None, 60.0, "goes with a `key`"), ("k", 0.0, "above 0"), ("k", 1e12, "century")]
+    ("key", "unique_for", "why"),
+    [(None, 60.0, "goes with a `key`"), ("k", 0.0, "above 0"), ("k", 1e12, "century")],
 )
-def test_what_cannot_be_is_refused(store: Store, key: str | None, unique_for: float, why: str) -> None:
+def test_what_cannot_be_is_refused(
+    store: Store, key: str | None, unique_for: float, why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         submit(store, unique_for, key)
 
@@ -227,7 +272,11 @@ def test_a_job_that_was_retried_holds_its_key_from_its_new_end_on(store: Store) 
 
 def test_one_that_has_no_room_for_it_keeps_no_other_from_being_looked_after(store: Store) -> None:
     large, other = end(store, submit(store)), end(store, submit(store, key="other"))
-    room = 16 * 1024 * 1024 - len(bson.encode(store.database.jobs.find_one({"seq": large.seq}) or {})) - 20
+    room = (
+        16 * 1024 * 1024
+        - len(bson.encode(store.database.jobs.find_one({"seq": large.seq}) or {}))
+        - 20
+    )
     store.database.jobs.update_one({"seq": large.seq}, {"$set": {"pad": "x" * room}})
     assert store.run(hold.review_holds()) == 1
     assert "held_until" in (store.database.jobs.find_one({"seq": other.seq}) or {})

@@ -1,4 +1,5 @@
-"""A node with nothing to do asks the store for little: counted in calls per simulated minute, never in seconds."""
+"""A node with nothing to do asks the store for little: counted in calls per simulated minute, never
+in seconds."""
 
 from __future__ import annotations
 
@@ -98,7 +99,9 @@ def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
     assert calls.total() <= FIRST, calls
 
 
-def test_a_node_that_was_idle_soon_looks_after_what_comes_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_was_idle_soon_looks_after_what_comes_in(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tontine_node.node.CONTROL_IDLE_EVERY", 3600.0)
     life = world.start_node(hears=True)
     world.live_on(90.0)

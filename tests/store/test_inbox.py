@@ -1,4 +1,5 @@
-"""(1) The inbox: it holds nothing but jobs, and each of them becomes one job, whoever takes it and dies on the way."""
+"""(1) The inbox: it holds nothing but jobs, and each of them becomes one job, whoever takes it and
+dies on the way."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from pymongo.errors import WriteError
 from tests.store.test_steps import ByHand
 from tontine.errors import StoreUnavailable
 from tontine.store import claim, inbox, insert, names, read
-from tontine.store.call import Steps, Store
+from tontine.store.call import Operation, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import Retention, keep
 
@@ -27,8 +28,14 @@ REFUSED: list[dict[str, Any]] = [
     {"task": "t.t", "args": None},
     {"task": "t.t", "run_at": "soon"},
     {"task": "t.t", "args": {"x": "x" * inbox.LARGEST}},
-    *({"task": "t.t", name: value} for name, value in [("seq", 7), ("key", "k"), ("state", "queued"), ("priority", 9)]),
-    *({"task": "t.t", name: 1} for name in ("attempt", "max_attempts", "timeout", "expire_at", "schedule", "own")),
+    *(
+        {"task": "t.t", name: value}
+        for name, value in [("seq", 7), ("key", "k"), ("state", "queued"), ("priority", 9)]
+    ),
+    *(
+        {"task": "t.t", name: 1}
+        for name in ("attempt", "max_attempts", "timeout", "expire_at", "schedule", "own")
+    ),
 ]
 
 
@@ -62,13 +69,23 @@ def jobs(box: Store) -> list[dict[str, Any]]:
 def test_a_document_becomes_a_job_and_leaves(box: Store) -> None:
     later = datetime(2040, 1, 1, tzinfo=UTC)
     odd = {"$weird": {"a.b": "$c"}, "nested": [{"x": 1}]}
-    ids = leave(box, {"task": "t.t", "args": odd}, {"task": "t.t", "run_at": later}, {"task": "ü" * 200})
+    ids = leave(
+        box, {"task": "t.t", "args": odd}, {"task": "t.t", "run_at": later}, {"task": "ü" * 200}
+    )
     assert take_all(box) == 3
     assert box.database.inbox.count_documents({}) == 0
     first, second, third = jobs(box)
     at = first.pop("created_at")
     assert abs(at - box.run(read.now())) < timedelta(minutes=1)
-    plain = {"seq": 1, "task": "t.t", "args": odd, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+    plain = {
+        "seq": 1,
+        "task": "t.t",
+        "args": odd,
+        "state": "queued",
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+    }
     assert first == {"_id": f"inbox-{ids[0]}", **plain}
     assert (second["run_at"], second["args"]) == (later, {})
     assert third["task"] == "ü" * 200
@@ -175,22 +192,32 @@ def test_what_the_server_refuses_in_every_form_is_told_and_stays(box: Store) -> 
     assert box.run(inbox.read(taken.unfit)) == []
     assert box.run(inbox.read_first(taken.unfit)) is None
     assert box.run(inbox.read_first()) == bad
-    box.database.command("collMod", "jobs", validator={"$or": [{"args": {}}, {"task": {"$ne": "t.bad"}}]})
+    box.database.command(
+        "collMod", "jobs", validator={"$or": [{"args": {}}, {"task": {"$ne": "t.bad"}}]}
+    )
     box.database.inbox.delete_many({})
     leave(box, {"task": "t.bad", "args": {"x": 1}})
     assert take_all(box) == 1
     assert jobs(box)[-1]["state"] == "failed"
 
 
-STEP = st.tuples(st.integers(0, 1), st.sampled_from(["go_on"] * 6 + ["lose_the_answer", "lose_the_call", "crash"]))
+STEP = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(["go_on"] * 6 + ["lose_the_answer", "lose_the_call", "crash"]),
+)
 
 
-def one_round() -> Steps[None]:
+def one_round() -> Operation[None]:
     if documents := (yield from inbox.read()):
         yield from inbox.take(documents)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(story=st.lists(STEP, max_size=25), count=st.integers(1, 3))
 def test_two_takers_in_any_order_that_die_anywhere_make_one_job_of_each(
     box: Store, story: list[tuple[int, str]], count: int
@@ -225,7 +252,9 @@ def test_a_taker_that_dies_between_insert_and_delete_leaves_nothing_to_do_twice(
     assert box.run(claim.claim("x", [1, 2], 0)) == {1, 2}
     box.database.jobs.update_many({}, {"$set": {"state": "done"}})
     assert take_all(box) == 2
-    assert [(job["_id"], job["state"]) for job in jobs(box)] == [(job["_id"], "done") for job in before]
+    assert [(job["_id"], job["state"]) for job in jobs(box)] == [
+        (job["_id"], "done") for job in before
+    ]
 
 
 def test_an_inbox_that_was_dropped_and_made_by_an_insert_gets_its_rules_back(store: Store) -> None:

@@ -13,7 +13,7 @@ from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.records.job import Job
 from tontine.store import counter, insert, read
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import CHUNK, Wish
 
 WISH = Wish("shop.resize")
@@ -30,19 +30,29 @@ def count(store: Store) -> int:
 def test_numbers_are_unique_and_contiguous_whoever_inserts_at_once(store: Store) -> None:
     sizes = [1, 7, 30, 2, 11, 50, 3, 1]
     with ThreadPoolExecutor(len(sizes)) as pool:
-        batches = list(pool.map(lambda size: store.run(insert.submit_many(WISH, [None] * size)), sizes))
+        batches = list(
+            pool.map(lambda size: store.run(insert.submit_many(WISH, [None] * size)), sizes)
+        )
     for jobs in batches:
         seqs = [job.seq or 0 for job in jobs]
-        assert seqs == list(range(seqs[0], seqs[0] + len(jobs))), "one batch has neighbouring numbers"
-    assert sorted(job["seq"] for job in store.database.jobs.find()) == list(range(1, sum(sizes) + 1))
+        assert seqs == list(range(seqs[0], seqs[0] + len(jobs))), (
+            "one batch has neighbouring numbers"
+        )
+    assert sorted(job["seq"] for job in store.database.jobs.find()) == list(
+        range(1, sum(sizes) + 1)
+    )
 
 
 def test_threads_that_share_a_client_never_share_a_number(store: Store, mongo_uri: str) -> None:
     with Client(mongo_uri, database=store.database.name) as client, ThreadPoolExecutor(2) as pool:
-        halves = [pool.submit(lambda: [client.submit("t.t").seq for _ in range(200)]) for _ in range(2)]
+        halves = [
+            pool.submit(lambda: [client.submit("t.t").seq for _ in range(200)]) for _ in range(2)
+        ]
         seqs = [seq for half in halves for seq in half.result()]
     assert len(set(seqs)) == 400
-    assert sorted(job["seq"] for job in store.database.jobs.find()) == sorted(seq or 0 for seq in seqs)
+    assert sorted(job["seq"] for job in store.database.jobs.find()) == sorted(
+        seq or 0 for seq in seqs
+    )
 
 
 def test_a_fresh_job_has_the_fields_that_claims_rely_on(store: Store) -> None:
@@ -69,7 +79,9 @@ def test_wishes_become_fields(store: Store) -> None:
     at = datetime(2040, 1, 1, tzinfo=UTC)
     submit(store, priority=5, key="k", max_attempts=2, timeout=1.5, run_at=at)
     document = store.database.jobs.find_one()
-    assert {name: document[name] for name in ("priority", "key", "max_attempts", "timeout", "run_at")} == {
+    assert {
+        name: document[name] for name in ("priority", "key", "max_attempts", "timeout", "run_at")
+    } == {
         "priority": 5,
         "key": "k",
         "max_attempts": 2,
@@ -87,7 +99,12 @@ def test_a_key_that_an_unfinished_job_has_gives_that_job(store: Store) -> None:
     for state in ("queued", "working"):
         store.database.jobs.update_one({"seq": first.seq}, {"$set": {"state": state, "node": "x"}})
         again = submit(store, {"a": 2}, key="k")
-        assert (again.id, again.seq, again.args, again.existed) == (first.id, first.seq, {"a": 1}, True)
+        assert (again.id, again.seq, again.args, again.existed) == (
+            first.id,
+            first.seq,
+            {"a": 1},
+            True,
+        )
     assert count(store) == 1
 
 
@@ -162,7 +179,7 @@ def test_repeating_an_insert_adds_nothing(store: Store) -> None:
     block = store.run(counter.take(3))
     documents = [{"_id": f"id-{seq}", "seq": seq, **WISH.document(None, block.at)} for seq in block]
 
-    def insert_them() -> Steps[Any]:
+    def insert_them() -> Operation[Any]:
         return (yield Call("jobs", "insert_many", (documents,), {"ordered": False}))
 
     store.run(insert_them())
@@ -181,6 +198,12 @@ def charge() -> None: ...
 
 
 def test_a_function_in_the_place_of_its_name_is_told_that_name() -> None:
-    for function, name in ((charge, "own.pay"), (print, "shop.resize"), (lambda: None, "shop.resize")):
-        with pytest.raises(ConfigError, match=rf'submit\("{name}", \.\.\.\), not the function itself'):
+    for function, name in (
+        (charge, "own.pay"),
+        (print, "shop.resize"),
+        (lambda: None, "shop.resize"),
+    ):
+        with pytest.raises(
+            ConfigError, match=rf'submit\("{name}", \.\.\.\), not the function itself'
+        ):
             Wish(function).check()  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""(1) Who looks into the inbox: nobody where there is none, one member often, the others when that one does not."""
+"""(1) Who looks into the inbox: nobody where there is none, one member often, the others when that
+one does not."""
 
 from __future__ import annotations
 
@@ -42,10 +43,14 @@ def looks_in_a_minute(world: World) -> Counter[str]:
 
 
 def is_about_inbox(call: Call) -> bool:
-    return call.collection == names.INBOX or (call.method == "command" and call.args[0].get("find") == names.INBOX)
+    return call.collection == names.INBOX or (
+        call.method == "command" and call.args[0].get("find") == names.INBOX
+    )
 
 
-def test_without_an_inbox_nobody_looks_and_with_one_the_others_seldom(world: World, store: Store) -> None:
+def test_without_an_inbox_nobody_looks_and_with_one_the_others_seldom(
+    world: World, store: Store
+) -> None:
     first, other = world.start_node("a", hears=True), world.start_node("b", hears=True)
     world.live_on(30.0)
     assert not looks_in_a_minute(world)
@@ -63,7 +68,9 @@ def test_another_member_takes_what_the_first_leaves_lying(world: World, store: S
     for name in "ab":
         world.start_node(name, hears=True)
     world.live_on(10.0)
-    first = next(life for life in world.lives if (share := life.node.member.shown_share) and share.rank == 0)
+    first = next(
+        life for life in world.lives if (share := life.node.member.shown_share) and share.rank == 0
+    )
     other = next(life for life in world.lives if life is not first)
     first.node.intake._is_open = lambda: False  # alive, and stuck
     store.database.inbox.insert_one({"task": TASK})
@@ -85,7 +92,9 @@ def test_what_the_server_never_takes_is_told_and_holds_nobody_up(
     # Somebody's own index, which nodes leave alone.
     only_once = {"unique": True, "partialFilterExpression": {"task": "t.bad"}}
     store.database.jobs.create_index("task", name="mine", **only_once)
-    store.database.jobs.insert_one({"_id": "first", "task": "t.bad", "state": "done", "seq": 0, **COUNTS})
+    store.database.jobs.insert_one(
+        {"_id": "first", "task": "t.bad", "state": "done", "seq": 0, **COUNTS}
+    )
     life = world.start_node(hears=True)
     store.database.inbox.insert_many([{"task": "t.bad"}, {"task": TASK}])
     world.live_on(30.0, ending=True)

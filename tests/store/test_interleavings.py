@@ -1,6 +1,8 @@
-"""Two to four real nodes, call by call in any order, with faults between any two calls: the invariants hold.
+"""Two to four real nodes, call by call in any order, with faults between any two calls: the
+invariants hold.
 
-With `TONTINE_INTERLEAVINGS=5000` in the environment it looks at so many random stories instead of a few fixed ones.
+With `TONTINE_INTERLEAVINGS=5000` in the environment it looks at so many random stories instead of a
+few fixed ones.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.support.interleaving.history import is_announced_claim
 from tests.support.interleaving.life import TIMING, Life
@@ -134,7 +142,9 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.world.frozen)
     @rule(pick=PICK, reports_first=st.booleans())
     def a_node_thaws(self, pick: int, reports_first: bool) -> None:
-        self.world.thaw(self.world.frozen[pick % len(self.world.frozen)], reports_first=reports_first)
+        self.world.thaw(
+            self.world.frozen[pick % len(self.world.frozen)], reports_first=reports_first
+        )
 
     @precondition(lambda self: self.world.awake)
     @rule(pick=PICK, reports_first=st.booleans(), ending=st.booleans())
@@ -144,7 +154,11 @@ class Interleavings(RuleBasedStateMachine):
         self.world.live_on(A_LEASE, ending=ending)
         self.world.thaw(life, reports_first=reports_first)
 
-    @precondition(lambda self: len(self.world.awake) + len(self.world.frozen) < 4 and len(self.world.lives) < 8)
+    @precondition(
+        lambda self: (
+            len(self.world.awake) + len(self.world.frozen) < 4 and len(self.world.lives) < 8
+        )
+    )
     @rule(again=st.booleans(), pick=PICK, hears=st.booleans())
     def a_node_starts(self, again: bool, pick: int, hears: bool) -> None:
         there = {life.name for life in self.world.lives if not life.is_over}
@@ -167,10 +181,13 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.world.awake)
     @rule(pick=PICK, ring=st.integers(-3, 11))
     def a_node_hears_of_a_job(self, pick: int, ring: int) -> None:
-        """Of a number just given, perhaps before its job is there, or again of one that was announced long ago."""
+        """Of a number just given, perhaps before its job is there, or again of one that was
+        announced long ago."""
         rings = self.world.rings
         seq = self.world.history.counter + ring + 1
-        hint = rings[ring % len(rings)] if ring >= 0 and rings else Hint(JOBS, seq, seq, is_fresh=True)
+        hint = (
+            rings[ring % len(rings)] if ring >= 0 and rings else Hint(JOBS, seq, seq, is_fresh=True)
+        )
         self.world.announce(self.life(pick), hint)
 
     @precondition(lambda self: self.world.awake and len(self.world.history.jobs) < 12)
@@ -180,13 +197,17 @@ class Interleavings(RuleBasedStateMachine):
         then=st.sampled_from(["", "", "crash", "freeze"]),
         is_there=st.booleans(),
     )
-    def the_claim_of_an_announced_job_goes_wrong(self, pick: int, fate: str, then: str, is_there: bool) -> None:
+    def the_claim_of_an_announced_job_goes_wrong(
+        self, pick: int, fate: str, then: str, is_there: bool
+    ) -> None:
         """Or nothing does, yet: it is under way when the next thing happens."""
         self.life(pick).hears = True
         self.world.live_on(STEP, ending=True)
         self.world.submit()
         with contextlib.suppress(LookupError):
-            claim = self.world.flow_until(lambda message: is_announced_claim(message.call), within=0.5)
+            claim = self.world.flow_until(
+                lambda message: is_announced_claim(message.call), within=0.5
+            )
             owner = self.world.owner_of(claim.sender)
             for message in self.world.asked("submit") if is_there else ():
                 self.world.go_on(message)
@@ -212,7 +233,9 @@ def stories(count: int) -> settings:
 
 @pytest.mark.timeout(0 if MANY else 900)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_whatever_happens_between_any_two_calls_the_invariants_hold(store: Store, part: int) -> None:
+def test_whatever_happens_between_any_two_calls_the_invariants_hold(
+    store: Store, part: int
+) -> None:
     class Here(Interleavings):
         def __init__(self) -> None:
             super().__init__(store.database)

@@ -1,4 +1,5 @@
-"""`max_age`: a job that was not started in time is cancelled, says so, and never starts; others pay nothing."""
+"""`max_age`: a job that was not started in time is cancelled, says so, and never starts; others pay
+nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +82,10 @@ def test_only_what_is_late_is_cancelled_and_it_says_so(store: Store) -> None:
 def test_why_tells_a_queued_job_s_limit(store: Store) -> None:
     young, old = submit(store, max_age=3600), submit(store, max_age=3600)
     grow_old(store, old)
-    codes = [[finding.code for finding in explain(store.run(evidence.gather(job.seq or 0)))] for job in (young, old)]
+    codes = [
+        [finding.code for finding in explain(store.run(evidence.gather(job.seq or 0)))]
+        for job in (young, old)
+    ]
     assert codes[0][0] == "start-by"
     assert codes[1][0] == "too-late"
 
@@ -96,12 +100,19 @@ def test_a_raw_producer_sets_the_instant(store: Store) -> None:
         ]
     )
     store.run(number.give_numbers(store.run(number.find_raw())))
-    ancient = {"$set": {"start_by": bson.DatetimeMS(-(2**60))}}  # BSON has dates that nobody can write out
+    ancient = {
+        "$set": {"start_by": bson.DatetimeMS(-(2**60))}
+    }  # BSON has dates that nobody can write out
     store.database.jobs.update_one({"_id": "ancient"}, ancient)
     assert store.run(late.cancel_late()) == 2
     found = {job["_id"]: job for job in store.database.jobs.find({}, {"start_by": 0})}
     states = {name: job["state"] for name, job in found.items()}
-    assert states == {"late": "cancelled", "odd": "failed", "null": "queued", "ancient": "cancelled"}
+    assert states == {
+        "late": "cancelled",
+        "odd": "failed",
+        "null": "queued",
+        "ancient": "cancelled",
+    }
     assert "`start_by` must be a date" in found["odd"]["error"]["message"]
     assert "a time long past" in found["ancient"]["error"]["message"]
 
@@ -110,11 +121,16 @@ def test_what_was_started_in_time_is_not_late_at_its_second_attempt(store: Store
     kinds: Any = ("retry", "lost", "released")
     jobs = [claimed(store, submit(store, max_age=60)) for _ in kinds]
     grow_old(store, *jobs)
-    outcomes = [Outcome(kind, job.seq or 0, 1, begun=kind == "released") for kind, job in zip(kinds, jobs, strict=True)]
+    outcomes = [
+        Outcome(kind, job.seq or 0, 1, begun=kind == "released")
+        for kind, job in zip(kinds, jobs, strict=True)
+    ]
     store.run(settle.settle_each("n", outcomes))
     assert store.run(late.cancel_late()) == 0
     assert [read(store, job)["state"] for job in jobs] == ["queued"] * 3
-    earlier = submit(store, max_age=60)  # given back by a node of the release before, which leaves it its limit
+    earlier = submit(
+        store, max_age=60
+    )  # given back by a node of the release before, which leaves it its limit
     grow_old(store, earlier)
     store.database.jobs.update_one({"seq": earlier.seq}, {"$set": {"fails": 1, "attempt": 1}})
     assert store.run(late.cancel_late()) == 0
@@ -130,10 +146,16 @@ def test_what_was_given_back_unstarted_is_late(store: Store) -> None:
 def test_the_server_decides_whether_a_claimed_job_is_late(store: Store) -> None:
     old, young = (claimed(store, submit(store, max_age=60)) for _ in range(2))
     grow_old(store, old)
-    settled = store.run(settle.settle_each("n", [Outcome("late", job.seq or 0, 1) for job in (old, young)]))
+    settled = store.run(
+        settle.settle_each("n", [Outcome("late", job.seq or 0, 1) for job in (old, young)])
+    )
     assert settled.accepted == {old.seq, young.seq}
     document = read(store, old)
-    assert (document["state"], document["node"], document["error"]["type"]) == ("cancelled", "n", "TooLate")
+    assert (document["state"], document["node"], document["error"]["type"]) == (
+        "cancelled",
+        "n",
+        "TooLate",
+    )
     document = read(store, young)
     assert (document["state"], document["node"]) == ("queued", None)
     assert "error" not in document
@@ -161,14 +183,34 @@ def test_a_retry_by_hand_lifts_the_limit(store: Store) -> None:
 
 @pytest.mark.parametrize("field", ["start_by", "fails", "lost", "errors", "error"])
 def test_whatever_is_written_on_one_job_the_others_are_cancelled(store: Store, field: str) -> None:
-    odd: list[Any] = [None, "x", 5, [PAST], [], {}, b"x", float("nan"), bson.Timestamp(1, 1), bson.DatetimeMS(-(2**62))]
-    odd += [bson.DatetimeMS(2**62), bson.Regex("x"), bson.MinKey(), bson.MaxKey(), bson.Decimal128("NaN"), True]
+    odd: list[Any] = [
+        None,
+        "x",
+        5,
+        [PAST],
+        [],
+        {},
+        b"x",
+        float("nan"),
+        bson.Timestamp(1, 1),
+        bson.DatetimeMS(-(2**62)),
+    ]
+    odd += [
+        bson.DatetimeMS(2**62),
+        bson.Regex("x"),
+        bson.MinKey(),
+        bson.MaxKey(),
+        bson.Decimal128("NaN"),
+        True,
+    ]
     jobs = [submit(store, max_age=60) for _ in odd]
     good = submit(store, max_age=60)
     grow_old(store, *jobs, good)
     for job, value in zip(jobs, odd, strict=True):
         store.database.jobs.update_one(
-            {"seq": job.seq}, [{"$set": {field: {"$literal": value}}}], bypass_document_validation=True
+            {"seq": job.seq},
+            [{"$set": {field: {"$literal": value}}}],
+            bypass_document_validation=True,
         )
     assert store.run(late.cancel_late()) >= 1
     assert read(store, good)["state"] == "cancelled"
@@ -177,7 +219,9 @@ def test_whatever_is_written_on_one_job_the_others_are_cancelled(store: Store, f
 def test_one_with_no_room_for_the_reason_does_not_keep_the_others(store: Store) -> None:
     full, other = submit(store, max_age=60), submit(store, max_age=60)
     size = len(bson.encode(read(store, full)))
-    store.database.jobs.update_one({"seq": full.seq}, {"$set": {"args.fill": "x" * (16 * 1024 * 1024 - size - 60)}})
+    store.database.jobs.update_one(
+        {"seq": full.seq}, {"$set": {"args.fill": "x" * (16 * 1024 * 1024 - size - 60)}}
+    )
     grow_old(store, full, other)
     assert store.run(late.cancel_late()) == 2
     assert read(store, other)["state"] == "cancelled"
@@ -186,7 +230,10 @@ def test_one_with_no_room_for_the_reason_does_not_keep_the_others(store: Store) 
 
 @pytest.mark.parametrize("wrong", [0, -1, "0s", 10**12])
 def test_an_age_that_cannot_be_is_refused(store: Store, mongo_uri: str, wrong: Any) -> None:
-    with Client(mongo_uri, database=store.database.name) as client, pytest.raises(ConfigError, match="max_age"):
+    with (
+        Client(mongo_uri, database=store.database.name) as client,
+        pytest.raises(ConfigError, match="max_age"),
+    ):
         client.submit("t.t", max_age=wrong)
     assert store.database.jobs.count_documents({}) == 0
 
@@ -199,7 +246,9 @@ def test_plain_jobs_are_in_none_of_these_indexes(store: Store) -> None:
         sizes = store.database.command("collStats", "jobs")["indexSizes"]
         assert index in sizes
         explained = store.database.command(
-            "explain", {"find": "jobs", "filter": _covered(index), "hint": index}, verbosity="executionStats"
+            "explain",
+            {"find": "jobs", "filter": _covered(index), "hint": index},
+            verbosity="executionStats",
         )
         assert explained["executionStats"]["totalKeysExamined"] <= 1
     assert store.run(now())

@@ -1,4 +1,5 @@
-"""Many jobs at once: each is changed under the conditions under which one alone is, and what cannot be is told."""
+"""Many jobs at once: each is changed under the conditions under which one alone is, and what cannot
+be is told."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ import pytest
 from tests.store.test_control import DONE, add, bring, job
 from tontine import AsyncClient, Client
 from tontine.changed import Changed
-from tontine.errors import ConfigError, ManyInterrupted, NotPermitted, StoreUnavailable, TontineError
+from tontine.errors import (
+    ConfigError,
+    ManyInterrupted,
+    NotPermitted,
+    StoreUnavailable,
+    TontineError,
+)
 from tontine.filter import Filter
 from tontine.records.states import FINAL, OPEN, JobState
 from tontine.store import claim, control, insert, logs, many, settle
-from tontine.store.call import AsyncStore, Steps, Store
+from tontine.store.call import AsyncStore, Operation, Store
 from tontine.store.insert import Wish
 from tontine.store.logs import Part
 
@@ -23,9 +30,15 @@ LONG_AGO = datetime.now(UTC) - timedelta(hours=2)
 
 
 def disturbed(
-    steps: Steps[Any], method: str, disturb: Callable[[], Any], *, turn: int = 1, landed: bool = False
-) -> Steps[Any]:
-    """The same operation, but something happens before one of its calls of that method (or after, if it `landed`).
+    steps: Operation[Any],
+    method: str,
+    disturb: Callable[[], Any],
+    *,
+    turn: int = 1,
+    landed: bool = False,
+) -> Operation[Any]:
+    """The same operation, but something happens before one of its calls of that method (or after,
+    if it `landed`).
 
     An error that is raised there is the call's answer.
     """
@@ -55,7 +68,9 @@ def fall_silent() -> None:
 
 
 def age(store: Store, *seqs: int) -> None:
-    store.database.jobs.update_many({"seq": {"$in": list(seqs)}}, {"$set": {"finished_at": LONG_AGO}})
+    store.database.jobs.update_many(
+        {"seq": {"$in": list(seqs)}}, {"$set": {"finished_at": LONG_AGO}}
+    )
 
 
 def states(store: Store) -> list[str]:
@@ -77,7 +92,12 @@ def test_many_are_cancelled_as_one_is(store: Store) -> None:
 
 def test_many_are_put_back_as_one_is(store: Store) -> None:
     failed = [bring(store, JobState.FAILED) for _ in range(3)]
-    others = {seq: job(store, seq) for state in JobState if state != "failed" for seq in [bring(store, state)]}
+    others = {
+        seq: job(store, seq)
+        for state in JobState
+        if state != "failed"
+        for seq in [bring(store, state)]
+    }
     alone = bring(store, JobState.FAILED)
     store.run(control.retry(alone))
     assert store.run(many.retry_many(Filter.of(task="t.t"))) == Changed(3)
@@ -91,11 +111,15 @@ def test_many_are_put_back_as_one_is(store: Store) -> None:
             "created_at": 0,
         }
         assert store.run(claim.claim("y", [seq], 1)) == {seq}, "the attempt is never reset"
-    assert {seq: job(store, seq) for seq in others} == others, "failed ones are meant unless others are named"
+    assert {seq: job(store, seq) for seq in others} == others, (
+        "failed ones are meant unless others are named"
+    )
     assert store.run(many.retry_many(Filter.of(state=["done", "cancelled"]))).count == 2
 
 
-def test_many_are_done_in_batches_and_progress_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_done_in_batches_and_progress_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(many, "BATCH", 10)
     store.run(insert.submit_many(Wish("t.t"), [{}] * 25))
     for operation, state in (
@@ -106,15 +130,22 @@ def test_many_are_done_in_batches_and_progress_is_told(store: Store, monkeypatch
         heard: list[int] = []
         assert store.run(operation(Filter.of(state=state), heard.append)).count == 25
         assert heard == [10, 20, 25]
-    assert store.database.bell.count_documents({"what": "jobs", "first": None}) >= 9, "once for each batch"
+    assert store.database.bell.count_documents({"what": "jobs", "first": None}) >= 9, (
+        "once for each batch"
+    )
     store.database.jobs.update_many({}, {"$set": {"finished_at": LONG_AGO}})
     heard = []
     assert store.run(many.purge(Filter(), heard.append)).count == 25
     assert heard == [10, 20, 25]
 
 
-def test_a_job_that_was_claimed_after_it_was_found_is_cancelled_only_if_that_is_meant(store: Store) -> None:
-    for meant, changed in ((Filter.of(state="queued"), Changed(1)), (Filter.of(task="t.t"), Changed(2, running=1))):
+def test_a_job_that_was_claimed_after_it_was_found_is_cancelled_only_if_that_is_meant(
+    store: Store,
+) -> None:
+    for meant, changed in (
+        (Filter.of(state="queued"), Changed(1)),
+        (Filter.of(task="t.t"), Changed(2, running=1)),
+    ):
         queued, claimed = add(store), add(store)
 
         def take(seq: int = claimed) -> None:
@@ -122,7 +153,10 @@ def test_a_job_that_was_claimed_after_it_was_found_is_cancelled_only_if_that_is_
 
         done = store.run(disturbed(many.cancel_many(meant), "update_many", take))
         assert done == changed
-        assert (job(store, queued)["state"], job(store, claimed)["state"]) == ("cancelled", "working")
+        assert (job(store, queued)["state"], job(store, claimed)["state"]) == (
+            "cancelled",
+            "working",
+        )
         assert ("cancel" in job(store, claimed)) is (changed.running > 0)
         store.run(settle.settle_done("x", 1, {claimed: DONE}))
 
@@ -155,7 +189,9 @@ def test_a_job_whose_key_is_taken_stays_and_is_told_and_the_others_go_back(store
 
 def test_a_document_that_can_be_no_job_stays_and_is_told(store: Store) -> None:
     good, bad = bring(store, JobState.FAILED), bring(store, JobState.FAILED)
-    store.database.jobs.update_one({"seq": bad}, {"$set": {"args": [1]}}, bypass_document_validation=True)
+    store.database.jobs.update_one(
+        {"seq": bad}, {"$set": {"args": [1]}}, bypass_document_validation=True
+    )
     changed = store.run(many.retry_many(Filter.of(state="failed")))
     assert (changed.count, list(changed.reasons)) == (1, [bad])
     assert "cannot be run at all: `args` must be an object" in changed.reasons[bad]
@@ -176,11 +212,15 @@ def test_a_batch_that_never_arrived_is_an_outage(store: Store) -> None:
     assert states(store) == ["failed"]
 
 
-def test_an_outage_in_the_middle_says_how_many_were_changed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_in_the_middle_says_how_many_were_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(many, "BATCH", 10)
     store.run(insert.submit_many(Wish("t.t"), [{}] * 25))
     cancelling = many.cancel_many(Filter.of(task="t.t"))
-    with pytest.raises(ManyInterrupted, match="20 jobs cancelled, and up to 10 more: no answer") as interrupted:
+    with pytest.raises(
+        ManyInterrupted, match="20 jobs cancelled, and up to 10 more: no answer"
+    ) as interrupted:
         store.run(disturbed(cancelling, "update_many", fall_silent, turn=3))
     assert interrupted.value.changed == 20
     assert store.database.jobs.count_documents({"state": "cancelled"}) == 20
@@ -194,7 +234,9 @@ def test_a_purge_removes_finished_jobs_with_their_lines_and_no_others(store: Sto
     age(store, *seqs.values())  # also those that have not ended, whatever is written there
     assert store.run(many.purge(Filter())) == Changed(3)
     left = {seqs[state] for state in OPEN} | {fresh}
-    assert {one["seq"] for one in store.database.jobs.find()} == left, "nor what ended in the last minute"
+    assert {one["seq"] for one in store.database.jobs.find()} == left, (
+        "nor what ended in the last minute"
+    )
     assert {one["seq"] for one in store.database.logs.find()} == left
 
 
@@ -209,12 +251,16 @@ def test_a_purge_follows_its_filters(store: Store) -> None:
             store.run(many.purge(Filter.of(state=state.value)))
 
 
-def test_a_job_that_is_put_back_just_before_it_would_be_removed_stays_with_its_lines(store: Store) -> None:
+def test_a_job_that_is_put_back_just_before_it_would_be_removed_stays_with_its_lines(
+    store: Store,
+) -> None:
     seq, other = bring(store, JobState.FAILED), bring(store, JobState.FAILED)
     store.run(logs.append([Part(job(store, seq)["_id"], seq, 1, [(datetime.now(UTC), "line")])]))
     age(store, seq, other)
     purging = many.purge(Filter.of(state="failed"))
-    assert store.run(disturbed(purging, "delete_many", lambda: store.run(control.retry(seq)))) == Changed(1)
+    assert store.run(
+        disturbed(purging, "delete_many", lambda: store.run(control.retry(seq)))
+    ) == Changed(1)
     assert job(store, seq)["state"] == "queued"
     assert store.database.logs.count_documents({"seq": seq}) == 1
 
@@ -224,7 +270,9 @@ def test_a_user_who_may_not_remove_lines_removes_no_job(store: Store) -> None:
     call = next(steps)
     while call.collection != "logs":
         call = steps.send(None)
-    with pytest.raises(NotPermitted, match=r"may not.*tontineOperator.*tontine init --roles") as refused:
+    with pytest.raises(
+        NotPermitted, match=r"may not.*tontineOperator.*tontine init --roles"
+    ) as refused:
         steps.throw(NotPermitted("may not", collection="logs", action="remove"))
     assert (refused.value.collection, refused.value.action) == ("logs", "remove")
 

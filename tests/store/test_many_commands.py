@@ -1,4 +1,5 @@
-"""`jobs`, `retry`, `cancel` and `purge` on many jobs: counted and said first, and nothing is done unless agreed to."""
+"""`jobs`, `retry`, `cancel` and `purge` on many jobs: counted and said first, and nothing is done
+unless agreed to."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def run(environment: dict[str, str]) -> Run:
     return run
 
 
-def add(store: Store, count: int, state: str = "queued", task: str = "a.b", **more: Any) -> list[int]:
+def add(
+    store: Store, count: int, state: str = "queued", task: str = "a.b", **more: Any
+) -> list[int]:
     jobs = store.run(insert.submit_many(Wish(task), [{}] * count))
     seqs = [job.seq for job in jobs if job.seq is not None]
     ended = {"finished_at": LONG_AGO} if state in ("done", "failed", "cancelled") else {}
@@ -81,12 +84,28 @@ def test_retry_counts_first_and_does_nothing_unless_told(run: Run, store: Store)
     add(store, 3, "failed", **REFUSED)
     add(store, 2, "failed", task="c.d")
     add(store, 1, "done")
-    wanted = ("retry", "--state", "failed", "--task", "a.*", "--since", "3h", "--error", "ConnectionError")
+    wanted = (
+        "retry",
+        "--state",
+        "failed",
+        "--task",
+        "a.*",
+        "--since",
+        "3h",
+        "--error",
+        "ConnectionError",
+    )
     dry = run(*wanted, "--dry-run")
     assert (dry.code, dry.err) == (0, "")
-    assert dry.out.startswith("3 failed jobs of a.* with the error ConnectionError that ended since ")
+    assert dry.out.startswith(
+        "3 failed jobs of a.* with the error ConnectionError that ended since "
+    )
     assert dry.out.endswith(" UTC: nothing was changed\n")
-    assert run(*wanted, "--dry-run", "--json").json == {"action": "retry", "matched": 3, "dry_run": True}
+    assert run(*wanted, "--dry-run", "--json").json == {
+        "action": "retry",
+        "matched": 3,
+        "dry_run": True,
+    }
     unsaid = run(*wanted)
     assert (unsaid.code, unsaid.out) == (2, "")
     assert unsaid.err.endswith("give --yes to put them back, or --dry-run to count only")
@@ -105,7 +124,12 @@ def test_retry_tells_what_could_not_be_put_back(run: Run, store: Store) -> None:
     assert told.err.count("stays as it is: an unfinished job has its key 'k'\n") == 5
     assert told.err.endswith("... and 1 more: --json tells the first hundred\n")
     again = run("retry", "--key", "k", "--yes", "--json")
-    assert (again.code, again.json["changed"], again.json["refused"], len(again.json["reasons"])) == (1, 0, 6, 6)
+    assert (
+        again.code,
+        again.json["changed"],
+        again.json["refused"],
+        len(again.json["reasons"]),
+    ) == (1, 0, 6, 6)
 
 
 def test_jobs_that_are_done_are_put_back_only_with_done(run: Run, store: Store) -> None:
@@ -113,7 +137,9 @@ def test_jobs_that_are_done_are_put_back_only_with_done(run: Run, store: Store) 
     (failed,) = add(store, 1, "failed")
     refused = run("retry", str(seq), str(failed))
     assert refused == Ran(
-        2, f"job {failed} is back in the queue\n", f"job {seq} is done: give --done to run it again\n"
+        2,
+        f"job {failed} is back in the queue\n",
+        f"job {seq} is done: give --done to run it again\n",
     )
     assert run("retry", str(seq), "--json").json["ok"] is False
     many_done = run("retry", "--state", "done", "--yes")
@@ -127,11 +153,16 @@ def test_jobs_that_are_done_are_put_back_only_with_done(run: Run, store: Store) 
     assert run("retry", "--state", "done", "--done", "--yes").out == "2 jobs put back\n"
 
 
-def test_a_key_that_is_taken_does_not_keep_the_others_named_from_going_back(run: Run, store: Store) -> None:
+def test_a_key_that_is_taken_does_not_keep_the_others_named_from_going_back(
+    run: Run, store: Store
+) -> None:
     first, second = add(store, 2, "failed", key="k")
     (third,) = add(store, 1, "failed")
     ran = run("retry", str(first), str(second), str(third))
-    assert (ran.code, ran.out) == (2, f"job {first} is back in the queue\njob {third} is back in the queue\n")
+    assert (ran.code, ran.out) == (
+        2,
+        f"job {first} is back in the queue\njob {third} is back in the queue\n",
+    )
     assert ran.err == f"tontine: job {second} cannot go back: an unfinished job has its key 'k'\n"
 
 
@@ -143,7 +174,10 @@ def test_cancel_ends_queued_ones_and_asks_for_running_ones(run: Run, store: Stor
         "2 queued or working jobs on the node web-1: nothing was changed\n"
     )
     told = run("cancel", "--all", "--yes")
-    assert told.out == "5 jobs cancelled, 2 of them still running: their nodes were asked to end them\n"
+    assert (
+        told.out
+        == "5 jobs cancelled, 2 of them still running: their nodes were asked to end them\n"
+    )
     assert (number(store, state="cancelled"), number(store, state="working", cancel=True)) == (3, 2)
 
 
@@ -164,8 +198,14 @@ def test_jobs_are_listed_and_counted_by_what_is_known_of_them(run: Run, store: S
     add(store, 150, "done", task="c.d")
     failed = add(store, 3, "failed", key="welcome-ada", schedule="s", **REFUSED)
     assert run("jobs", "--count") == Ran(0, "153\n", "")
-    assert run("jobs", "--state", "failed", "--state", "done", "--count", "--json").json == {"count": 153}
-    for options in (("--key", "welcome-*"), ("--error", "*fused"), ("--state", "failed", "--since", "3h")):
+    assert run("jobs", "--state", "failed", "--state", "done", "--count", "--json").json == {
+        "count": 153
+    }
+    for options in (
+        ("--key", "welcome-*"),
+        ("--error", "*fused"),
+        ("--state", "failed", "--since", "3h"),
+    ):
         listed = run("jobs", *options, "--json").out.splitlines()
         assert [orjson.loads(line)["seq"] for line in listed] == failed[::-1], options
         assert run("jobs", *options, "--count").out == "3\n"
@@ -220,7 +260,9 @@ def test_a_person_is_asked(environment: dict[str, str], store: Store) -> None:
     add(store, 2, "failed")
     code, seen = at_a_terminal(environment, b"n\n", "retry", "--all", "--done")
     assert (code, number(store, state="queued")) == (1, 0)
-    assert "3 done or failed jobs: those that are done would run again; put them back? [y/N]" in seen
+    assert (
+        "3 done or failed jobs: those that are done would run again; put them back? [y/N]" in seen
+    )
     assert "nothing was changed" in seen
     code, seen = at_a_terminal(environment, b"", "retry", "--state", "done", "--yes")
     assert (code, "give --done, too" in seen) == (2, True)

@@ -1,4 +1,5 @@
-"""Members: nobody comes back from the dead, nobody is buried who still beats, and every epoch has one roster."""
+"""Members: nobody comes back from the dead, nobody is buried who still beats, and every epoch has
+one roster."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ LEASE = 20.0
 
 
 def register(store: Store, node: str, name: str | None = None) -> None:
-    store.run(members.register(node, {"name": name or node, "slots": 2, "modules": [{"name": "$m"}]}, LEASE))
+    store.run(
+        members.register(
+            node, {"name": name or node, "slots": 2, "modules": [{"name": "$m"}]}, LEASE
+        )
+    )
 
 
 def beat(store: Store, node: str, **values: Any) -> tuple[Desired, int]:
@@ -44,7 +49,13 @@ def test_a_new_record_is_initializing_in_server_time(store: Store) -> None:
     found = record(store, "x-1")
     assert before <= found["started_at"] <= store.run(read.now())
     assert found["lease_until"] - found["started_at"] == timedelta(seconds=LEASE)
-    facts = {"state": "initializing", "desired": "running", "beat": 0, "name": "x", "modules": [{"name": "$m"}]}
+    facts = {
+        "state": "initializing",
+        "desired": "running",
+        "beat": 0,
+        "name": "x",
+        "modules": [{"name": "$m"}],
+    }
     assert {name: found[name] for name in facts} == facts
 
 
@@ -82,7 +93,11 @@ def test_a_heartbeat_counts_renews_and_tells_what_is_desired(store: Store) -> No
     store.database.nodes.update_one({}, {"$set": {"desired": "paused"}})
     assert beat(store, "x") == (Desired.PAUSED, 2)
     found = record(store, "x")
-    assert (found["running"], found["metrics"], found["state"]) == (3, {"cpu": "$not a path"}, "initializing")
+    assert (found["running"], found["metrics"], found["state"]) == (
+        3,
+        {"cpu": "$not a path"},
+        "initializing",
+    )
     assert found["lease_until"] - found["started_at"] >= timedelta(seconds=LEASE)
 
 
@@ -120,7 +135,12 @@ def test_a_node_that_ends_says_when_and_why_and_owns_nothing(store: Store) -> No
     store.run(members.describe("x", {"share": {"epoch": 2, "rank": 0, "size": 1}}))
     assert store.run(members.move("x", NodeState.DEAD, death="stopped"))
     found = record(store, "x")
-    assert (found["state"], found["death"], found["running"], "share" in found) == ("dead", "stopped", 0, False)
+    assert (found["state"], found["death"], found["running"], "share" in found) == (
+        "dead",
+        "stopped",
+        0,
+        False,
+    )
     assert found["died_at"] >= found["started_at"]
 
 

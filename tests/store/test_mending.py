@@ -1,4 +1,5 @@
-"""The roster heals: whatever somebody made of its document, every live node gets into it (M6), and epochs only grow."""
+"""The roster heals: whatever somebody made of its document, every live node gets into it (M6), and
+epochs only grow."""
 
 from __future__ import annotations
 
@@ -93,7 +94,9 @@ async def test_a_new_node_and_an_old_one_meet_after_the_roster_was_dropped(
     assert sorted(store.run(members.read_roster()).members) == ["new", "old"]
 
 
-async def test_a_read_that_is_only_old_changes_nothing(store: Store, async_store: AsyncStore) -> None:
+async def test_a_read_that_is_only_old_changes_nothing(
+    store: Store, async_store: AsyncStore
+) -> None:
     a = member(async_store, "a")
     await settle_down(a)
     known = a.roster
@@ -105,8 +108,12 @@ async def test_a_read_that_is_only_old_changes_nothing(store: Store, async_store
 
 
 @given(
-    known=st.builds(Roster, st.integers(0, 99), st.lists(st.sampled_from("abc"), unique=True).map(tuple)),
-    said=st.builds(Roster, st.integers(-1, 99), st.lists(st.sampled_from("abc"), unique=True).map(tuple)),
+    known=st.builds(
+        Roster, st.integers(0, 99), st.lists(st.sampled_from("abc"), unique=True).map(tuple)
+    ),
+    said=st.builds(
+        Roster, st.integers(-1, 99), st.lists(st.sampled_from("abc"), unique=True).map(tuple)
+    ),
 )
 def test_what_follows_is_newer_than_both(known: Roster, said: Roster) -> None:
     new = known.in_place_of(said)

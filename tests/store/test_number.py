@@ -1,4 +1,5 @@
-"""(2) Number: documents of any driver become jobs in the order of their arrival, or fail with a reason."""
+"""(2) Number: documents of any driver become jobs in the order of their arrival, or fail with a
+reason."""
 
 from __future__ import annotations
 
@@ -51,13 +52,19 @@ def jobs(store: Store) -> list[dict[str, Any]]:
 
 def test_a_block_is_nobody_elses(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
-        blocks = list(pool.map(lambda count: store.run(counter.take(count)), [1, 5, 2, 9, 3, 1, 4, 7]))
+        blocks = list(
+            pool.map(lambda count: store.run(counter.take(count)), [1, 5, 2, 9, 3, 1, 4, 7])
+        )
     assert sorted(seq for block in blocks for seq in block) == list(range(1, 33))
 
 
-def test_raw_jobs_are_numbered_in_the_order_of_their_arrival_whatever_their_ids(store: Store) -> None:
+def test_raw_jobs_are_numbered_in_the_order_of_their_arrival_whatever_their_ids(
+    store: Store,
+) -> None:
     for place, one in enumerate(ANY_IDS):
-        store.database.jobs.insert_one({"_id": one, "task": "shop.resize", "args": {"place": place}})
+        store.database.jobs.insert_one(
+            {"_id": one, "task": "shop.resize", "args": {"place": place}}
+        )
     assert number_all(store) == len(ANY_IDS)
     assert [job["args"]["place"] for job in jobs_in_order(store)] == list(range(len(ANY_IDS)))
     assert [job["seq"] for job in jobs_in_order(store)] == list(range(1, len(ANY_IDS) + 1))
@@ -70,7 +77,9 @@ def jobs_in_order(store: Store) -> list[dict[str, Any]]:
 
 
 def test_the_order_of_arrival_holds_beyond_one_round(store: Store) -> None:
-    store.database.jobs.insert_many({"_id": -place, "task": "t.t", "args": {"n": place}} for place in range(25))
+    store.database.jobs.insert_many(
+        {"_id": -place, "task": "t.t", "args": {"n": place}} for place in range(25)
+    )
     while raw := store.run(number.find_raw(limit=10)):
         store.run(number.give_numbers(raw))
     assert [job["args"]["n"] for job in jobs(store)] == list(range(25))
@@ -80,7 +89,12 @@ def test_looking_for_raw_jobs_costs_what_is_found_however_many_are_numbered(stor
     store.run(insert.submit_many(Wish("t.t"), [None] * 300))
     store.database.jobs.insert_many([{"task": "t.t"}, {"task": "t.t"}])
     call = next(number.find_raw())
-    command = {"find": "jobs", "filter": call.args[0], "hint": call.options["hint"], "sort": dict(call.options["sort"])}
+    command = {
+        "find": "jobs",
+        "filter": call.args[0],
+        "hint": call.options["hint"],
+        "sort": dict(call.options["sort"]),
+    }
     plan = store.database.command({"explain": command, "verbosity": "executionStats"})
     assert plan["executionStats"]["totalDocsExamined"] == 2
 
@@ -105,8 +119,17 @@ def test_what_claims_rely_on_is_filled_in(store: Store) -> None:
 
 
 def test_what_the_producer_said_is_kept_but_for_the_counts(store: Store) -> None:
-    wish = {"args": {"$weird": {"a.b": "$c"}}, "priority": 3, "key": "k", "timeout": 2.5, "max_attempts": 2, "own": [1]}
-    store.database.jobs.insert_one({"task": "t.t", "attempt": 9, "fails": "x", "lost": 7, "state": "queued"} | wish)
+    wish = {
+        "args": {"$weird": {"a.b": "$c"}},
+        "priority": 3,
+        "key": "k",
+        "timeout": 2.5,
+        "max_attempts": 2,
+        "own": [1],
+    }
+    store.database.jobs.insert_one(
+        {"task": "t.t", "attempt": 9, "fails": "x", "lost": 7, "state": "queued"} | wish
+    )
     number_all(store)
     (job,) = jobs(store)
     assert {name: job[name] for name in wish} == wish
@@ -144,14 +167,21 @@ def test_what_cannot_be_a_job_fails_with_the_reason(store: Store) -> None:
         ({"task": "t.t", "max_attempts": 0}, "`max_attempts` must be at least 1"),
         ({"task": "t.t", "timeout": -1}, "`timeout` must be a number of seconds"),
         ({"task": "t.t", "key": 5}, "`key` must be a text"),
-        ({"taks": "t.t"}, 'it has no `task`: name the task to run, like "shop.resize"; its field `taks` is none'),
+        (
+            {"taks": "t.t"},
+            'it has no `task`: name the task to run, like "shop.resize"; its field `taks` is none',
+        ),
     ]
     store.database.jobs.insert_many([document for document, _ in reasons])
     store.database.jobs.insert_one({"task": "t.t"})
     number_all(store)
-    assert store.database.jobs.find_one({"seq": 12})["state"] == "queued", "the bad do not hold up the good"
+    assert store.database.jobs.find_one({"seq": 12})["state"] == "queued", (
+        "the bad do not hold up the good"
+    )
     for job, (_, reason) in zip(
-        store.database.jobs.find({"seq": {"$lt": 12}}, {"run_at": 0}).sort("seq"), reasons, strict=True
+        store.database.jobs.find({"seq": {"$lt": 12}}, {"run_at": 0}).sort("seq"),
+        reasons,
+        strict=True,
     ):
         assert (job["state"], job["error"]["type"]) == ("failed", "InvalidJob")
         assert reason in job["error"]["message"]
@@ -182,12 +212,16 @@ def test_a_late_numberer_changes_nothing(store: Store) -> None:
 
 
 def test_of_two_raw_jobs_with_one_key_the_later_fails(store: Store) -> None:
-    store.database.jobs.insert_many([{"task": "t.t", "key": "k", "args": {"n": place}} for place in range(3)])
+    store.database.jobs.insert_many(
+        [{"task": "t.t", "key": "k", "args": {"n": place}} for place in range(3)]
+    )
     number_all(store)
     first, *later = jobs(store)
     assert (first["args"]["n"], first["state"]) == (0, "queued")
     assert {job["state"] for job in later} == {"failed"}
-    assert all("an unfinished job has its key 'k' already" in job["error"]["message"] for job in later)
+    assert all(
+        "an unfinished job has its key 'k' already" in job["error"]["message"] for job in later
+    )
 
 
 def test_a_raw_job_with_the_key_of_an_unfinished_one_fails(store: Store) -> None:
@@ -228,8 +262,11 @@ def test_whoever_numbers_hears_of_what_cannot_be_a_job_and_why(store: Store) -> 
 
 
 def test_a_document_with_a_million_fields_keeps_no_other_from_its_number(store: Store) -> None:
-    """Before: their names were more than an answer can hold, and nobody numbered anything any more."""
-    many = RawBSONDocument(bson.encode({"_id": "many", "task": "t.t"} | {f"{n:x}": None for n in range(1_000_000)}))
+    """Before: their names were more than an answer can hold, and nobody numbered anything any
+    more."""
+    many = RawBSONDocument(
+        bson.encode({"_id": "many", "task": "t.t"} | {f"{n:x}": None for n in range(1_000_000)})
+    )
     store.database.jobs.insert_one(many)
     store.database.jobs.insert_one({"_id": "one", "task": "t.t", "prioriy": 1})
     found = store.run(number.find_raw())

@@ -1,4 +1,5 @@
-"""What an observer asks of the server, by counts: nothing while nothing happens, and a page at most under load."""
+"""What an observer asks of the server, by counts: nothing while nothing happens, and a page at most
+under load."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from bson import Int64
 from tests.store.test_feed import register, submit
 from tontine.config import StoreConfig
 from tontine.store import window
-from tontine.store.call import AsyncStore, Steps, Store
+from tontine.store.call import AsyncStore, Operation, Store
 from tontine.store.connect import open_async_store
 from tontine.store.stream import BATCH, Stream
 from tontine_observer.feed.polls import Polls
@@ -44,7 +45,9 @@ async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, st
         for _ in range(10):
             await polls.check(asked, hello)
         assert (first > 0, asked.calls) == (True, 0)
-        intake.add_jobs(board.known, [{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1))
+        intake.add_jobs(
+            board.known, [{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1)
+        )
         await polls.check(asked, hello)
         assert 0 < asked.calls <= 12
     finally:
@@ -52,7 +55,8 @@ async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, st
 
 
 async def test_changes_come_many_at_a_time(mongo_uri: str, store: Store) -> None:
-    """How many come with one answer is the server's choice; one by one would be ten times as many and more."""
+    """How many come with one answer is the server's choice; one by one would be ten times as many
+    and more."""
     watching = open_async_store(StoreConfig(mongo_uri, store.database.name))
     try:
         async with Stream(watching) as stream:
@@ -66,15 +70,26 @@ async def test_changes_come_many_at_a_time(mongo_uri: str, store: Store) -> None
         await watching.database.client.close()
 
 
-def examined(store: Store, steps: Steps[Any]) -> int:
+def examined(store: Store, steps: Operation[Any]) -> int:
     """Keys and documents that the server goes through for all reads of an operation."""
     total, answer = 0, None
     try:
         while True:
             call = steps.send(answer)
-            options = {name: call.options[name] for name in ("projection", "hint", "limit") if name in call.options}
-            find = {"find": call.collection, "filter": call.args[0], **options, "sort": dict(call.options["sort"])}
-            stats = store.database.command({"explain": find, "verbosity": "executionStats"})["executionStats"]
+            options = {
+                name: call.options[name]
+                for name in ("projection", "hint", "limit")
+                if name in call.options
+            }
+            find = {
+                "find": call.collection,
+                "filter": call.args[0],
+                **options,
+                "sort": dict(call.options["sort"]),
+            }
+            stats = store.database.command({"explain": find, "verbosity": "executionStats"})[
+                "executionStats"
+            ]
             total += int(stats["totalKeysExamined"]) + int(stats["totalDocsExamined"])
             answer = store._once(call)
     except StopIteration:
@@ -86,7 +101,10 @@ def test_a_page_costs_the_same_however_many_jobs_there_are(store: Store) -> None
     for first in (1, 301):
         fields = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
         store.database.jobs.insert_many(
-            [{"seq": Int64(seq), **fields} for seq in range(first, first + (300 if first == 1 else 5_000))]
+            [
+                {"seq": Int64(seq), **fields}
+                for seq in range(first, first + (300 if first == 1 else 5_000))
+            ]
         )
         found.append(examined(store, window.read_page()))
     assert found[1] <= found[0] <= 2 * window.PAGE

@@ -1,4 +1,5 @@
-"""(1) Jobs that tasks submit: a name is given once, whichever run of the parent asks and wherever it breaks off."""
+"""(1) Jobs that tasks submit: a name is given once, whichever run of the parent asks and wherever
+it breaks off."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def submit(
     **wish: Any,
 ) -> list[Job]:
     wanted = Wish(**{"task": "shop.mail", **wish})
-    return store.run(offspring.submit(parent, wanted, names[: len(many)], many, is_counted=is_counted))
+    return store.run(
+        offspring.submit(parent, wanted, names[: len(many)], many, is_counted=is_counted)
+    )
 
 
 def stored(store: Store) -> dict[Any, Any]:
@@ -77,7 +80,9 @@ def test_a_second_run_gets_the_jobs_of_the_first(store: Store) -> None:
     assert [job.state for job in submit(store)] == ["done"] * 3, "also when they have ended"
 
 
-def test_a_run_that_breaks_off_between_any_two_calls_leaves_none_out_and_none_twice(store: Store) -> None:
+def test_a_run_that_breaks_off_between_any_two_calls_leaves_none_out_and_none_twice(
+    store: Store,
+) -> None:
     for calls in range(1, 5):
         store.database.jobs.delete_many({})
         steps = offspring.submit(17, Wish("shop.mail"), NAMES, ARGS, is_counted=True)
@@ -114,9 +119,12 @@ def test_two_runs_at_once_add_each_once(store: Store) -> None:
 
 
 def test_another_order_of_the_calls_is_refused_and_loses_nothing(store: Store) -> None:
-    """What is counted as the first would take the place of another job, and that would never be submitted."""
+    """What is counted as the first would take the place of another job, and that would never be
+    submitted."""
     submit(store, many=ARGS[:2])
-    with pytest.raises(ChildDiffers, match=r"17/1 \(job 1\) as shop.mail with other arguments.*name="):
+    with pytest.raises(
+        ChildDiffers, match=r"17/1 \(job 1\) as shop.mail with other arguments.*name="
+    ):
         submit(store, many=[{"n": 9}])
     with pytest.raises(ChildDiffers, match=r"as shop.mail, and now it is shop.bill"):
         submit(store, many=[{"n": 0}], task="shop.bill")
@@ -141,8 +149,12 @@ def test_a_name_of_its_own_tells_a_job_whatever_its_arguments(store: Store) -> N
 def test_a_name_that_a_producer_has_taken_is_refused(store: Store) -> None:
     for taken in ({"parent": "me"}, {"parent": 18}, {}):
         store.database.jobs.delete_many({})
-        store.database.jobs.insert_one({"_id": "17/1", "task": "shop.mail", "args": {"n": 0}, **taken})
-        with pytest.raises(ConfigError, match="'17/1' is taken by a job that is no child of job 17"):
+        store.database.jobs.insert_one(
+            {"_id": "17/1", "task": "shop.mail", "args": {"n": 0}, **taken}
+        )
+        with pytest.raises(
+            ConfigError, match="'17/1' is taken by a job that is no child of job 17"
+        ):
             submit(store, many=ARGS[:1])
         assert stored(store) == {"17/1": 0}
 
@@ -164,7 +176,9 @@ def test_a_counter_that_was_set_back_gives_children_new_numbers(store: Store) ->
     jobs = store.run(insert.submit_many(Wish("t.t"), [None] * 5))
     store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": 1}})
     reserve = Reserve()
-    steps = offspring.submit(17, Wish("shop.mail"), ["1"], ARGS[:1], is_counted=True, reserve=reserve)
+    steps = offspring.submit(
+        17, Wish("shop.mail"), ["1"], ARGS[:1], is_counted=True, reserve=reserve
+    )
     (child,) = store.run(steps)
     assert child.seq not in {job.seq for job in jobs}
     assert not child.existed
@@ -175,7 +189,9 @@ def test_bad_wishes_are_refused_as_a_producer_would_be(store: Store) -> None:
         with pytest.raises(ConfigError) as ours:
             submit(store, many=ARGS[:1], **wish)
         with pytest.raises(ConfigError) as theirs:
-            store.run(insert.submit(Wish(**{"task": "shop.mail", **cast("dict[str, Any]", wish)}), {}))
+            store.run(
+                insert.submit(Wish(**{"task": "shop.mail", **cast("dict[str, Any]", wish)}), {})
+            )
         assert str(ours.value) == str(theirs.value)
     assert stored(store) == {}
 
@@ -183,7 +199,9 @@ def test_bad_wishes_are_refused_as_a_producer_would_be(store: Store) -> None:
 def test_children_are_found_without_those_of_others(store: Store) -> None:
     for parent in (1, 17, 170, 171, 1700):
         submit(store, parent=parent)
-    store.database.jobs.insert_many([{"_id": "17/own", "task": "t.t"}, {"_id": "mine", "parent": 17, "task": "t.t"}])
+    store.database.jobs.insert_many(
+        [{"_id": "17/own", "task": "t.t"}, {"_id": "mine", "parent": 17, "task": "t.t"}]
+    )
     store.database.jobs.update_one({"_id": "17/3"}, {"$set": {"state": "failed"}})
     found = store.run(offspring.read_children(17))
     assert (found.states, found.summary) == ({"failed": 1, "queued": 2}, "1 failed, 2 queued")
@@ -211,7 +229,10 @@ def test_why_tells_of_the_family(store: Store) -> None:
     assert told.sentence == f"The task of job {parent.seq} (shop.album), done, submitted it."
     store.database.jobs.delete_one({"_id": parent.id})
     told = explain(store.run(evidence.gather(child.seq or 0)))[-1]
-    assert told.sentence == f"The task of job {parent.seq} submitted it, and that job is no longer kept."
+    assert (
+        told.sentence
+        == f"The task of job {parent.seq} submitted it, and that job is no longer kept."
+    )
 
 
 LENGTH = struct.Struct("!I")
@@ -254,7 +275,9 @@ def request(attempt: int = 2, **wish: Any) -> Request:
     return Request(17, attempt, wish, ["1"], [bson.encode({"n": 0})], is_counted=True)
 
 
-async def test_the_master_answers_when_the_job_is_there(line: Line, async_store: AsyncStore, store: Store) -> None:
+async def test_the_master_answers_when_the_job_is_there(
+    line: Line, async_store: AsyncStore, store: Store
+) -> None:
     line.offspring = Offspring(async_store, SystemClock())
     for existed in (False, True):
         (job,) = await asyncio.wrap_future(line.postbox.ask(request()))
@@ -278,13 +301,18 @@ async def test_an_attempt_that_the_master_does_not_run_submits_nothing(
     assert stored(store) == {}
 
 
-async def test_requests_side_by_side_do_not_waste_numbers(line: Line, async_store: AsyncStore, store: Store) -> None:
-    """Who shares a reserve of numbers takes as many as all others at once, and most become holes."""
+async def test_requests_side_by_side_do_not_waste_numbers(
+    line: Line, async_store: AsyncStore, store: Store
+) -> None:
+    """Who shares a reserve of numbers takes as many as all others at once, and most become
+    holes."""
     line.offspring = Offspring(async_store, SystemClock())
     asked = [replace(request(), names=[str(n)]) for n in range(1, 101)]
     await asyncio.gather(*(asyncio.wrap_future(line.postbox.ask(one)) for one in asked))
     assert len(stored(store)) == 100
-    assert store.database.cluster.find_one({"_id": "counter"})["seq"] <= 100 + AT_ONCE * TAKEN_AT_MOST
+    assert (
+        store.database.cluster.find_one({"_id": "counter"})["seq"] <= 100 + AT_ONCE * TAKEN_AT_MOST
+    )
 
 
 class Away(AsyncStore):
@@ -309,11 +337,16 @@ async def test_a_store_that_is_away_is_waited_for_but_not_for_ever(
     assert stored(store) == {"17/1": 0}
     away.calls = 10_000
     monkeypatch.setattr("tontine_node.running.offspring.PATIENCE", 0.3)
-    with pytest.raises(StoreUnavailable, match=r"MongoDB did not take shop.mail from job 17 within 0.3 s: no server"):
+    with pytest.raises(
+        StoreUnavailable,
+        match=r"MongoDB did not take shop.mail from job 17 within 0.3 s: no server",
+    ):
         await asyncio.wrap_future(line.postbox.ask(request()))
 
 
-async def test_what_breaks_in_the_master_is_answered_too(line: Line, async_store: AsyncStore) -> None:
+async def test_what_breaks_in_the_master_is_answered_too(
+    line: Line, async_store: AsyncStore
+) -> None:
     line.offspring = Offspring(async_store, SystemClock())
     with pytest.raises(Exception, match="no_such_field"):
         await asyncio.wrap_future(line.postbox.ask(request(no_such_field=1)))

@@ -1,4 +1,5 @@
-"""Indexes that only some jobs need: made before the first of these is there, and looked after from then on."""
+"""Indexes that only some jobs need: made before the first of these is there, and looked after from
+then on."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ class Counting(Store):
 
 
 def fire_a_schedule(store: Store) -> None:
-    store.run(schedules._insert_job(Schedule("tick", "t.t", every=10, max_age=60), datetime.now(UTC)))
+    store.run(
+        schedules._insert_job(Schedule("tick", "t.t", every=10, max_age=60), datetime.now(UTC))
+    )
 
 
 def insert_raw(store: Store, **fields: Any) -> None:
@@ -74,12 +77,18 @@ def be_a_parent(store: Store, **wish: Any) -> None:
 FIRST: dict[str, tuple[str, Callable[[Store], Any]]] = {
     "max_age": ("start_by", lambda store: submit(store, max_age=60)),
     "unique_for": ("held_key", lambda store: submit(store, key="k", unique_for=60)),
-    "many": ("start_by", lambda store: store.run(insert.submit_many(Wish("t.t", max_age=60), [{}, {}]))),
+    "many": (
+        "start_by",
+        lambda store: store.run(insert.submit_many(Wish("t.t", max_age=60), [{}, {}])),
+    ),
     "a child": ("start_by", lambda store: be_a_parent(store, max_age=60)),
     "a child with a key": ("held_key", lambda store: be_a_parent(store, key="k", unique_for=60)),
     "a schedule": ("start_by", fire_a_schedule),
     "raw": ("start_by", lambda store: insert_raw(store, start_by=LATER)),
-    "raw with a key": ("held_key", lambda store: insert_raw(store, key="k", held_key="k", unique_for=60.0)),
+    "raw with a key": (
+        "held_key",
+        lambda store: insert_raw(store, key="k", held_key="k", unique_for=60.0),
+    ),
 }
 
 
@@ -111,11 +120,15 @@ def test_a_plain_submit_makes_no_further_call(store: Store) -> None:
     timed.run(insert.submit(Wish("t.t", max_age=60), {}))
     methods = ["find_one_and_update", "insert_one", "insert_many"]  # its number, the bell, the job
     assert [call.method for call in plain.calls] == methods
-    assert [call.method for call in timed.calls] == ["find_one", *methods], "whether the index is there"
+    assert [call.method for call in timed.calls] == ["find_one", *methods], (
+        "whether the index is there"
+    )
 
 
 @pytest.mark.parametrize("what", FIRST)
-def test_the_first_job_makes_the_one_that_it_needs_and_it_is_put_back(store: Store, what: str) -> None:
+def test_the_first_job_makes_the_one_that_it_needs_and_it_is_put_back(
+    store: Store, what: str
+) -> None:
     index, act = FIRST[what]
     act(store)
     assert made(store) == {index}
@@ -156,7 +169,9 @@ def test_of_many_who_need_it_first_at_once_one_adds_the_job(store: Store, mongo_
 def test_a_job_that_was_late_while_the_index_was_not_there_is_cancelled(store: Store) -> None:
     first = submit(store, max_age=60)
     store.database.jobs.drop_index("start_by")
-    store.database.jobs.update_one({"seq": first.seq}, {"$set": {"start_by": datetime(2020, 1, 1, tzinfo=UTC)}})
+    store.database.jobs.update_one(
+        {"seq": first.seq}, {"$set": {"start_by": datetime(2020, 1, 1, tzinfo=UTC)}}
+    )
     refused: list[BaseException] = []
     store.refused = refused.append
     assert store.run(late.cancel_late()) == 0
@@ -174,8 +189,16 @@ def test_keys_are_reviewed_when_the_index_is_back(store: Store) -> None:
     assert store.run(hold.review_holds()) == 1
 
 
-def test_jobs_that_hold_one_key_without_the_index_are_parted_by_the_first_that_needs_it(store: Store) -> None:
-    held = {"key": "h", "held_key": "h", "unique_for": 3600.0, "finished_at": datetime.now(UTC), "state": "done"}
+def test_jobs_that_hold_one_key_without_the_index_are_parted_by_the_first_that_needs_it(
+    store: Store,
+) -> None:
+    held = {
+        "key": "h",
+        "held_key": "h",
+        "unique_for": 3600.0,
+        "finished_at": datetime.now(UTC),
+        "state": "done",
+    }
     counts = {"task": "t.t", "attempt": 1, "fails": 0, "lost": 0}
     store.database.jobs.insert_many([{**counts, **held, "_id": seq, "seq": seq} for seq in (2, 1)])
     job = submit(store, key="h", unique_for=3600.0)
@@ -189,13 +212,19 @@ def test_one_that_is_there_although_nobody_noted_it_is_kept_and_noted(store: Sto
     store.database.cluster.delete_one({"_id": "schema"})
     store.run(schema.mend())
     assert made(store) == {"start_by"}
-    store.database.jobs.update_one({"seq": job.seq}, {"$set": {"start_by": datetime(2020, 1, 1, tzinfo=UTC)}})
+    store.database.jobs.update_one(
+        {"seq": job.seq}, {"$set": {"start_by": datetime(2020, 1, 1, tzinfo=UTC)}}
+    )
     assert store.run(late.cancel_late()) == 1
 
 
-@pytest.mark.parametrize("wants", [None, "start_by", 5, {}, [], [None, ["start_by"], {}, 5, "nonsense"]])
+@pytest.mark.parametrize(
+    "wants", [None, "start_by", 5, {}, [], [None, ["start_by"], {}, 5, "nonsense"]]
+)
 def test_whatever_is_written_there_is_read_as_nothing_wanted(store: Store, wants: Any) -> None:
-    store.database.cluster.update_one({"_id": "schema"}, {"$set": {"wants": wants}}, bypass_document_validation=True)
+    store.database.cluster.update_one(
+        {"_id": "schema"}, {"$set": {"wants": wants}}, bypass_document_validation=True
+    )
     assert store.run(schema.faults()) == []
     assert store.run(late.cancel_late()) == 0
 
@@ -204,14 +233,19 @@ def test_whatever_is_written_there_is_read_as_nothing_wanted(store: Store, wants
 def test_a_user_who_may_not_make_it_is_told_what_to_run(store: Store, forbidden: str) -> None:
     producer = Counting(store.database, forbidden=forbidden)
     for wish in (Wish("t.t", max_age=60), Wish("t.t", key="k", unique_for=60)):
-        with pytest.raises(ConfigError, match=r"needs the index jobs\.\w+, .*`tontine init --all` once as a user who"):
+        with pytest.raises(
+            ConfigError,
+            match=r"needs the index jobs\.\w+, .*`tontine init --all` once as a user who",
+        ):
             producer.run(insert.submit(wish, {}))
     assert store.database.jobs.count_documents({}) == 0
 
 
 def test_a_node_makes_what_a_producer_was_refused(store: Store) -> None:
     with pytest.raises(ConfigError):
-        Counting(store.database, forbidden="createIndexes").run(insert.submit(Wish("t.t", max_age=60), {}))
+        Counting(store.database, forbidden="createIndexes").run(
+            insert.submit(Wish("t.t", max_age=60), {})
+        )
     assert store.run(schema.mend()).made == ["jobs.start_by"]
 
 
@@ -241,7 +275,9 @@ def test_inside_of_a_transaction_it_is_refused_at_once_until_it_is_there(
             client.submit("t.t", session=session)
             client.submit("t.t", session=session, **wish)
 
-    with pytest.raises(ConfigError, match=r"client\.prepare\(everything=True\).*`tontine init --all`"):
+    with pytest.raises(
+        ConfigError, match=r"client\.prepare\(everything=True\).*`tontine init --all`"
+    ):
         submit_within()
     assert (made(store), store.database.jobs.count_documents({})) == (set(), 0)
     assert client.prepare(everything=True).is_complete
@@ -250,7 +286,10 @@ def test_inside_of_a_transaction_it_is_refused_at_once_until_it_is_there(
 
 
 def test_many_inside_of_a_transaction_are_refused_too(store: Store, session: ClientSession) -> None:
-    with session.start_transaction(), pytest.raises(ConfigError, match="not inside of a transaction"):
+    with (
+        session.start_transaction(),
+        pytest.raises(ConfigError, match="not inside of a transaction"),
+    ):
         Client(store.database).submit_many("t.t", [None], max_age=60, session=session)
 
 

@@ -59,7 +59,9 @@ def run(store: Store, *modules: Module) -> list[Any]:
     """Run what was submitted, in a worker, and give what came of it."""
     documents = store.database.jobs.find().sort("seq")
     with lone_worker(*modules) as worker:
-        return [worker.runner.attempt(document["seq"], _encoded(document)) for document in documents]
+        return [
+            worker.runner.attempt(document["seq"], _encoded(document)) for document in documents
+        ]
 
 
 def _encoded(document: dict[str, Any]) -> bytes:
@@ -76,14 +78,20 @@ def spans(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
 def test_a_run_is_in_the_trace_of_its_submit(
     store: Store, shop: Module, exporter: InMemorySpanExporter, provider: TracerProvider, task: str
 ) -> None:
-    with Client(store.database) as client, provider.get_tracer("app").start_as_current_span("request"):
+    with (
+        Client(store.database) as client,
+        provider.get_tracer("app").start_as_current_span("request"),
+    ):
         job = client.submit(task)
     (result,) = run(store, shop)
     found = spans(exporter)
     request, submit, ran = found["request"], found[f"submit {task}"], found[f"run {task}"]
     assert submit.parent == request.context
     assert ran.parent is not None
-    assert (ran.parent.trace_id, ran.parent.span_id) == (submit.context.trace_id, submit.context.span_id)
+    assert (ran.parent.trace_id, ran.parent.span_id) == (
+        submit.context.trace_id,
+        submit.context.span_id,
+    )
     assert (submit.kind, ran.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
     assert ran.attributes is not None
     assert dict(ran.attributes) == {
@@ -103,7 +111,9 @@ async def test_the_async_client_is_traced_too_and_batches_as_one(
     await client.submit("shop.sync")
     await client.submit_many("shop.async", [{}, {}])
     assert set(spans(exporter)) == {"submit shop.sync", "submit shop.async"}
-    parents = [document["meta"]["traceparent"] for document in store.database.jobs.find().sort("seq")]
+    parents = [
+        document["meta"]["traceparent"] for document in store.database.jobs.find().sort("seq")
+    ]
     assert parents[0] != parents[1] == parents[2]
 
 
@@ -124,7 +134,9 @@ def test_an_attempt_that_failed_is_an_error_and_so_is_a_submit_that_is_refused(
     assert refused.status.status_code is StatusCode.ERROR
 
 
-def test_a_job_that_nobody_traced_begins_a_trace(store: Store, shop: Module, exporter: InMemorySpanExporter) -> None:
+def test_a_job_that_nobody_traced_begins_a_trace(
+    store: Store, shop: Module, exporter: InMemorySpanExporter
+) -> None:
     otel.uninstrument()
     with Client(store.database) as client:
         client.submit("shop.sync")
@@ -136,10 +148,14 @@ def test_a_job_that_nobody_traced_begins_a_trace(store: Store, shop: Module, exp
 def test_who_is_not_instrumented_can_give_the_trace_along(provider: TracerProvider) -> None:
     assert otel.trace_context() == {}
     with provider.get_tracer("app").start_as_current_span("request") as span:
-        assert otel.trace_context()["traceparent"].split("-")[2] == format(span.get_span_context().span_id, "016x")
+        assert otel.trace_context()["traceparent"].split("-")[2] == format(
+            span.get_span_context().span_id, "016x"
+        )
 
 
-def test_what_a_producer_gives_wins_over_what_is_added(exporter: InMemorySpanExporter, shop: Module) -> None:
+def test_what_a_producer_gives_wins_over_what_is_added(
+    exporter: InMemorySpanExporter, shop: Module
+) -> None:
     with hooks.submitting("shop.sync", {"tenant": "acme", "traceparent": "mine"}) as meta:
         assert meta == {"tenant": "acme", "traceparent": "mine"}
     otel.uninstrument()

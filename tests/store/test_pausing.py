@@ -38,7 +38,9 @@ def test_a_paused_node_that_gave_jobs_back_rests(world: World) -> None:
     world.live_on(STEP)
     assert len(life.node.claims) == 1, "two were given back"
     world.end_tasks()
-    world.live_on(2 * STEP)  # a loop that does not rest never comes to the end of a moment, and that is a violation
+    world.live_on(
+        2 * STEP
+    )  # a loop that does not rest never comes to the end of a moment, and that is a violation
     assert life.node.state is NodeState.PAUSED
 
 
@@ -51,10 +53,14 @@ def test_a_claim_in_doubt_is_resolved_and_given_back_before_a_node_pauses_or_sto
     world.submit()
     world.lose_answer(world.flow_until(lambda message: is_claim(message.call)))
     world.ask_node(life, desired)
-    lose_jobs_until(world, lambda: life.node.beat.desired is desired and life.node.claimer.taker.has_doubts)
+    lose_jobs_until(
+        world, lambda: life.node.beat.desired is desired and life.node.claimer.taker.has_doubts
+    )
     assert [entry.status for entry in life.node.claims] == [Status.PENDING]
     world.live_on(5 * STEP)
-    assert world.history.nodes[life.node.id]["state"] == ("paused" if desired is Desired.PAUSED else "dead")
+    assert world.history.nodes[life.node.id]["state"] == (
+        "paused" if desired is Desired.PAUSED else "dead"
+    )
     job = world.history.by_seq(1)
     assert (job["state"], job["attempt"], job["lost"]) == ("queued", 1, 0), "given back at no cost"
     world.calm_down()
@@ -81,4 +87,8 @@ def test_a_move_that_was_given_up_and_lands_late_does_not_stay(world: World) -> 
 
 def moves_to(message: Message, state: NodeState) -> bool:
     call = message.call
-    return call.collection == "nodes" and call.method == "update_one" and call.args[1][0]["$set"].get("state") == state
+    return (
+        call.collection == "nodes"
+        and call.method == "update_one"
+        and call.args[1][0]["$set"].get("state") == state
+    )

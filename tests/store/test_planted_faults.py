@@ -1,7 +1,9 @@
-"""The checks of the interleavings can fail: each condition of the protocol, once taken away, is missed.
+"""The checks of the interleavings can fail: each condition of the protocol, once taken away, is
+missed.
 
-Every story goes well as long as the product is whole; with its fault planted it ends in one of the named violations.
-The product's own auditor hears of the same changes, and must notice each fault that documents can show.
+Every story goes well as long as the product is whole; with its fault planted it ends in one of the
+named violations. The product's own auditor hears of the same changes, and must notice each fault
+that documents can show.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from dataclasses import dataclass
 import pytest
 from pymongo import MongoClient
 
-from tests.support.interleaving.history import Violation, is_announced_claim, is_claim, is_roster_change
+from tests.support.interleaving.history import (
+    Violation,
+    is_announced_claim,
+    is_claim,
+    is_roster_change,
+)
 from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.network import Message
 from tests.support.interleaving.planted import FAULTS, NONE
@@ -36,7 +43,10 @@ def is_settlement(message: Message) -> bool:
 
 
 def is_numbering(message: Message) -> bool:
-    return message.call.method == "bulk_write" and message.call.args[0][0]._filter.keys() == {"_id", "seq"}
+    return message.call.method == "bulk_write" and message.call.args[0][0]._filter.keys() == {
+        "_id",
+        "seq",
+    }
 
 
 def is_beat(message: Message) -> bool:
@@ -44,7 +54,9 @@ def is_beat(message: Message) -> bool:
 
 
 def is_burial(message: Message) -> bool:
-    return message.call.collection == "nodes" and message.is_write and "beat" in message.call.args[0]
+    return (
+        message.call.collection == "nodes" and message.is_write and "beat" in message.call.args[0]
+    )
 
 
 def claims(message: Message) -> bool:
@@ -126,7 +138,9 @@ def a_job_is_cancelled_before_its_claim_lands(world: World) -> None:
 def a_job_is_cancelled_before_its_announced_claim_lands(world: World) -> None:
     listeners(world, 1)
     world.submit()
-    world.flow_until(lambda message: message.sender == "submit" and message.call.collection == "jobs")
+    world.flow_until(
+        lambda message: message.sender == "submit" and message.call.collection == "jobs"
+    )
     claim = world.flow_until(claims_announced)
     insert = next(message for message in world.network.in_flight if message.sender == "submit")
     world.go_on(insert)
@@ -270,13 +284,18 @@ def nobody_can_write_for_long(world: World) -> None:
                 (world.lose if message.is_write else world.go_on)(message)
         world.pass_time(2.0)
     for _ in range(10):
-        # The store is back, but the second node has not beaten yet: the first one must not hold that against it.
+        # The store is back, but the second node has not beaten yet: the first one must not hold
+        # that against it.
         for message in list(world.network.in_flight):
             if message in world.network.in_flight and not by(second, is_beat)(message):
                 world.go_on(message)
         world.pass_time(1.0)
     world.live_on(A_LEASE)
-    if dead := [record["_id"] for record in world.history.nodes.values() if record["state"] == NodeState.DEAD]:
+    if dead := [
+        record["_id"]
+        for record in world.history.nodes.values()
+        if record["state"] == NodeState.DEAD
+    ]:
         raise Violation("L2", f"an outage killed {dead}")
 
 
@@ -288,8 +307,8 @@ class Planted:
     story: Callable[[World], None]
     noticed_as: str
     audited_as: str = ""
-    """What the product's auditor calls it; empty where documents do not show it: whose result it is, what ran, and when
-    a lease ran out in the eyes of the node itself."""
+    """What the product's auditor calls it; empty where documents do not show it: whose result it
+    is, what ran, and when a lease ran out in the eyes of the node itself."""
 
 
 PLANTED = [
@@ -298,8 +317,18 @@ PLANTED = [
     Planted("a settlement by seq alone", a_zombie_settles, "S2 S3"),
     Planted("a claim without `queued`", a_job_is_cancelled_before_its_claim_lands, "S1", "S1"),
     Planted("a claim without its attempt", a_claim_lands_after_the_next_attempt, "S4", "S4"),
-    Planted("an announced claim without `queued`", a_job_is_cancelled_before_its_announced_claim_lands, "S1", "S1"),
-    Planted("an announced claim without its attempt", an_announced_claim_lands_after_the_next_attempt, "S4", "S4"),
+    Planted(
+        "an announced claim without `queued`",
+        a_job_is_cancelled_before_its_announced_claim_lands,
+        "S1",
+        "S1",
+    ),
+    Planted(
+        "an announced claim without its attempt",
+        an_announced_claim_lands_after_the_next_attempt,
+        "S4",
+        "S4",
+    ),
     Planted("a repair of everybody's jobs", a_node_dies_while_two_others_work, "S2 S3", "S2"),
     Planted("a number for a job that has one", a_number_lands_after_another, "S7", "S4 S7"),
     Planted("a heartbeat of the dead", a_beat_lands_after_the_burial, "S6", "S6"),
@@ -343,6 +372,8 @@ def test_the_fault_is_noticed(store: Store, planted: Planted) -> None:
         with pytest.raises(Violation) as caught:
             planted.story(world)
         assert caught.value.invariant in planted.noticed_as.split()
-        assert {found.invariant for found in world.auditor.findings} == set(planted.audited_as.split())
+        assert {found.invariant for found in world.auditor.findings} == set(
+            planted.audited_as.split()
+        )
     finally:
         world.close()

@@ -1,4 +1,5 @@
-"""The first use makes the database ready, whoever comes first, and jobs that share a key or a number are parted."""
+"""The first use makes the database ready, whoever comes first, and jobs that share a key or a
+number are parted."""
 
 from __future__ import annotations
 
@@ -46,7 +47,15 @@ def bare(mongo_client: MongoClient[dict[str, object]], database: str) -> Store:
 
 
 def job(**fields: Any) -> dict[str, Any]:
-    return {"task": "t.t", "args": {}, "state": "queued", "attempt": 0, "fails": 0, "lost": 0, **fields}
+    return {
+        "task": "t.t",
+        "args": {},
+        "state": "queued",
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        **fields,
+    }
 
 
 def open_jobs(store: Store, key: str) -> list[dict[str, Any]]:
@@ -54,7 +63,8 @@ def open_jobs(store: Store, key: str) -> list[dict[str, Any]]:
 
 
 def test_a_producer_that_comes_first_finds_a_queue(bare: Store, mongo_uri: str) -> None:
-    """Before: two jobs of one key, an error of the driver for `get`, and an index that could never be made."""
+    """Before: two jobs of one key, an error of the driver for `get`, and an index that could never
+    be made."""
     with Client(mongo_uri, database=bare.database.name) as client:
         first, second = client.submit("t.t", key="k"), client.submit("t.t", key="k")
         assert (second.existed, second.seq) == (True, first.seq)
@@ -80,8 +90,12 @@ def test_of_many_who_come_first_at_once_one_adds_the_job(bare: Store, mongo_uri:
     assert bare.run(schema.faults()) == []
 
 
-@pytest.mark.parametrize("kind", ["client", "database", "async client", "async database", "motor", "uri"])
-async def test_a_client_prepares_over_every_kind_of_handle(bare: Store, mongo_uri: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["client", "database", "async client", "async database", "motor", "uri"]
+)
+async def test_a_client_prepares_over_every_kind_of_handle(
+    bare: Store, mongo_uri: str, kind: str
+) -> None:
     name = bare.database.name
     source: Any = bare.database if kind == "database" else bare.database.client
     if kind in ("client", "database"):
@@ -89,9 +103,16 @@ async def test_a_client_prepares_over_every_kind_of_handle(bare: Store, mongo_ur
     else:
         motor: Any = AsyncIOMotorClient(mongo_uri) if kind == "motor" else None
         async with AsyncMongoClient[dict[str, Any]](mongo_uri) as mongo:
-            handles = {"async client": mongo, "async database": mongo[name], "motor": motor, "uri": mongo_uri}
+            handles = {
+                "async client": mongo,
+                "async database": mongo[name],
+                "motor": motor,
+                "uri": mongo_uri,
+            }
             async with AsyncClient(handles[kind], database=name) as client:
-                jobs = await asyncio.gather(*(client.submit("t.t", key="k") for _ in range(AT_ONCE)))
+                jobs = await asyncio.gather(
+                    *(client.submit("t.t", key="k") for _ in range(AT_ONCE))
+                )
         assert len({job.seq for job in jobs}) == 1
         if motor is not None:
             motor.close()
@@ -164,21 +185,33 @@ def test_the_queue_of_the_test_fixture_is_prepared(bare: Store, mongo_uri: str) 
 
 
 @pytest.mark.parametrize("who", MAKE_SURE)
-def test_of_jobs_with_one_key_the_oldest_stays_and_the_others_say_why_they_failed(bare: Store, who: str) -> None:
+def test_of_jobs_with_one_key_the_oldest_stays_and_the_others_say_why_they_failed(
+    bare: Store, who: str
+) -> None:
     jobs = bare.database.jobs
     jobs.insert_many([job(_id=seq, seq=seq, key=key) for seq, key in enumerate("abab", 1)])
     jobs.insert_one(job(_id=5, seq=5, key="a", state="done"))
     jobs.insert_one({"_id": "raw", "task": "t.t", "key": "a", "state": "queued"})
     MAKE_SURE[who](bare)
     states = {str(one["_id"]): one.get("state") for one in jobs.find({"key": {"$ne": "c"}})}
-    assert states == {"1": "queued", "2": "queued", "3": "failed", "4": "failed", "5": "done", "raw": None}
+    assert states == {
+        "1": "queued",
+        "2": "queued",
+        "3": "failed",
+        "4": "failed",
+        "5": "done",
+        "raw": None,
+    }
     failed = jobs.find_one({"_id": 3}) or {}
     assert failed["error"]["message"].startswith("job 1 has its key 'a', and was there before it")
     assert failed["finished_at"] is not None
     assert bare.run(schema.faults()) == []
     bare.run(number.give_numbers(bare.run(number.find_raw())))
     raw = jobs.find_one({"_id": "raw"}) or {}
-    assert (raw["state"], "an unfinished job has its key" in raw["error"]["message"]) == ("failed", True)
+    assert (raw["state"], "an unfinished job has its key" in raw["error"]["message"]) == (
+        "failed",
+        True,
+    )
 
 
 def test_of_jobs_with_one_number_the_oldest_keeps_it(store: Store) -> None:
@@ -209,18 +242,24 @@ def test_many_who_part_doubles_at_once_leave_one_of_each_key(bare: Store) -> Non
     assert bare.run(schema.faults()) == []
 
 
-def test_more_doubles_than_are_looked_for_at_once_are_parted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_doubles_than_are_looked_for_at_once_are_parted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doubles, "AT_ONCE", 3)
     store.database.jobs.drop_index("key")
     store.database.jobs.insert_many([job(seq=seq, key=f"k{seq % 10}") for seq in range(20)])
     assert store.run(doubles.resolve("key")) == 10
 
 
-def test_an_index_that_somebody_dropped_is_told_in_words_and_made_by_the_next_call(store: Store) -> None:
+def test_an_index_that_somebody_dropped_is_told_in_words_and_made_by_the_next_call(
+    store: Store,
+) -> None:
     with Client(store.database) as client:
         one = client.submit("t.t")
         store.database.jobs.drop_index("seq")
-        with pytest.raises(StoreError, match=r"an index of the queue in .* is missing: .* `tontine init`"):
+        with pytest.raises(
+            StoreError, match=r"an index of the queue in .* is missing: .* `tontine init`"
+        ):
             client.get(one.seq)
         assert client.get(one.seq).id == one.id
 
@@ -228,14 +267,19 @@ def test_an_index_that_somebody_dropped_is_told_in_words_and_made_by_the_next_ca
 async def test_a_standalone_server_is_refused_by_clients_too(tmp_path: Path) -> None:
     with mongod(tmp_path) as port:
         uri = f"mongodb://127.0.0.1:{port}/shop"
-        with Client(uri) as client, pytest.raises(ConfigError, match=r"no replica set.*rs.initiate"):
+        with (
+            Client(uri) as client,
+            pytest.raises(ConfigError, match=r"no replica set.*rs.initiate"),
+        ):
             client.submit("t.t")
         async with AsyncClient(uri) as other:
             with pytest.raises(ConfigError, match="no replica set"):
                 await other.submit("t.t")
         with MongoClient[dict[str, Any]](uri) as mongo:
             assert mongo["shop"].list_collection_names() == []
-            mongo["shop"].cluster.insert_one({"_id": "schema", "version": schema.VERSION})  # a dump was restored
+            mongo["shop"].cluster.insert_one(
+                {"_id": "schema", "version": schema.VERSION}
+            )  # a dump was restored
             with pytest.raises(ConfigError, match="no replica set"):
                 Client(mongo).submit("t.t")
 
@@ -244,7 +288,13 @@ async def test_a_standalone_server_is_refused_by_clients_too(tmp_path: Path) -> 
 def test_of_jobs_that_hold_one_key_the_oldest_holds_it(bare: Store, who: str) -> None:
     """Before: neither a node nor a client could begin to work on such a database."""
     jobs, now = bare.database.jobs, datetime.now(UTC)
-    held = {"held_key": "h", "unique_for": 3600.0, "finished_at": now, "state": "done", "attempt": 1}
+    held = {
+        "held_key": "h",
+        "unique_for": 3600.0,
+        "finished_at": now,
+        "state": "done",
+        "attempt": 1,
+    }
     jobs.insert_many([job(_id=seq, seq=seq, key="h", **held) for seq in (2, 1)])
     bare.run(indexes.want(indexes.HELD_KEY))
     MAKE_SURE[who](bare)
@@ -257,7 +307,9 @@ def test_one_that_has_no_room_to_say_why_it_failed_keeps_no_node_from_working(ba
     large = job(_id=2, seq=2, key="a", pad="")
     large["pad"] = "x" * (16 * 1024 * 1024 - len(bson.encode(large)) - 5)
     bare.database.jobs.insert_one(large)
-    bare.database.jobs.insert_many([job(_id=seq, seq=seq, key=key) for seq, key in ((1, "a"), (3, "b"), (4, "b"))])
+    bare.database.jobs.insert_many(
+        [job(_id=seq, seq=seq, key=key) for seq, key in ((1, "a"), (3, "b"), (4, "b"))]
+    )
     bare.run(schema.ensure())
     assert len(open_jobs(bare, "b")) == 1
     assert "jobs.key" in bare.run(schema.mend()).failed

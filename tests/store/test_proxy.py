@@ -29,7 +29,11 @@ def proxy(mongo_uri: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def client(proxy: Proxy, mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
-    options: dict[str, Any] = {"serverSelectionTimeoutMS": 20000, "retryWrites": False, "retryReads": False}
+    options: dict[str, Any] = {
+        "serverSelectionTimeoutMS": 20000,
+        "retryWrites": False,
+        "retryReads": False,
+    }
     with MongoClient[dict[str, Any]](mongo_uri.replace(HOST, ADDRESS), **options) as client:
         client.admin.command("ping")
         yield client
@@ -71,7 +75,10 @@ def answers(client: MongoClient[dict[str, Any]]) -> bool:
 
 
 def test_a_silent_network_delivers_late(
-    client: MongoClient[dict[str, Any]], proxy: Proxy, mongo_client: MongoClient[dict[str, Any]], database: str
+    client: MongoClient[dict[str, Any]],
+    proxy: Proxy,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
 ) -> None:
     proxy.swallow()
     writing = threading.Thread(target=client[database]["things"].insert_one, args=({"_id": 1},))
@@ -96,11 +103,15 @@ def test_a_held_write_lands_although_its_sender_is_gone(
     assert eventually(mongo_client[database]["things"].find_one, 30, "it lands") == {"_id": 1}
 
 
-def test_a_seed_makes_the_same_plan_with_every_kind_of_fault_and_one_at_a_time_for_each_thing() -> None:
+def test_a_seed_makes_the_same_plan_with_every_kind_of_fault_and_one_at_a_time_for_each_thing() -> (
+    None
+):
     plan = draw(7, 600, 5, 6.0, 1.5, list(KINDS))
     assert plan == draw(7, 600, 5, 6.0, 1.5, list(KINDS))
     assert plan != draw(8, 600, 5, 6.0, 1.5, list(KINDS))
-    days = [draw(seed, 600, 5, 6.0, 1.5, list(KINDS)) for seed in (1, 2, 3)]  # one alone may lack what is drawn rarely
+    days = [
+        draw(seed, 600, 5, 6.0, 1.5, list(KINDS)) for seed in (1, 2, 3)
+    ]  # one alone may lack what is drawn rarely
     assert {fault.kind for day in days for fault in day.faults} == set(KINDS)
     busy: dict[tuple[str, int], float] = {}
     for fault in plan.faults:

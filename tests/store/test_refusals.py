@@ -11,12 +11,15 @@ from pymongo.errors import OperationFailure
 
 from tests.support.mongod import with_users
 from tontine.errors import NotPermitted
-from tontine.store.call import Call, Steps, Store, command, translated
+from tontine.store.call import Call, Operation, Store, command, translated
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with with_users(tmp_path_factory.mktemp("users")) as (root, host), MongoClient[dict[str, Any]](root) as client:
+    with (
+        with_users(tmp_path_factory.mktemp("users")) as (root, host),
+        MongoClient[dict[str, Any]](root) as client,
+    ):
         client["tontine"].jobs.insert_one({"task": "shop.mail"})
         client["tontine"].command("createUser", "reader", pwd="pw", roles=["read"])
         client["tontine"].command("createRole", "looker", privileges=[], roles=[])
@@ -31,7 +34,7 @@ def refused(host: str, user: str, call: Call) -> NotPermitted:
         return caught.value
 
 
-def _one(call: Call) -> Steps[Any]:
+def _one(call: Call) -> Operation[Any]:
     return (yield call)
 
 
@@ -44,18 +47,37 @@ SECRET = {"args": {"card": "4111-1111"}}
         ("reader", Call("jobs", "update_many", ({}, {"$set": SECRET})), "update `jobs`", "update"),
         ("reader", Call("jobs", "insert_one", (dict(SECRET),)), "insert into `jobs`", "insert"),
         ("reader", Call("jobs", "delete_one", (SECRET,)), "remove from `jobs`", "remove"),
-        ("reader", Call("jobs", "find_one_and_update", (SECRET, {"$set": SECRET})), "update `jobs`", "update"),
-        ("reader", Call("jobs", "create_index", ("card",)), "create indexes of `jobs`", "createIndex"),
-        ("reader", command({"collMod": "jobs", "validator": SECRET}), "change the settings of `jobs`", "collMod"),
+        (
+            "reader",
+            Call("jobs", "find_one_and_update", (SECRET, {"$set": SECRET})),
+            "update `jobs`",
+            "update",
+        ),
+        (
+            "reader",
+            Call("jobs", "create_index", ("card",)),
+            "create indexes of `jobs`",
+            "createIndex",
+        ),
+        (
+            "reader",
+            command({"collMod": "jobs", "validator": SECRET}),
+            "change the settings of `jobs`",
+            "collMod",
+        ),
         ("nobody", Call("jobs", "find", (SECRET,)), "read `jobs`", "find"),
         ("nobody", Call("jobs", "watch", ()), "follow the changes of `jobs`", "changeStream"),
         ("nobody", command({"serverStatus": 1}), "see the server's status", "serverStatus"),
         ("nobody", command({"dbStats": 1}), "run dbStats", "dbStats"),
     ],
 )
-def test_a_refusal_names_the_deed_and_what_it_needs(host: str, user: str, call: Call, text: str, action: str) -> None:
+def test_a_refusal_names_the_deed_and_what_it_needs(
+    host: str, user: str, call: Call, text: str, action: str
+) -> None:
     error = refused(host, f"{user}:pw@", call)
-    assert str(error).startswith(f"this user may not {text} in `tontine`: it needs the right `{action}` there")
+    assert str(error).startswith(
+        f"this user may not {text} in `tontine`: it needs the right `{action}` there"
+    )
     assert (error.database, error.action) == ("tontine", action)
     assert error.collection == ("jobs" if "`jobs`" in text else "")
     assert "4111" not in str(error)
@@ -73,14 +95,23 @@ def test_a_wrong_password_and_none_at_all_are_told_apart(host: str) -> None:
     [
         (
             "user is not allowed to do action [update] on [tontine.jobs]",
-            "this user may not update `jobs` in `tontine`: it needs the right `update` there, which the role readWrite",
+            (
+                "this user may not update `jobs` in `tontine`: it needs the right `update` there, "
+                "which the role readWrite"
+            ),
         ),
         (
             "user is not allowed to do action [killCursors] on [tontine.jobs]",
-            "this user may not killCursors on `jobs` in `tontine`: it needs the right `killCursors` there",
+            (
+                "this user may not killCursors on `jobs` in `tontine`: it needs the right "
+                "`killCursors` there"
+            ),
         ),
         ("bad auth : Authentication failed.", "MongoDB does not let this user in: "),
-        ("you are over your space quota, using 512 MB of 512 MB", "MongoDB refused it: you are over your space quota"),
+        (
+            "you are over your space quota, using 512 MB of 512 MB",
+            "MongoDB refused it: you are over your space quota",
+        ),
         ('no: { update: "jobs", card: "4111" }', "MongoDB refused it: no: (code 8000)"),
     ],
 )

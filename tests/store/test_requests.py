@@ -1,4 +1,5 @@
-"""What an operator asks through the observer, on a real MongoDB: it is done, or said why not; never blindly."""
+"""What an operator asks through the observer, on a real MongoDB: it is done, or said why not; never
+blindly."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def desired(store: Store, node: str) -> Any:
     return store.database.nodes.find_one({"_id": node})["desired"]
 
 
-async def test_a_node_is_asked_and_followed_until_it_has_done_it(source: LiveSource, store: Store) -> None:
+async def test_a_node_is_asked_and_followed_until_it_has_done_it(
+    source: LiveSource, store: Store
+) -> None:
     register(store, "ada")
     store.run(members.move("ada", NodeState.WAITING))
     await until(lambda: source.board.known.lives.fact("ada"))
@@ -68,10 +71,14 @@ async def test_a_node_is_asked_and_followed_until_it_has_done_it(source: LiveSou
     assert (event["verb"], event["subject"], event["why"]) == ("pause", "ada", "deploy")
     assert event["actor"]
     assert event["host"]
-    await until(lambda: any('"deploy"' in one.text for one in source.board.changes({ChangeKind.REQUEST})))
+    await until(
+        lambda: any('"deploy"' in one.text for one in source.board.changes({ChangeKind.REQUEST}))
+    )
 
 
-async def test_a_node_that_changed_meanwhile_is_left_alone(source: LiveSource, store: Store) -> None:
+async def test_a_node_that_changed_meanwhile_is_left_alone(
+    source: LiveSource, store: Store
+) -> None:
     register(store, "ada")
     store.run(members.move("ada", NodeState.WAITING))
     told = await asked(source, Request("resume", ("ada",), {"ada": "paused"}))
@@ -80,16 +87,22 @@ async def test_a_node_that_changed_meanwhile_is_left_alone(source: LiveSource, s
     assert store.database.events.count_documents({"kind": "request"}) == 0
 
 
-async def test_jobs_are_retried_and_cancelled_if_they_are_as_they_were_seen(source: LiveSource, store: Store) -> None:
+async def test_jobs_are_retried_and_cancelled_if_they_are_as_they_were_seen(
+    source: LiveSource, store: Store
+) -> None:
     register(store, "ada")
     done, queued, taken = submit(store, 3)
     finish(store, "ada", [done])
     store.run(claim.claim("ada", [taken], 0))
     told = await asked(source, Request("retry", (done,), {done: "done"}))
     assert phases(told) == [Phase.REQUESTED, Phase.DONE]
-    told = await asked(source, Request("retry", (done,), {done: "done"}))  # a stale screen asks again
+    told = await asked(
+        source, Request("retry", (done,), {done: "done"})
+    )  # a stale screen asks again
     assert phases(told)[-1] is Phase.CHANGED
-    told = await asked(source, Request("cancel", (queued, taken), {queued: "queued", taken: "queued"}))
+    told = await asked(
+        source, Request("cancel", (queued, taken), {queued: "queued", taken: "queued"})
+    )
     assert (told[-1].phase, told[-1].done, told[-1].failed) == (Phase.CHANGED, 1, 1)
     states = {job["seq"]: (job["state"], job.get("cancel")) for job in store.database.jobs.find()}
     assert states == {done: ("queued", None), queued: ("cancelled", True), taken: ("working", None)}
@@ -114,7 +127,10 @@ async def test_what_is_not_there_or_too_much_is_refused(source: LiveSource, stor
 
 
 async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: Path) -> None:
-    with with_users(tmp_path) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+    with (
+        with_users(tmp_path) as (root, host),
+        MongoClient[dict[str, Any]](root, tz_aware=True) as client,
+    ):
         store = Store(client["db"])
         store.run(schema.init())
         register(store, "ada")
@@ -122,7 +138,9 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         uri = f"mongodb://eve:hunter2@{host}/db?replicaSet=rs"
         board = Board("db")
         live = LiveSource(
-            StoreConfig(root, "db"), board, polls=Polls(board.known, read_only="started with --read-only")
+            StoreConfig(root, "db"),
+            board,
+            polls=Polls(board.known, read_only="started with --read-only"),
         )
         await live.start()
         await until(lambda: board.link.mode is Mode.LIVE)
@@ -134,7 +152,9 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         await until(lambda: board.link.mode is Mode.LIVE)
         from dataclasses import replace
 
-        board.known.link = replace(board.link, read_only="")  # as if the privileges had not been told
+        board.known.link = replace(
+            board.link, read_only=""
+        )  # as if the privileges had not been told
         told = await asked(live, Request("pause", ("ada",), {"ada": "initializing"}))
         assert phases(told) == [Phase.REFUSED]
         assert board.link.read_only
@@ -143,7 +163,9 @@ async def test_read_only_asks_nothing_by_flag_by_right_and_by_refusal(tmp_path: 
         assert store.database.nodes.find_one({"_id": "ada"})["desired"] == "running"
 
 
-async def test_a_page_tells_everything_about_a_job_and_hides_its_secrets(source: LiveSource, store: Store) -> None:
+async def test_a_page_tells_everything_about_a_job_and_hides_its_secrets(
+    source: LiveSource, store: Store
+) -> None:
     (seq,) = submit(store, 1, password="hunter2", image="a.png")
     evil = "\x1b[2J\u202e"
     store.database.jobs.update_one(
@@ -152,14 +174,20 @@ async def test_a_page_tells_everything_about_a_job_and_hides_its_secrets(source:
             "$set": {
                 "state": "failed",
                 "attempt": 2,
-                "error": {"type": "E", "message": f"token=abc {evil}", "traceback": f"line 1\nline 2{evil}"},
+                "error": {
+                    "type": "E",
+                    "message": f"token=abc {evil}",
+                    "traceback": f"line 1\nline 2{evil}",
+                },
                 "errors": [{"type": "First", "message": "x", "traceback": ""}],
                 "progress": {"value": 0.4, "note": "half"},
                 "moon": {"phase": "full"},
             }
         },
     )
-    store.database.logs.insert_one({"seq": seq, "attempt": 2, "lines": [{"at": look_now(store), "text": f"hi{evil}"}]})
+    store.database.logs.insert_one(
+        {"seq": seq, "attempt": 2, "lines": [{"at": look_now(store), "text": f"hi{evil}"}]}
+    )
     page = await source.page(seq)
     assert page is not None
     assert "\x1b" not in repr(page)
@@ -179,7 +207,9 @@ def look_now(store: Store) -> Any:
     return store.run(read.now())
 
 
-async def test_a_search_finds_what_the_window_does_not_hold(source: LiveSource, store: Store) -> None:
+async def test_a_search_finds_what_the_window_does_not_hold(
+    source: LiveSource, store: Store
+) -> None:
     seqs = submit(store, 3)
     await until(lambda: len(source.board.jobs().rows) == 3)
     store.database.jobs.update_one({"seq": seqs[0]}, {"$set": {"state": "failed"}})

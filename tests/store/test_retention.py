@@ -1,4 +1,5 @@
-"""How long finished jobs are kept is the same for all nodes, and never keeps a job from being settled."""
+"""How long finished jobs are kept is the same for all nodes, and never keeps a job from being
+settled."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def test_what_was_said_is_in_force_for_everybody(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 59, -1, 1e12, float("inf"), float("nan")])
-def test_times_that_cannot_be_meant_are_refused_and_change_nothing(store: Store, seconds: float) -> None:
+def test_times_that_cannot_be_meant_are_refused_and_change_nothing(
+    store: Store, seconds: float
+) -> None:
     store.run(keep(Retention(done=3600)))
     with pytest.raises(ConfigError, match="a minute to a century"):
         store.run(keep(Retention(done=seconds)))

@@ -1,4 +1,5 @@
-"""Samples: kept in a time series that expires, read back thinned and bounded, and missed by nobody."""
+"""Samples: kept in a time series that expires, read back thinned and bounded, and missed by
+nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def sample(node: str, seconds: float, **values: Any) -> Sample:
 
 def fill(store: Store, nodes: int, count: int, every: float = 5.0) -> None:
     documents = [
-        sample(f"n{node}", every * turn, done=turn).to_document() for turn in range(count) for node in range(nodes)
+        sample(f"n{node}", every * turn, done=turn).to_document()
+        for turn in range(count)
+        for node in range(nodes)
     ]
     store.database[names.SAMPLES].insert_many(documents)
 
@@ -64,7 +67,9 @@ async def test_both_colours_write_and_read(async_store: AsyncStore) -> None:
 def test_reading_is_thinned_to_the_newest_of_each_step_and_node(store: Store) -> None:
     fill(store, nodes=2, count=60)
     found = store.run(samples.read(at(0), at(300), 60))
-    assert [(one.node, one.done) for one in found] == [(f"n{n}", 11 + 12 * step) for step in range(5) for n in (1, 0)]
+    assert [(one.node, one.done) for one in found] == [
+        (f"n{n}", 11 + 12 * step) for step in range(5) for n in (1, 0)
+    ]
     assert len(store.run(samples.read(at(0), at(300), 5))) == 120
     assert len(store.run(samples.read(at(0), at(300), 0))) == 120, "no step at all is the finest"
 
@@ -77,7 +82,9 @@ def test_reading_takes_from_the_first_moment_until_before_the_last(store: Store)
 
 def test_of_too_many_the_newest_are_read(store: Store) -> None:
     fill(store, nodes=1, count=50)
-    assert [one.done for one in store.run(samples.read(at(0), at(1000), 1, limit=7))] == list(range(43, 50))
+    assert [one.done for one in store.run(samples.read(at(0), at(1000), 1, limit=7))] == list(
+        range(43, 50)
+    )
 
 
 def test_the_limit_fits_into_one_answer(store: Store) -> None:
@@ -125,7 +132,14 @@ def test_a_sample_that_the_server_refuses_is_an_error_and_is_not_made_again(stor
 
 
 def test_what_another_version_wrote_is_read_as_far_as_it_goes(store: Store) -> None:
-    odd = {"at": at(1), "node": {"id": "n"}, "state": "asleep", "cpu": "much", "share": {"rank": 1}, "extra": [1]}
+    odd = {
+        "at": at(1),
+        "node": {"id": "n"},
+        "state": "asleep",
+        "cpu": "much",
+        "share": {"rank": 1},
+        "extra": [1],
+    }
     store.database[names.SAMPLES].insert_many([odd, {"at": at(2)}])
     first, second = store.run(samples.read(at(0), at(10), 1))
     assert (first.node, first.state, first.cpu, first.share) == ("n", "asleep", 0.0, None)
@@ -133,21 +147,35 @@ def test_what_another_version_wrote_is_read_as_far_as_it_goes(store: Store) -> N
 
 
 @pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MongoClient[dict[str, object]], str]]:
-    with with_users(tmp_path_factory.mktemp("users")) as (root, host), MongoClient[dict[str, object]](root) as client:
+def users(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[MongoClient[dict[str, object]], str]]:
+    with (
+        with_users(tmp_path_factory.mktemp("users")) as (root, host),
+        MongoClient[dict[str, object]](root) as client,
+    ):
         yield client, host
 
 
-def test_a_node_whose_user_may_not_create_it_goes_without(users: tuple[MongoClient[dict[str, object]], str]) -> None:
+def test_a_node_whose_user_may_not_create_it_goes_without(
+    users: tuple[MongoClient[dict[str, object]], str],
+) -> None:
     client, host = users
     Store(client["tontine"]).run(schema.init())
     client["tontine"].drop_collection(names.SAMPLES)
     actions = ["find", "insert", "update", "remove", "listIndexes", "createIndex"]
-    privileges = [{"resource": {"db": "tontine", "collection": name}, "actions": actions} for name in indexes.INDEXES]
-    privileges += [{"resource": {"db": "tontine", "collection": ""}, "actions": ["listCollections"]}]
+    privileges = [
+        {"resource": {"db": "tontine", "collection": name}, "actions": actions}
+        for name in indexes.INDEXES
+    ]
+    privileges += [
+        {"resource": {"db": "tontine", "collection": ""}, "actions": ["listCollections"]}
+    ]
     client["tontine"].command("createRole", "worker", privileges=privileges, roles=[])
     client["tontine"].command("createUser", "worker", pwd="pw", roles=["worker"])
-    with MongoClient[dict[str, object]](f"mongodb://worker:pw@{host}/tontine?replicaSet=rs") as other:
+    with MongoClient[dict[str, object]](
+        f"mongodb://worker:pw@{host}/tontine?replicaSet=rs"
+    ) as other:
         store = Store(other["tontine"])
         store.run(schema.ensure())
         assert not store.run(schema.keeps_samples())
@@ -165,5 +193,7 @@ def test_reading_needs_no_more_than_the_right_to_read(
     mine.run(schema.init())
     mine.run(samples.write(sample("n1", 1)))
     client["other"].command("createUser", "reader", pwd="pw", roles=["read"])
-    with MongoClient[dict[str, object]](f"mongodb://reader:pw@{host}/other?replicaSet=rs", tz_aware=True) as other:
+    with MongoClient[dict[str, object]](
+        f"mongodb://reader:pw@{host}/other?replicaSet=rs", tz_aware=True
+    ) as other:
         assert Store(other["other"]).run(samples.read(at(0), at(10), 1)) == [sample("n1", 1)]

@@ -19,7 +19,12 @@ from tontine_node.claiming import scheduler
 from tontine_node.claiming.scheduler import Scheduler
 from tontine_node.telling.troubles import Troubles
 
-BROKEN = {"task": "t.t", "cron": "* * * * *", "timezone": "Mars/Olympus", "next_at": datetime(2020, 1, 1, tzinfo=UTC)}
+BROKEN = {
+    "task": "t.t",
+    "cron": "* * * * *",
+    "timezone": "Mars/Olympus",
+    "next_at": datetime(2020, 1, 1, tzinfo=UTC),
+}
 
 
 class ManualClock:
@@ -66,7 +71,11 @@ async def until(check: Callable[[], bool], what: str) -> None:
 
 
 async def test_those_that_cannot_fire_cost_the_others_nothing(
-    store: Store, clock: ManualClock, troubles: Troubles, monkeypatch: pytest.MonkeyPatch, running: None
+    store: Store,
+    clock: ManualClock,
+    troubles: Troubles,
+    monkeypatch: pytest.MonkeyPatch,
+    running: None,
 ) -> None:
     monkeypatch.setattr(schedules, "DUE_AT_ONCE", 5)
     documents = store.database.schedules
@@ -89,7 +98,9 @@ async def test_those_that_cannot_fire_cost_the_others_nothing(
     assert told(troubles)["times"] == 24, "the second pause is longer"
     documents.update_many({}, {"$set": {"timezone": "UTC"}})
     clock.time += scheduler.LONGEST_PAUSE
-    await until(lambda: documents.count_documents({"next_at": BROKEN["next_at"]}) == 0, "all have moved on")
+    await until(
+        lambda: documents.count_documents({"next_at": BROKEN["next_at"]}) == 0, "all have moved on"
+    )
     await until(lambda: told(troubles)["times"] == 0, "and all is well")
 
 
@@ -102,35 +113,61 @@ async def test_a_time_that_is_too_late_is_put_right_now_and_then(
     await until(lambda: store.database.jobs.count_documents({}) > 0, "it fires long before")
 
 
-async def test_a_schedule_whose_job_is_refused_fails_alone(store: Store, troubles: Troubles, running: None) -> None:
+async def test_a_schedule_whose_job_is_refused_fails_alone(
+    store: Store, troubles: Troubles, running: None
+) -> None:
     store.database.jobs.create_index("args.once", unique=True, sparse=True)
     now = store.run(read.now())
     same: dict[str, Any] = {"task": "t.t", "every": 3600, "args": {"once": 1}}
-    many = [{"_id": name, **same, "next_at": now - timedelta(seconds=9)} for name in ("first", "second")]
-    store.database.schedules.insert_many([*many, {"_id": "good", "task": "t.t", "every": 3600, "next_at": now}])
+    many = [
+        {"_id": name, **same, "next_at": now - timedelta(seconds=9)} for name in ("first", "second")
+    ]
+    store.database.schedules.insert_many(
+        [*many, {"_id": "good", "task": "t.t", "every": 3600, "next_at": now}]
+    )
     await until(lambda: store.database.jobs.count_documents({}) == 2, "all others fire")
     await until(lambda: str(told(troubles).get("why")).startswith("second: "), "and this is told")
 
 
 async def test_what_modules_declare_is_made_known_again_and_again_without_holding_up_the_rest(
-    async_store: AsyncStore, store: Store, clock: ManualClock, troubles: Troubles, monkeypatch: pytest.MonkeyPatch
+    async_store: AsyncStore,
+    store: Store,
+    clock: ManualClock,
+    troubles: Troubles,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scheduler, "LOOK_EVERY", 0.05)
     wanted = [Schedule("shop.nightly", "shop.nightly", every=3600).declared_by("shop", "1.0")]
-    one = Scheduler(async_store, Timing(), clock, lambda: Share(1, 0, 1), lambda: None, troubles, lambda: wanted)
+    one = Scheduler(
+        async_store, Timing(), clock, lambda: Share(1, 0, 1), lambda: None, troubles, lambda: wanted
+    )
     task = asyncio.create_task(one.run())
     documents = store.database.schedules
     try:
-        await until(lambda: documents.count_documents({"declared.module": "shop"}) == 1, "it is known")
+        await until(
+            lambda: documents.count_documents({"declared.module": "shop"}) == 1, "it is known"
+        )
         documents.delete_many({})
         clock.time += scheduler.DECLARE_EVERY + 1
-        await until(lambda: documents.count_documents({"declared.module": "shop"}) == 1, "and again")
-        wanted[:] = [Schedule("x" * 2000, "shop.nightly", every=3600).declared_by("shop", "1.0"), *wanted]
+        await until(
+            lambda: documents.count_documents({"declared.module": "shop"}) == 1, "and again"
+        )
+        wanted[:] = [
+            Schedule("x" * 2000, "shop.nightly", every=3600).declared_by("shop", "1.0"),
+            *wanted,
+        ]
         store.database.command("collMod", "schedules", validator={"_id": {"$ne": "x" * 2000}})
         clock.time += scheduler.DECLARE_EVERY + 1
-        await until(lambda: any(one["what"] == "declaring" for one in troubles.to_document()), "this is told")
-        documents.insert_one({"_id": "good", "task": "t.t", "every": 3600, "next_at": store.run(read.now())})
-        await until(lambda: store.database.jobs.count_documents({"schedule": "good"}) == 1, "others fire")
+        await until(
+            lambda: any(one["what"] == "declaring" for one in troubles.to_document()),
+            "this is told",
+        )
+        documents.insert_one(
+            {"_id": "good", "task": "t.t", "every": 3600, "next_at": store.run(read.now())}
+        )
+        await until(
+            lambda: store.database.jobs.count_documents({"schedule": "good"}) == 1, "others fire"
+        )
     finally:
         while not task.done():
             task.cancel()

@@ -1,4 +1,5 @@
-"""Schedules on a real store: each due time once, each document alone, and a wrong next time put right."""
+"""Schedules on a real store: each due time once, each document alone, and a wrong next time put
+right."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def ago(store: Store, seconds: float) -> datetime:
 def put(store: Store, name: Any, **fields: Any) -> None:
     """As from before there was a validator, or by somebody who may go past it."""
     document = {"_id": name, **TICK, **fields}
-    store.database.schedules.replace_one({"_id": name}, document, upsert=True, bypass_document_validation=True)
+    store.database.schedules.replace_one(
+        {"_id": name}, document, upsert=True, bypass_document_validation=True
+    )
 
 
 def next_at(store: Store, name: str) -> Any:
@@ -62,7 +65,9 @@ def test_a_job_that_has_taken_the_name_of_a_due_time_does_not_suppress_it(store:
     due = ago(store, 5)
     put(store, "tick", next_at=due)
     (seen,) = store.run(schedules.find_due(0))
-    store.database.jobs.insert_one({"_id": Schedule("tick", "t.t").job_id(due), "task": "t.foreign"})
+    store.database.jobs.insert_one(
+        {"_id": Schedule("tick", "t.t").job_id(due), "task": "t.foreign"}
+    )
     assert store.run(schedules.fire(seen)) == 1
     put(store, "tick", next_at=due)
     assert store.run(schedules.fire(seen)) == 0, "its job is there, under the next name"
@@ -85,7 +90,9 @@ def test_a_due_time_is_fired_once_with_the_arguments_as_they_are(store: Store) -
     (job,) = store.database.jobs.find({}, {"args": 0})
     assert (job["_id"], job["schedule"]) == (f"tick@{due.isoformat()}", "tick")
     codec = store.database.codec_options.with_options(document_class=RawBSONDocument)
-    (raw,) = store.database.get_collection("jobs", codec_options=codec).find({}, {"_id": 0, "args": 1})
+    (raw,) = store.database.get_collection("jobs", codec_options=codec).find(
+        {}, {"_id": 0, "args": 1}
+    )
     assert raw.raw == bson.encode({"args": odd}), "byte by byte"
 
 
@@ -128,7 +135,9 @@ def test_names_that_are_no_text_are_shown_and_can_be_removed(store: Store) -> No
     names: list[Any] = [7, {"a": 1}, Binary(b"xx", 4), 1.5]
     for name in names:
         put(store, name, next_at=ago(store, 5))
-    not_utf8 = bson.encode({"_id": "?!", **TICK, "next_at": ago(store, 5)}).replace(b"?!\0", b"\xff!\0")
+    not_utf8 = bson.encode({"_id": "?!", **TICK, "next_at": ago(store, 5)}).replace(
+        b"?!\0", b"\xff!\0"
+    )
     store.database.schedules.insert_one(RawBSONDocument(not_utf8))
     put(store, "good", next_at=ago(store, 5))
     assert fire_all(store) == 1, "only the good one"
@@ -142,7 +151,16 @@ def test_names_that_are_no_text_are_shown_and_can_be_removed(store: Store) -> No
 
 @pytest.mark.parametrize(
     "odd",
-    [None, 5, "soon", [datetime(2020, 1, 1, tzinfo=UTC)], {"$date": 1}, datetime(1, 1, 1), Int64(2**62), float("nan")],
+    [
+        None,
+        5,
+        "soon",
+        [datetime(2020, 1, 1, tzinfo=UTC)],
+        {"$date": 1},
+        datetime(1, 1, 1),
+        Int64(2**62),
+        float("nan"),
+    ],
 )
 def test_a_next_time_that_is_no_date_is_put_right(store: Store, odd: Any) -> None:
     put(store, "tick", next_at=odd)
@@ -161,7 +179,9 @@ def test_a_next_time_that_is_missing_or_in_another_age_is_put_right(store: Store
     assert all(next_at(store, name) > ago(store, 0) for name in ("new", "far", "old"))
 
 
-def test_a_next_time_an_hour_too_late_is_put_right_unless_somebody_else_was_first(store: Store) -> None:
+def test_a_next_time_an_hour_too_late_is_put_right_unless_somebody_else_was_first(
+    store: Store,
+) -> None:
     late = ago(store, -3605)
     put(store, "every", every=10, next_at=late)
     put(store, "cron", every=None, cron="* * * * *", next_at=late)
@@ -177,7 +197,9 @@ def test_a_next_time_an_hour_too_late_is_put_right_unless_somebody_else_was_firs
 
 
 def finish(store: Store, state: str = "done") -> None:
-    store.database.jobs.update_many({"state": "queued"}, {"$set": {"state": state, "finished_at": ago(store, 0)}})
+    store.database.jobs.update_many(
+        {"state": "queued"}, {"$set": {"state": state, "finished_at": ago(store, 0)}}
+    )
 
 
 def test_without_being_told_otherwise_jobs_of_a_schedule_queue_up(store: Store) -> None:
@@ -186,7 +208,9 @@ def test_without_being_told_otherwise_jobs_of_a_schedule_queue_up(store: Store) 
     assert not any("key" in job for job in jobs(store)), "no further field, and no index entry"
 
 
-def test_one_that_must_not_overlap_skips_times_while_its_last_job_is_unfinished(store: Store) -> None:
+def test_one_that_must_not_overlap_skips_times_while_its_last_job_is_unfinished(
+    store: Store,
+) -> None:
     put(store, "tick", every=10, overlap="skip", next_at=ago(store, 25))
     assert fire_all(store) == 1
     (job,) = jobs(store)
@@ -248,7 +272,9 @@ def test_one_that_is_off_does_not_fire_and_goes_on_from_when_it_is_on(store: Sto
         store.run(schedules.switch_on("nobody"))
 
 
-def test_one_that_is_switched_off_before_its_time_is_put_right_stays_without_one(store: Store) -> None:
+def test_one_that_is_switched_off_before_its_time_is_put_right_stays_without_one(
+    store: Store,
+) -> None:
     """A node of the release before knows nothing of `off`, and fires whatever has a time."""
     put(store, "tick", next_at=None)
     _, (wrong,) = store.run(schedules.find_wrong(0))
@@ -294,7 +320,9 @@ def test_a_task_that_nobody_has_is_told(store: Store) -> None:
     (shown,) = store.run(standings.read_standings())
     assert shown.warnings == ("no live node has its task t.t",)
     modules = [{"name": "t", "version": "1", "tasks": ["t.t"]}]
-    store.database.nodes.insert_one({"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules})
+    store.database.nodes.insert_one(
+        {"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules}
+    )
     (shown,) = store.run(standings.read_standings())
     assert shown.warnings == ()
 
@@ -327,18 +355,28 @@ def test_the_commands_add_list_switch_run_and_remove(store: Store, mongo_uri: st
     def run(*arguments: str) -> Result:
         return tontine_schedule(store, mongo_uri, *arguments)
 
-    added = run("add", "tick", "t.t", '{"x": 1}', "--every", "10m", "--overlap", "skip", "--max-age", "1h")
+    added = run(
+        "add", "tick", "t.t", '{"x": 1}', "--every", "10m", "--overlap", "skip", "--max-age", "1h"
+    )
     assert added.exit_code == 0, added.output
     assert "first due" in added.output
     assert "no live node has the task t.t" in added.stderr
     assert run("run", "tick").output == "tick: submitted job 1\n"
     again = run("run", "tick")
-    assert (again.exit_code, again.stderr) == (1, "tick: job 1 of it is queued, and there is one at a time\n")
+    assert (again.exit_code, again.stderr) == (
+        1,
+        "tick: job 1 of it is queued, and there is one at a time\n",
+    )
     listed = run("ls").output
     assert all(word in listed for word in ("in 10 min", "queued", "job 1", "skip", "every 10 min"))
     assert "tick: no live node has its task t.t" in listed
     (shown,) = [json.loads(line) for line in run("ls", "--json").output.splitlines()]
-    assert (shown["overlap"], shown["off"], shown["max_age"], shown["last"]["seq"]) == ("skip", False, 3600, 1)
+    assert (shown["overlap"], shown["off"], shown["max_age"], shown["last"]["seq"]) == (
+        "skip",
+        False,
+        3600,
+        1,
+    )
     assert (shown["last"]["state"], shown["broken"]) == ("queued", None)
     assert run("off", "tick").output == "tick: off\n"
     assert " off " in run("ls").output
@@ -348,9 +386,22 @@ def test_the_commands_add_list_switch_run_and_remove(store: Store, mongo_uri: st
 
 
 @pytest.mark.parametrize("verb", ["rm", "on", "off", "run"])
-def test_a_schedule_that_is_not_there_is_told_in_one_line(store: Store, mongo_uri: str, verb: str) -> None:
+def test_a_schedule_that_is_not_there_is_told_in_one_line(
+    store: Store, mongo_uri: str, verb: str
+) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "tontine", "schedule", verb, "x", "--uri", mongo_uri, "--database", store.database.name],
+        [
+            sys.executable,
+            "-m",
+            "tontine",
+            "schedule",
+            verb,
+            "x",
+            "--uri",
+            mongo_uri,
+            "--database",
+            store.database.name,
+        ],
         capture_output=True,
         text=True,
         check=False,

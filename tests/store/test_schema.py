@@ -1,4 +1,5 @@
-"""Collections, validators and indexes: made once, by however many, and refusing what claims cannot rely on."""
+"""Collections, validators and indexes: made once, by however many, and refusing what claims cannot
+rely on."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from pymongo.errors import DuplicateKeyError, WriteError
 
 from tontine.errors import NotPermitted, TontineError
 from tontine.store import claim, indexes, insert, names, schema, settle
-from tontine.store.call import Call, Steps, Store
+from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import Wish
 from tontine.store.settle import Kind, Outcome
 
@@ -27,7 +28,10 @@ def layout(store: Store) -> dict[str, Any]:
         if name == names.SAMPLES:
             described[name] = (collection["type"], collection["options"])
         elif not name.startswith("system."):  # what the server makes for the time series
-            described[name] = (collection["options"].get("validator"), store.database[name].index_information())
+            described[name] = (
+                collection["options"].get("validator"),
+                store.database[name].index_information(),
+            )
     return described
 
 
@@ -67,11 +71,20 @@ def test_what_is_missing_is_named_and_made_and_what_was_changed_is_put_right(sto
     assert layout(store) == before
 
 
-def test_a_numbered_job_without_what_claims_rely_on_is_refused_and_so_is_a_number_given_twice(store: Store) -> None:
+def test_a_numbered_job_without_what_claims_rely_on_is_refused_and_so_is_a_number_given_twice(
+    store: Store,
+) -> None:
     whole = {"seq": 1, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
-    wrong: list[dict[str, Any]] = [{name: whole[name] for name in whole if name != left_out} for left_out in whole]
+    wrong: list[dict[str, Any]] = [
+        {name: whole[name] for name in whole if name != left_out} for left_out in whole
+    ]
     wrong = [document for document in wrong if "seq" in document]
-    wrong += [whole | {"state": "exploded"}, whole | {"seq": "1"}, whole | {"seq": 1.5}, whole | {"attempt": "0"}]
+    wrong += [
+        whole | {"state": "exploded"},
+        whole | {"seq": "1"},
+        whole | {"seq": 1.5},
+        whole | {"attempt": "0"},
+    ]
     for document in wrong:
         with pytest.raises(WriteError, match="Document failed validation"):
             store.database.jobs.insert_one(document)
@@ -100,13 +113,37 @@ def test_a_node_cannot_be_in_a_state_that_is_none(store: Store) -> None:
             store.database.nodes.insert_one(dict(document))
 
 
-JOB: dict[str, Any] = {"seq": 1, "task": "t.t", "args": {}, "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+JOB: dict[str, Any] = {
+    "seq": 1,
+    "task": "t.t",
+    "args": {},
+    "state": "queued",
+    "attempt": 0,
+    "fails": 0,
+    "lost": 0,
+}
 NODE: dict[str, Any] = {"_id": "n", "state": "waiting", "beat": 0, "lease": 20.0, "modules": []}
 ROSTER: dict[str, Any] = {"_id": "roster", "epoch": 0, "members": []}
 COUNTER: dict[str, Any] = {"_id": "counter", "seq": Int64(0)}
 SCHEDULE: dict[str, Any] = {"_id": "s", "task": "t.t", "every": 1.0, "next_at": None}
 NAN, INFINITY = float("nan"), float("inf")
-ODD: list[Any] = [None, "", "30s", NAN, INFINITY, -INFINITY, -1, 0.5, 2**63 - 1, True, {}, [], [0], [None], ["a"]]
+ODD: list[Any] = [
+    None,
+    "",
+    "30s",
+    NAN,
+    INFINITY,
+    -INFINITY,
+    -1,
+    0.5,
+    2**63 - 1,
+    True,
+    {},
+    [],
+    [0],
+    [None],
+    ["a"],
+]
 ODD += [Decimal128("1"), datetime(2026, 1, 1, tzinfo=UTC), Binary(b"x")]
 
 
@@ -119,14 +156,22 @@ def fits(value: Any, *kinds: type, least: float = -INFINITY, most: float = INFIN
 
 INTEGERS = {"least": 0, "most": 2**31 - 1}
 RULES: list[tuple[str, dict[str, Any], str, Callable[[Any], bool]]] = [
-    *(("jobs", JOB, name, lambda value: fits(value, int, **INTEGERS)) for name in ("attempt", "fails", "lost")),
+    *(
+        ("jobs", JOB, name, lambda value: fits(value, int, **INTEGERS))
+        for name in ("attempt", "fails", "lost")
+    ),
     ("jobs", JOB, "seq", lambda value: value is None or fits(value, int, least=0)),
     ("jobs", JOB, "task", lambda value: fits(value, str)),
     ("jobs", JOB, "args", lambda value: fits(value, dict)),
     ("jobs", JOB, "priority", lambda value: value is None or fits(value, int)),
     ("jobs", JOB, "run_at", lambda value: value is None or fits(value, datetime)),
     ("jobs", JOB, "key", lambda value: value is None or fits(value, str)),
-    ("jobs", JOB, "timeout", lambda value: value is None or fits(value, int, float, least=1e-9, most=366 * 86400)),
+    (
+        "jobs",
+        JOB,
+        "timeout",
+        lambda value: value is None or fits(value, int, float, least=1e-9, most=366 * 86400),
+    ),
     ("jobs", JOB, "max_attempts", lambda value: value is None or fits(value, int, least=1)),
     ("jobs", {**JOB, "state": "working"}, "node", lambda value: fits(value, str)),
     ("jobs", JOB, "state", lambda _: False),
@@ -140,12 +185,19 @@ RULES: list[tuple[str, dict[str, Any], str, Callable[[Any], bool]]] = [
     ("cluster", ROSTER, "members", lambda value: value in ([], ["a"])),
     ("cluster", COUNTER, "seq", lambda value: fits(value, int, least=0)),
     ("schedules", SCHEDULE, "task", lambda value: fits(value, str)),
-    ("schedules", SCHEDULE, "every", lambda value: value is None or fits(value, int, float, least=1, most=1e10)),
+    (
+        "schedules",
+        SCHEDULE,
+        "every",
+        lambda value: value is None or fits(value, int, float, least=1, most=1e10),
+    ),
     ("schedules", SCHEDULE, "next_at", lambda value: value is None or fits(value, datetime)),
 ]
 
 
-@pytest.mark.parametrize(("name", "whole", "field", "is_right"), RULES, ids=[f"{rule[0]}.{rule[2]}" for rule in RULES])
+@pytest.mark.parametrize(
+    ("name", "whole", "field", "is_right"), RULES, ids=[f"{rule[0]}.{rule[2]}" for rule in RULES]
+)
 def test_odd_values_are_refused_at_the_door(
     store: Store, name: str, whole: dict[str, Any], field: str, is_right: Callable[[Any], bool]
 ) -> None:
@@ -169,9 +221,18 @@ def test_what_is_wrong_already_can_still_be_changed_and_put_right(store: Store) 
         jobs.update_one({"seq": 1}, {"$set": {"timeout": "30s"}})
 
 
-def test_a_node_can_give_back_and_settle_a_job_that_somebody_spoilt_while_it_ran(store: Store) -> None:
+def test_a_node_can_give_back_and_settle_a_job_that_somebody_spoilt_while_it_ran(
+    store: Store,
+) -> None:
     """A validator that refused its release would hold it for ever."""
-    spoilt = {"timeout": "30s", "priority": INFINITY, "max_attempts": [], "run_at": 5, "args": 1, "key": {}}
+    spoilt = {
+        "timeout": "30s",
+        "priority": INFINITY,
+        "max_attempts": [],
+        "run_at": 5,
+        "args": 1,
+        "key": {},
+    }
     kinds: list[Kind] = ["released", "retry", "lost", "failed", "cancelled"]
     for kind in kinds:
         seq = store.run(insert.submit(Wish("t.t"), {})).seq or 0
@@ -193,14 +254,18 @@ def test_a_user_who_may_not_change_validators_has_all_the_rest(store: Store) -> 
         return call
 
     mended = drive(store, schema.mend(), without_coll_mod)
-    assert (refused, list(mended.lacking), mended.failed) == (["jobs"], ["the validator of jobs"], {})
+    assert (refused, list(mended.lacking), mended.failed) == (
+        ["jobs"],
+        ["the validator of jobs"],
+        {},
+    )
     assert mended.made == ["jobs.due"]
     drive(store, schema.ensure(), without_coll_mod)
     with pytest.raises(NotPermitted):
         drive(store, schema.init(), without_coll_mod)
 
 
-def drive(store: Store, steps: Steps[Any], change: Callable[[Call], Call]) -> Any:
+def drive(store: Store, steps: Operation[Any], change: Callable[[Call], Call]) -> Any:
     """Run an operation whose calls go through `change`, which may refuse them."""
     answer: Any = None
     error: TontineError | None = None

@@ -1,4 +1,5 @@
-"""(5) Settle: one write ends an attempt, only its holder's counts, and the dead's jobs find their way back."""
+"""(5) Settle: one write ends an attempt, only its holder's counts, and the dead's jobs find their
+way back."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def end(store: Store, kind: Any, seq: int, attempt: int = 1, **more: Any) -> set
 def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """What is new or different, without the times."""
     return {
-        name: value for name, value in after.items() if before.get(name) != value and not isinstance(value, datetime)
+        name: value
+        for name, value in after.items()
+        if before.get(name) != value and not isinstance(value, datetime)
     } | dict.fromkeys(before.keys() - after.keys())
 
 
@@ -71,10 +74,17 @@ def test_many_results_are_settled_by_one_update_each_at_its_place(store: Store) 
     results += [{"deep": [{"er": [{"est": True}]}]}, False, "plain"]
     seqs = hold(store, len(results))
     encoded_results = {seq: encoded(result, seq) for seq, result in zip(seqs, results, strict=True)}
-    assert store.run(settle.settle_done("x", 1, encoded_results)) == settle.Settled(accepted=set(seqs))
+    assert store.run(settle.settle_done("x", 1, encoded_results)) == settle.Settled(
+        accepted=set(seqs)
+    )
     for seq, result in zip(seqs, results, strict=True):
         found = job(store, seq)
-        assert (found["state"], found["result"], found["node"], found["attempt"]) == ("done", result, "x", 1)
+        assert (found["state"], found["result"], found["node"], found["attempt"]) == (
+            "done",
+            result,
+            "x",
+            1,
+        )
         assert found["finished_at"] - found["started_at"] == timedelta(milliseconds=seq)
     before = [job(store, seq) for seq in seqs]
     assert store.run(settle.settle_done("x", 1, encoded_results)).accepted == set(seqs), (
@@ -84,13 +94,28 @@ def test_many_results_are_settled_by_one_update_each_at_its_place(store: Store) 
 
 
 def settle_at(store: Store, results: dict[int, Any]) -> None:
-    """Let x hold jobs with these seqs, and settle them by one update; each must have its own result, and no other."""
+    """Let x hold jobs with these seqs, and settle them by one update; each must have its own
+    result, and no other."""
     store.database.jobs.delete_many({})
     store.database.jobs.insert_many(
-        {"seq": bson.Int64(seq), "task": "t.t", "state": "working", "node": node, "attempt": 1, "fails": 0, "lost": 0}
-        for seq, node in [*dict.fromkeys(results, "x").items(), (min(results) - 1, "y"), (max(results) + 1, "y")]
+        {
+            "seq": bson.Int64(seq),
+            "task": "t.t",
+            "state": "working",
+            "node": node,
+            "attempt": 1,
+            "fails": 0,
+            "lost": 0,
+        }
+        for seq, node in [
+            *dict.fromkeys(results, "x").items(),
+            (min(results) - 1, "y"),
+            (max(results) + 1, "y"),
+        ]
     )
-    settled = store.run(settle.settle_done("x", 1, {seq: encoded(result) for seq, result in results.items()}))
+    settled = store.run(
+        settle.settle_done("x", 1, {seq: encoded(result) for seq, result in results.items()})
+    )
     assert settled == settle.Settled(accepted=set(results))
     found = {one["seq"]: one["result"] for one in store.database.jobs.find({"state": "done"})}
     assert found == results
@@ -119,15 +144,23 @@ def test_each_job_gets_its_own_result_however_the_seqs_lie(store: Store, seqs: l
 
 SEQS = st.one_of(
     st.sets(st.integers(2, 60), min_size=1, max_size=30),
-    st.sets(st.integers(1, 40), min_size=1, max_size=30).map(lambda places: {100 + 3 * place for place in places}),
+    st.sets(st.integers(1, 40), min_size=1, max_size=30).map(
+        lambda places: {100 + 3 * place for place in places}
+    ),
     st.sets(st.integers(2, 2**62), min_size=1, max_size=10),
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seqs=SEQS, data=st.data())
-def test_what_is_stored_is_what_was_given(store: Store, seqs: set[int], data: st.DataObject) -> None:
-    some = data.draw(st.lists(st.sampled_from([None, 0, "$seq", [1], {"a": 1}]), min_size=1, max_size=3))
+def test_what_is_stored_is_what_was_given(
+    store: Store, seqs: set[int], data: st.DataObject
+) -> None:
+    some = data.draw(
+        st.lists(st.sampled_from([None, 0, "$seq", [1], {"a": 1}]), min_size=1, max_size=3)
+    )
     settle_at(store, {seq: data.draw(st.sampled_from(some)) for seq in seqs})
 
 
@@ -141,7 +174,9 @@ def test_a_settlement_from_anybody_but_the_holder_changes_nothing(store: Store) 
     settled = store.run(settle.settle_done("x", 1, late))
     assert settled == settle.Settled(accepted={mine}, dropped={others, later, ended, 99})
     for kind in ("done", "failed", "retry", "cancelled", "released", "lost", "refused"):
-        outcomes: list[Any] = [Outcome(kind, seq, 1, 0.1, encoded(1), BROKEN) for seq in (others, later, ended)]
+        outcomes: list[Any] = [
+            Outcome(kind, seq, 1, 0.1, encoded(1), BROKEN) for seq in (others, later, ended)
+        ]
         assert store.run(settle.settle_each("x", outcomes)).dropped == {others, later, ended}
     assert [job(store, seq) for seq in (others, later, ended)] == before
 
@@ -160,18 +195,35 @@ def test_each_outcome_is_accepted_once_and_repeating_it_says_so(store: Store) ->
             settled = end(store, kind, seq, ran=0.25, result=encoded(7), error=BROKEN)
             assert settled == settle.Settled(accepted={seq})
         counts = {name: job(store, seq)[name] for name in ("fails", "lost", "attempt")}
-        assert counts == {"fails": int(kind in ("failed", "retry")), "lost": int(kind == "lost"), "attempt": 1}
+        assert counts == {
+            "fails": int(kind in ("failed", "retry")),
+            "lost": int(kind == "lost"),
+            "attempt": 1,
+        }
     assert store.run(settle.find_held("x")).attempts == {}
 
 
 def test_outcomes_set_the_documented_fields_and_no_others(store: Store) -> None:
     error = BROKEN.to_document()
-    lost = {"type": "Lost", "message": "its worker or node ended once while it ran: oom", "traceback": ""}
+    lost = {
+        "type": "Lost",
+        "message": "its worker or node ended once while it ran: oom",
+        "traceback": "",
+    }
     expected: list[tuple[Outcome, dict[str, Any]]] = [
-        (Outcome("done", 1, 1, 0.5, encoded("$r")), {"state": "done", "result": "$r", "errors": []}),
-        (Outcome("failed", 2, 1, 0.5, error=BROKEN), {"state": "failed", "fails": 1, "error": error, "errors": []}),
+        (
+            Outcome("done", 1, 1, 0.5, encoded("$r")),
+            {"state": "done", "result": "$r", "errors": []},
+        ),
+        (
+            Outcome("failed", 2, 1, 0.5, error=BROKEN),
+            {"state": "failed", "fails": 1, "error": error, "errors": []},
+        ),
         (Outcome("refused", 3, 1, error=BROKEN), {"state": "failed", "error": error, "errors": []}),
-        (Outcome("retry", 4, 1, 0.5, error=BROKEN), {"state": "queued", "fails": 1, "error": error, "errors": []}),
+        (
+            Outcome("retry", 4, 1, 0.5, error=BROKEN),
+            {"state": "queued", "fails": 1, "error": error, "errors": []},
+        ),
         (Outcome("cancelled", 5, 1, 0.5), {"state": "cancelled"}),
         (Outcome("released", 6, 1), {"state": "queued", "node": None}),
         (
@@ -210,7 +262,9 @@ def test_errors_are_kept_newest_last_and_capped(store: Store) -> None:
         end(store, "retry", seq, hold_again(store, seq), error=JobError("E", str(number)))
     end(store, "done", seq, hold_again(store, seq), result=encoded("at last"))
     found = job(store, seq)
-    assert [error["message"] for error in found["errors"]] == [str(number) for number in range(5, 15)]
+    assert [error["message"] for error in found["errors"]] == [
+        str(number) for number in range(5, 15)
+    ]
     assert (found["result"], "error" in found) == ("at last", False)
 
 
@@ -234,7 +288,13 @@ def test_release_gives_back_only_what_is_held_at_that_attempt(store: Store) -> N
     assert store.run(settle.find_held("x")).attempts == {one: 1, two: 1}
     assert store.run(settle.release("x", {one: 1, two: 2, others: 1, 99: 1})) == 1
     found = job(store, one)
-    assert (found["state"], found["node"], found["attempt"], found["lost"], found["fails"]) == ("queued", None, 1, 0, 0)
+    assert (found["state"], found["node"], found["attempt"], found["lost"], found["fails"]) == (
+        "queued",
+        None,
+        1,
+        0,
+        0,
+    )
     assert found["run_at"] <= store.run(read.now())
     assert store.run(settle.find_held("x")).attempts == {two: 1}
     assert store.run(settle.release("x", {one: 1})) == 0
@@ -264,17 +324,31 @@ def test_only_the_jobs_of_the_dead_are_repaired(store: Store) -> None:
     assert {job(store, seq)["state"] for seq in kept} == {"working"}
     for seq in given_back + orphans:
         found = job(store, seq)
-        assert (found["state"], found["node"], found["lost"], found["attempt"]) == ("queued", None, 1, 1)
-    assert store.database.nodes.find_one({"_id": "unheard of"})["state"] == "dead", "it can never be born now"
+        assert (found["state"], found["node"], found["lost"], found["attempt"]) == (
+            "queued",
+            None,
+            1,
+            1,
+        )
+    assert store.database.nodes.find_one({"_id": "unheard of"})["state"] == "dead", (
+        "it can never be born now"
+    )
     assert store.run(repair.repair([])) == {}
 
 
 def test_a_task_that_must_not_run_twice_fails_with_its_node(store: Store) -> None:
-    (careful,), (willing,) = hold(store, 1, "gone", "t.careful"), hold(store, 1, "gone", "t.willing")
+    (careful,), (willing,) = (
+        hold(store, 1, "gone", "t.careful"),
+        hold(store, 1, "gone", "t.willing"),
+    )
     (cancelled,) = hold(store, 1, "gone", "t.careful")
     store.run(control.cancel(cancelled))
     store.run(repair.repair(["t.careful", "$task"]))
-    assert [job(store, seq)["state"] for seq in (careful, willing, cancelled)] == ["failed", "queued", "cancelled"]
+    assert [job(store, seq)["state"] for seq in (careful, willing, cancelled)] == [
+        "failed",
+        "queued",
+        "cancelled",
+    ]
     assert "node gone died" in job(store, careful)["error"]["message"]
 
 
@@ -285,11 +359,15 @@ def test_a_running_job_shows_its_start_and_its_progress(store: Store) -> None:
     store.run(settle.note_running("x", [(mine, 1, 2.0, note), (others, 1, 2.0, note)]))
     found = job(store, mine)
     assert (found["progress"], found["state"]) == (note, "working")
-    assert timedelta(seconds=2) <= store.run(read.now()) - found["started_at"] < timedelta(seconds=30)
+    assert (
+        timedelta(seconds=2) <= store.run(read.now()) - found["started_at"] < timedelta(seconds=30)
+    )
     assert "progress" not in job(store, others)
 
 
-@pytest.mark.parametrize("kind", ["done", "failed", "refused", "cancelled", "lost", "retry", "released"])
+@pytest.mark.parametrize(
+    "kind", ["done", "failed", "refused", "cancelled", "lost", "retry", "released"]
+)
 def test_a_job_that_ends_shows_the_last_that_its_task_said(store: Store, kind: Any) -> None:
     (seq,) = hold(store)
     store.run(settle.note_running("x", [(seq, 1, 1.0, {"value": 0.33, "note": "one"})]))

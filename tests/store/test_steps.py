@@ -1,4 +1,5 @@
-"""An operation as steps: errors reach it where it waits, and losing any answer leaves nothing in doubt for long."""
+"""An operation as steps: errors reach it where it waits, and losing any answer leaves nothing in
+doubt for long."""
 
 from __future__ import annotations
 
@@ -10,24 +11,31 @@ import bson
 import pytest
 from pymongo import MongoClient
 
-from tontine.errors import ConfigError, DuplicateKey, StoreError, StoreUnavailable, SubmitInterrupted, TontineError
+from tontine.errors import (
+    ConfigError,
+    DuplicateKey,
+    StoreError,
+    StoreUnavailable,
+    SubmitInterrupted,
+    TontineError,
+)
 from tontine.records.roster import Roster
 from tontine.store import claim, control, counter, insert, members, repair, settle
-from tontine.store.call import AsyncStore, Call, Steps, Store, find_one
+from tontine.store.call import AsyncStore, Call, Operation, Store, find_one
 from tontine.store.insert import Wish
 
 DONE = bson.encode({"r": 1, "ms": bson.Int64(5)})
 PING = Call("", "command", ({"ping": 1},))
 
 
-def one(call: Call) -> Steps[Any]:
+def one(call: Call) -> Operation[Any]:
     return (yield call)
 
 
 class ByHand:
     """Drives an operation on a real store, call by call."""
 
-    def __init__(self, store: Store, steps: Steps[Any]) -> None:
+    def __init__(self, store: Store, steps: Operation[Any]) -> None:
         self.store = store
         self.steps = steps
         self.result: Any = None
@@ -96,7 +104,7 @@ def states(store: Store) -> list[str]:
 
 
 def test_an_error_is_thrown_into_the_operation_where_it_waits(bare: Store) -> None:
-    def operation() -> Steps[str]:
+    def operation() -> Operation[str]:
         try:
             yield Call("", "command", ({"noSuchCommand": 1},))
         except StoreError as error:
@@ -110,7 +118,7 @@ def test_an_error_is_thrown_into_the_operation_where_it_waits(bare: Store) -> No
 
 
 async def test_both_drivers_treat_an_operation_alike(async_store: AsyncStore, store: Store) -> None:
-    def operation() -> Steps[tuple[Any, str]]:
+    def operation() -> Operation[tuple[Any, str]]:
         yield Call("jobs", "insert_one", ({"_id": 1, "x": 1},))
         try:
             yield Call("jobs", "insert_one", ({"_id": 1},))
@@ -148,7 +156,9 @@ def test_a_submit_whose_answers_are_lost_adds_its_jobs_once(store: Store) -> Non
     for losses in (1, 2):
         store.database.jobs.delete_many({})
         jobs = Forgetful(store.database, losses).run(insert.submit_many(Wish("t.t"), [None] * 3))
-        assert [job["seq"] for job in store.database.jobs.find().sort("seq")] == [job.seq for job in jobs]
+        assert [job["seq"] for job in store.database.jobs.find().sort("seq")] == [
+            job.seq for job in jobs
+        ]
     keyed = Forgetful(store.database, losses=3).run(insert.submit(Wish("t.t", key="k"), {}))
     assert not keyed.existed, "the job that is there is the one that was just added"
 
@@ -194,7 +204,9 @@ def test_a_claim_about_which_nothing_can_be_read_stays_in_doubt(store: Store) ->
     assert store.run(claim.held("x", [1], 1)) == {1}, "asked again later, it is ours"
 
 
-def test_a_settlement_that_landed_without_an_answer_is_accepted_when_sent_again(store: Store) -> None:
+def test_a_settlement_that_landed_without_an_answer_is_accepted_when_sent_again(
+    store: Store,
+) -> None:
     seqs = hold(store, 3)
     for losses, seq in enumerate(seqs, start=1):
         settled = Forgetful(store.database, losses).run(settle.settle_done("x", 1, {seq: DONE}))
@@ -215,7 +227,9 @@ def test_a_release_that_lands_after_the_job_was_taken_again_frees_nobody(store: 
 def test_a_repair_cut_short_is_finished_by_the_next_one(store: Store) -> None:
     hold(store, 2)
     repairing = ByHand(store, repair.repair([]))
-    for _ in range(3):  # the holders, their records, the presumption of death: and then the declarer dies
+    for _ in range(
+        3
+    ):  # the holders, their records, the presumption of death: and then the declarer dies
         repairing.go_on()
     repairing.steps.close()
     assert states(store) == ["working"] * 2

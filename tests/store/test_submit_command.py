@@ -12,13 +12,17 @@ from tontine.store.call import Store
 
 
 def submit(store: Store, mongo_uri: str, *arguments: str) -> Result:
-    return CliRunner().invoke(tontine, ["submit", *arguments, "--uri", mongo_uri, "--database", store.database.name])
+    return CliRunner().invoke(
+        tontine, ["submit", *arguments, "--uri", mongo_uri, "--database", store.database.name]
+    )
 
 
 @pytest.fixture
 def node(store: Store) -> None:
     modules = [{"name": "store", "version": "1", "authors": [], "tasks": ["store.charge"]}]
-    store.database.nodes.insert_one({"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules})
+    store.database.nodes.insert_one(
+        {"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules}
+    )
 
 
 @pytest.mark.usefixtures("node")
@@ -28,7 +32,8 @@ def test_a_misspelt_task_is_told_with_the_one_that_was_meant(store: Store, mongo
     wrong = submit(store, mongo_uri, "store.chrage")
     assert (wrong.exit_code, wrong.stdout) == (0, "submitted job 2\n")
     assert wrong.stderr == (
-        "no live node has the task store.chrage (is store.charge meant?): its jobs will wait for one that does\n"
+        "no live node has the task store.chrage (is store.charge meant?): its jobs will wait for "
+        "one that does\n"
     )
     as_json = submit(store, mongo_uri, "store.chrage", "--json")
     assert orjson.loads(as_json.stdout)["seq"] == 3

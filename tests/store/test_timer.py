@@ -56,6 +56,8 @@ async def test_members_cancel_what_is_late_and_a_paused_node_leaves_it_until_it_
         await eventually_async(is_noted, what="an event tells of it")
         assert await state() == "cancelled"
     finally:
-        while not task.done():  # as a node does: a driver may take one cancel for an error of its own
+        while (
+            not task.done()
+        ):  # as a node does: a driver may take one cancel for an error of its own
             task.cancel()
             await asyncio.wait([task], timeout=0.5)

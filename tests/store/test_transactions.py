@@ -1,4 +1,5 @@
-"""(1) Jobs in an application's own transaction: there when it commits, never there when it does not."""
+"""(1) Jobs in an application's own transaction: there when it commits, never there when it does
+not."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_a_job_is_there_when_the_transaction_commits_and_not_before(
     assert store.database.orders.count_documents({"_id": 1}) == 1
 
 
-def test_a_job_is_gone_with_the_transaction_that_aborts(store: Store, client: Client, session: ClientSession) -> None:
+def test_a_job_is_gone_with_the_transaction_that_aborts(
+    store: Store, client: Client, session: ClientSession
+) -> None:
     session.start_transaction()
     store.database.orders.insert_one({"_id": 1}, session=session)
     client.submit("t.t", session=session)
@@ -67,7 +70,8 @@ def test_a_job_is_gone_with_the_transaction_that_aborts(store: Store, client: Cl
 
 
 def order_with_a_job(store: Store, client: Client, session: ClientSession) -> None:
-    """The transaction itself makes the collection of orders, and holds what making others waits for."""
+    """The transaction itself makes the collection of orders, and holds what making others waits
+    for."""
 
     def order(session: ClientSession) -> Any:
         store.database.orders.insert_one({}, session=session)
@@ -79,9 +83,12 @@ def order_with_a_job(store: Store, client: Client, session: ClientSession) -> No
 def test_the_first_order_of_an_empty_database_is_refused_at_once_and_says_what_to_call(
     empty: Store, session: ClientSession
 ) -> None:
-    """Before: it hung until the driver gave up, for its preparing waited for its own transaction."""
+    """Before: it hung until the driver gave up, for its preparing waited for its own
+    transaction."""
     with Client(empty.database) as client:
-        with pytest.raises(ConfigError, match=r"not prepared, .* inside of a transaction: call client\.prepare\(\)"):
+        with pytest.raises(
+            ConfigError, match=r"not prepared, .* inside of a transaction: call client\.prepare\(\)"
+        ):
             order_with_a_job(empty, client, session)
         made = empty.database.list_collection_names()
         client.prepare()
@@ -98,7 +105,9 @@ def test_a_client_that_was_not_prepared_submits_in_a_transaction_where_the_datab
     assert count(store) == 1
 
 
-def test_a_schema_of_an_earlier_release_is_good_enough_for_a_transaction(store: Store, session: ClientSession) -> None:
+def test_a_schema_of_an_earlier_release_is_good_enough_for_a_transaction(
+    store: Store, session: ClientSession
+) -> None:
     store.database.cluster.update_one({"_id": "schema"}, {"$set": {"version": 1}})
     with Client(store.database) as client:
         order_with_a_job(store, client, session)
@@ -111,7 +120,9 @@ def test_a_schema_of_an_earlier_release_is_good_enough_for_a_transaction(store: 
 def test_many_jobs_go_in_together(store: Store, client: Client, session: ClientSession) -> None:
     heard: list[int] = []
     with session.start_transaction():
-        batch = client.submit_many("t.t", ({"n": n} for n in range(CHUNK + 1)), progress=heard.append, session=session)
+        batch = client.submit_many(
+            "t.t", ({"n": n} for n in range(CHUNK + 1)), progress=heard.append, session=session
+        )
         assert count(store) == 0
     assert heard == [CHUNK, CHUNK + 1]
     assert len(batch) == count(store) == CHUNK + 1
@@ -128,8 +139,11 @@ def test_the_owner_of_the_number_finds_it_by_its_time_however_late_it_commits(
     assert later[0].seq > job.seq
 
 
-def test_transactions_with_jobs_do_not_stand_in_each_others_way(store: Store, client: Client) -> None:
-    """Each holds its transaction open until all have submitted: one that wrote the counter would conflict."""
+def test_transactions_with_jobs_do_not_stand_in_each_others_way(
+    store: Store, client: Client
+) -> None:
+    """Each holds its transaction open until all have submitted: one that wrote the counter would
+    conflict."""
     together = Barrier(4)
 
     def order(number: int) -> int:
@@ -144,8 +158,11 @@ def test_transactions_with_jobs_do_not_stand_in_each_others_way(store: Store, cl
     assert sorted(job["seq"] for job in store.database.jobs.find()) == sorted(seqs)
 
 
-def test_a_transaction_that_must_be_begun_again_is(store: Store, client: Client, session: ClientSession) -> None:
-    """The driver knows by the label on its own error; what was submitted in vain was never there."""
+def test_a_transaction_that_must_be_begun_again_is(
+    store: Store, client: Client, session: ClientSession
+) -> None:
+    """The driver knows by the label on its own error; what was submitted in vain was never
+    there."""
     tries: list[int] = []
 
     def order(session: ClientSession) -> int:
@@ -161,10 +178,15 @@ def test_a_transaction_that_must_be_begun_again_is(store: Store, client: Client,
     assert [job["seq"] for job in store.database.jobs.find()] == [seq]
 
 
-def test_a_key_that_two_transactions_want_goes_to_one_and_the_other_gets_its_job(store: Store, client: Client) -> None:
+def test_a_key_that_two_transactions_want_goes_to_one_and_the_other_gets_its_job(
+    store: Store, client: Client
+) -> None:
     client.submit("t.t")  # both counters and indexes are there
     tries: list[int] = []
-    with store.database.client.start_session() as first, store.database.client.start_session() as second:
+    with (
+        store.database.client.start_session() as first,
+        store.database.client.start_session() as second,
+    ):
         first.start_transaction()
         winner = client.submit("t.t", key="k", session=first)
 
@@ -182,7 +204,10 @@ def test_a_key_that_two_transactions_want_goes_to_one_and_the_other_gets_its_job
 
 def test_the_conflict_is_the_drivers_own_error(store: Store, client: Client) -> None:
     client.submit("t.t")
-    with store.database.client.start_session() as first, store.database.client.start_session() as second:
+    with (
+        store.database.client.start_session() as first,
+        store.database.client.start_session() as second,
+    ):
         first.start_transaction()
         client.submit("t.t", key="k", session=first)
         second.start_transaction()
@@ -191,7 +216,9 @@ def test_the_conflict_is_the_drivers_own_error(store: Store, client: Client) -> 
     assert caught.value.has_error_label("TransientTransactionError")
 
 
-def test_a_key_that_is_taken_does_not_end_the_transaction(store: Store, client: Client, session: ClientSession) -> None:
+def test_a_key_that_is_taken_does_not_end_the_transaction(
+    store: Store, client: Client, session: ClientSession
+) -> None:
     taken = client.submit("t.t", key="k")
     with session.start_transaction():
         store.database.orders.insert_one({"_id": 1}, session=session)
@@ -227,13 +254,17 @@ def test_what_cannot_be_stored_is_said_before_the_transaction_is_touched(
     assert store.database.orders.count_documents({"_id": 1}) == 1
 
 
-def test_a_session_without_a_transaction_changes_nothing(store: Store, client: Client, session: ClientSession) -> None:
+def test_a_session_without_a_transaction_changes_nothing(
+    store: Store, client: Client, session: ClientSession
+) -> None:
     job = client.submit("t.t", session=session)
     assert client.get(job).run_at is None
     assert store.run(counter.take(1)).first == job.seq + 1
 
 
-def test_a_session_of_another_client_or_one_that_has_ended_is_refused_in_words(store: Store, mongo_uri: str) -> None:
+def test_a_session_of_another_client_or_one_that_has_ended_is_refused_in_words(
+    store: Store, mongo_uri: str
+) -> None:
     with (
         Client(mongo_uri, database=store.database.name) as client,
         store.database.client.start_session() as session,

@@ -1,4 +1,5 @@
-"""Versions of the schema: one comes after the other while nodes of both start, and nothing unique is ever missing."""
+"""Versions of the schema: one comes after the other while nodes of both start, and nothing unique
+is ever missing."""
 
 from __future__ import annotations
 
@@ -100,23 +101,36 @@ def test_a_node_of_the_release_before_drops_nothing_unique_and_what_it_brings_ba
     assert store.run(schema.faults()) == []
 
 
-@pytest.mark.parametrize("wrong", [{}, {"unique": True}, {"partialFilterExpression": {"seq": {"$gt": 5}}}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"unique": True}, {"partialFilterExpression": {"seq": {"$gt": 5}}}]
+)
 def test_an_index_made_by_hand_in_the_place_of_ours_is_replaced_without_a_gap(
     store: Store, wrong: dict[str, Any]
 ) -> None:
     store.run(insert.submit_many(Wish("t.t"), [{}] * 50))
     store.database.command(
-        {"createIndexes": "jobs", "indexes": [{"name": "guard", "key": {"seq": 1, "x": 1}, "unique": True}]}
+        {
+            "createIndexes": "jobs",
+            "indexes": [{"name": "guard", "key": {"seq": 1, "x": 1}, "unique": True}],
+        }
     )
     store.database.jobs.drop_index("seq")
-    store.database.command({"createIndexes": "jobs", "indexes": [{"name": "seq", "key": {"seq": 1}, **wrong}]})
+    store.database.command(
+        {"createIndexes": "jobs", "indexes": [{"name": "seq", "key": {"seq": 1}, **wrong}]}
+    )
     store.database.jobs.drop_index("fresh")
     store.database.jobs.create_index("task", name="fresh")
     store.database.jobs.drop_index("held")
-    store.database.jobs.create_index("node", name="by_node", partialFilterExpression={"state": "working"})
+    store.database.jobs.create_index(
+        "node", name="by_node", partialFilterExpression={"state": "working"}
+    )
     at_once(store)
     assert store.run(schema.faults()) == []
-    assert names(store, "jobs") == {"_id_", "guard", *(index["name"] for index in indexes.INDEXES["jobs"])}
+    assert names(store, "jobs") == {
+        "_id_",
+        "guard",
+        *(index["name"] for index in indexes.INDEXES["jobs"]),
+    }
 
 
 def test_the_unique_index_in_another_place_is_never_missing_while_it_moves(store: Store) -> None:
@@ -134,13 +148,17 @@ def test_whoever_finds_the_turn_taken_drops_nothing_until_it_is_over(earlier: St
     earlier.run(schema.ensure())
     assert {"expire", "expiry"} <= names(earlier, "jobs")
     assert earlier.run(schema.read_version()) == 0
-    earlier.database.cluster.update_one({"_id": "schema"}, {"$set": {"turn_until": later - timedelta(days=1)}})
+    earlier.database.cluster.update_one(
+        {"_id": "schema"}, {"$set": {"turn_until": later - timedelta(days=1)}}
+    )
     earlier.run(schema.ensure())
     assert earlier.run(schema.faults()) == []
 
 
 def test_a_newer_schema_is_respected_and_only_what_this_version_needs_is_made(store: Store) -> None:
-    store.database.cluster.update_one({"_id": "schema"}, {"$set": {"version": schema.VERSION + 1, "by": "9.9"}})
+    store.database.cluster.update_one(
+        {"_id": "schema"}, {"$set": {"version": schema.VERSION + 1, "by": "9.9"}}
+    )
     store.database.jobs.drop_index("due")
     store.database.jobs.drop_index("fresh")
     store.database.jobs.create_index("task", name="fresh")
@@ -157,7 +175,8 @@ def test_a_newer_schema_is_respected_and_only_what_this_version_needs_is_made(st
 
 
 def test_a_unique_index_that_the_data_forbids_keeps_no_node_from_starting(store: Store) -> None:
-    """Doubles of a key or a number are parted; lines of one attempt in two documents are nobody's to choose from."""
+    """Doubles of a key or a number are parted; lines of one attempt in two documents are nobody's
+    to choose from."""
     store.database.logs.drop_index("attempt")
     store.database.logs.drop_index("expiry")
     store.database.logs.insert_many([{"seq": 7, "attempt": 1}, {"seq": 7, "attempt": 1}])
@@ -193,18 +212,35 @@ def test_only_jobs_that_have_ended_expire(store: Store) -> None:
             {"_id": "done", "seq": 3, "state": "done", **job},
         ]
     )
-    eventually(lambda: store.database.jobs.count_documents({"_id": "done"}) == 0, within=90, what="the expiry")
+    eventually(
+        lambda: store.database.jobs.count_documents({"_id": "done"}) == 0,
+        within=90,
+        what="the expiry",
+    )
     assert store.database.jobs.count_documents({}) == 3
 
 
 def test_all_that_nodes_and_producers_write_passes_the_validators(store: Store) -> None:
-    """Odd documents are numbered as `failed`, as the release before does it, and every outcome can be written."""
-    odd: list[dict[str, Any]] = [{}, {"task": 5}, {"task": "t.t", "timeout": "30s"}, {"task": "t.t", "priority": 0.5}]
-    odd += [{"task": "t.t", "node": {}, "attempt": "x", "progress": 1}, {"task": "t.t", "args": None, "key": ""}]
+    """Odd documents are numbered as `failed`, as the release before does it, and every outcome can
+    be written."""
+    odd: list[dict[str, Any]] = [
+        {},
+        {"task": 5},
+        {"task": "t.t", "timeout": "30s"},
+        {"task": "t.t", "priority": 0.5},
+    ]
+    odd += [
+        {"task": "t.t", "node": {}, "attempt": "x", "progress": 1},
+        {"task": "t.t", "args": None, "key": ""},
+    ]
     store.database.jobs.insert_many(odd)
     assert store.run(number.give_numbers(store.run(number.find_raw()))) == len(odd)
     assert store.database.jobs.count_documents({"seq": None}) == 0
-    store.run(insert.submit(Wish("t.t", delay=5.0, priority=3, key="k", max_attempts=2, timeout=0.5), {"a": 1}))
+    store.run(
+        insert.submit(
+            Wish("t.t", delay=5.0, priority=3, key="k", max_attempts=2, timeout=0.5), {"a": 1}
+        )
+    )
     many = store.run(insert.submit_many(Wish("t.t"), [{}] * 5))
     seqs = [job.seq or 0 for job in many]
     assert store.run(claim.claim("n", seqs, 0)) == set(seqs)
@@ -219,21 +255,34 @@ def test_a_number_s_lines_are_never_another_job_s(store: Store) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     store.run(logs.append([Part("first", 5, 1, [(at, "old")])]))
     store.run(logs.append([Part("first", 5, 2, [(at, "older")])]))
-    store.run(logs.append([Part("second", 5, 1, [(at, "new")]), Part("second", 5, 1, [(at, "newer")])]))
+    store.run(
+        logs.append([Part("second", 5, 1, [(at, "new")]), Part("second", 5, 1, [(at, "newer")])])
+    )
     assert [line.text for line in store.run(logs.read_lines(5, "second"))] == ["new", "newer"]
     assert [line.text for line in store.run(logs.read_lines(5, "first"))] == ["older"]
-    store.database.logs.insert_one({"seq": 5, "attempt": 3, "lines": [{"at": at, "text": "of an older node"}]})
+    store.database.logs.insert_one(
+        {"seq": 5, "attempt": 3, "lines": [{"at": at, "text": "of an older node"}]}
+    )
     assert store.run(logs.read_lines(5, "second"))[-1].text == "of an older node"
 
 
 @pytest.mark.parametrize(
     ("retention", "kept"),
-    [(Retention(3600.0, 7200.0), 7200), (Retention(3600.0, None), None), (Retention(None, 7200.0), None)],
+    [
+        (Retention(3600.0, 7200.0), 7200),
+        (Retention(3600.0, None), None),
+        (Retention(None, 7200.0), None),
+    ],
 )
-def test_lines_are_kept_as_long_as_any_end_of_their_job(store: Store, retention: Retention, kept: int | None) -> None:
+def test_lines_are_kept_as_long_as_any_end_of_their_job(
+    store: Store, retention: Retention, kept: int | None
+) -> None:
     def ages() -> list[float | None]:
         found = store.database.logs.find().sort("seq")
-        return [(one["expire_at"] - one["at"]).total_seconds() if "expire_at" in one else None for one in found]
+        return [
+            (one["expire_at"] - one["at"]).total_seconds() if "expire_at" in one else None
+            for one in found
+        ]
 
     store.run(logs.append([Part("a", 1, 1, [])], Retention(60.0, 60.0)))
     store.run(keep(retention))

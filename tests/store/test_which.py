@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from tontine import AsyncClient, Client, Job, JobCancelled, JobFailed, JobNotFinished, JobState, TooLarge
+from tontine import (
+    AsyncClient,
+    Client,
+    Job,
+    JobCancelled,
+    JobFailed,
+    JobNotFinished,
+    JobState,
+    TooLarge,
+)
 from tontine.errors import ConfigError, UnknownJob, Unstorable
 from tontine.store import logs, which
 from tontine.store.call import AsyncStore, Store
@@ -44,14 +53,18 @@ def test_an_id_of_any_kind_is_one(store: Store, client: Client) -> None:
 
 def test_digits_are_a_number_first_and_an_id_if_no_job_has_it(store: Store, client: Client) -> None:
     job = client.submit("t.t")
-    store.database.jobs.insert_many([{"_id": str(job.seq), "task": "t.t"}, {"_id": "4711", "task": "t.t"}])
+    store.database.jobs.insert_many(
+        [{"_id": str(job.seq), "task": "t.t"}, {"_id": "4711", "task": "t.t"}]
+    )
     assert client.get(str(job.seq)).id == job.id
     assert client.get("4711").id == "4711"
     with pytest.raises(UnknownJob, match="there is no job 4711"):
         client.get(4711)
 
 
-def test_by_key_the_unfinished_job_is_meant_and_else_the_newest_that_had_it(store: Store, client: Client) -> None:
+def test_by_key_the_unfinished_job_is_meant_and_else_the_newest_that_had_it(
+    store: Store, client: Client
+) -> None:
     first = client.submit("t.t", key="k")
     end(store, first)
     second = client.submit("t.t", key="k")
@@ -82,12 +95,27 @@ def test_of_those_that_ended_only_the_newest_are_looked_at(
         ("99", "no job has the number or _id '99'"),
         ("9" * 40, "no job has the number or _id"),
         ("abc", "no job has the number or _id 'abc'"),
-        (ObjectId("665f1c0e9b1e8a0001a3c0de"), r"no job has the _id ObjectId\('665f1c0e9b1e8a0001a3c0de'\)"),
-        (Job("gone", 7), "job 7 is not there: it was removed, or belongs to a transaction that has not committed"),
+        (
+            ObjectId("665f1c0e9b1e8a0001a3c0de"),
+            r"no job has the _id ObjectId\('665f1c0e9b1e8a0001a3c0de'\)",
+        ),
+        (
+            Job("gone", 7),
+            (
+                "job 7 is not there: it was removed, or belongs to a transaction that has not "
+                "committed"
+            ),
+        ),
     ],
 )
 def test_what_is_not_there_is_said_by_every_call(client: Client, name: Any, said: str) -> None:
-    for call in (client.get, client.cancel, client.retry, client.logs, lambda name: next(client.follow(name))):
+    for call in (
+        client.get,
+        client.cancel,
+        client.retry,
+        client.logs,
+        lambda name: next(client.follow(name)),
+    ):
         with pytest.raises(UnknownJob, match=said):
             call(name)
 
@@ -113,8 +141,13 @@ def test_a_job_without_a_number_is_numbered_to_be_cancelled(store: Store, client
 def test_lines_come_with_time_and_attempt(store: Store, client: Client) -> None:
     job = client.submit("t.t")
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    store.run(logs.append([Part(job.id, job.seq, 1, [(at, "a")]), Part(job.id, job.seq, 2, [(at, "b")])]))
-    assert [(line.attempt, line.at, line.text) for line in client.logs(job)] == [(1, at, "a"), (2, at, "b")]
+    store.run(
+        logs.append([Part(job.id, job.seq, 1, [(at, "a")]), Part(job.id, job.seq, 2, [(at, "b")])])
+    )
+    assert [(line.attempt, line.at, line.text) for line in client.logs(job)] == [
+        (1, at, "a"),
+        (2, at, "b"),
+    ]
     assert client.logs(client.submit("t.t")) == []
 
 
@@ -130,11 +163,18 @@ def test_following_shows_each_change_until_the_end(store: Store, client: Client)
         seen.append((one.state.value, one.progress.value if one.progress else None, one.result))
         if changes:
             store.database.jobs.update_one({"_id": job.id}, {"$set": changes.pop(0)})
-    assert seen == [("queued", None, None), ("working", None, None), ("working", 0.5, None), ("done", 0.5, 42)]
+    assert seen == [
+        ("queued", None, None),
+        ("working", None, None),
+        ("working", 0.5, None),
+        ("done", 0.5, 42),
+    ]
     assert [one.result for one in client.follow(job)] == [42], "one that has ended is shown once"
 
 
-def test_following_ends_with_the_job_that_is_removed_and_with_the_time(store: Store, client: Client) -> None:
+def test_following_ends_with_the_job_that_is_removed_and_with_the_time(
+    store: Store, client: Client
+) -> None:
     job = client.submit("t.t")
     following = client.follow(job, timeout=0)
     assert next(following).seq == job.seq
@@ -150,9 +190,18 @@ def test_following_ends_with_the_job_that_is_removed_and_with_the_time(store: St
 def test_waiting_raises_what_failed_if_asked_to(store: Store, client: Client) -> None:
     jobs = client.submit_many("t.t", [None] * 3)
     end(store, jobs[0])
-    end(store, jobs[1], "failed", error={"type": "ValueError", "message": "no", "traceback": "Traceback"})
+    end(
+        store,
+        jobs[1],
+        "failed",
+        error={"type": "ValueError", "message": "no", "traceback": "Traceback"},
+    )
     end(store, jobs[2], "cancelled")
-    assert [one.state.value for one in client.wait(jobs, timeout=5)] == ["done", "failed", "cancelled"]
+    assert [one.state.value for one in client.wait(jobs, timeout=5)] == [
+        "done",
+        "failed",
+        "cancelled",
+    ]
     assert client.wait(jobs[0], timeout=5, raises=True).state is JobState.DONE
     with pytest.raises(JobFailed, match="failed: ValueError: no") as caught:
         client.wait(jobs, timeout=5, raises=True)
@@ -192,7 +241,9 @@ def test_meta_is_kept_with_the_job_through_its_life(store: Store, client: Client
     assert client.get(job).meta == {"tenant": "ada", "trace": ["x"]}
     many = client.submit_many("t.t", [None, None], meta={"tenant": "ada"})
     assert store.database.jobs.count_documents({"meta.tenant": "ada"}) == 1 + len(many)
-    assert "meta" not in (store.database.jobs.find_one({"_id": client.submit("t.t", meta={}).id}) or {})
+    assert "meta" not in (
+        store.database.jobs.find_one({"_id": client.submit("t.t", meta={}).id}) or {}
+    )
 
 
 def test_meta_that_cannot_be_is_refused(client: Client) -> None:
@@ -206,7 +257,9 @@ def test_meta_that_cannot_be_is_refused(client: Client) -> None:
         client.submit("t.t", meta=wrong)
 
 
-@pytest.mark.parametrize("args", [{"n": 2**64}, {"n": {1}}, {"text": "\ud800"}, {"n": [1, {2: 3}]}], ids=str)
+@pytest.mark.parametrize(
+    "args", [{"n": 2**64}, {"n": {1}}, {"text": "\ud800"}, {"n": [1, {2: 3}]}], ids=str
+)
 def test_arguments_that_cannot_be_stored_are_named_by_one_and_by_many(
     store: Store, client: Client, args: dict[str, Any]
 ) -> None:

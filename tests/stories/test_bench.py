@@ -34,7 +34,12 @@ def environment(mongo_uri: str, tmp_path: Path) -> dict[str, str]:
 def bench(environment: dict[str, str], database: str) -> Bench:
     def bench(*options: str) -> subprocess.CompletedProcess[str]:
         ran = subprocess.run(
-            command(database, *options), env=environment, capture_output=True, text=True, check=False, timeout=150
+            command(database, *options),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=150,
         )
         assert "Traceback" not in ran.stderr
         return ran
@@ -58,7 +63,9 @@ def nodes_of(database: str) -> list[int]:
     return pids
 
 
-def test_it_measures_says_so_in_json_and_leaves_nothing(bench: Bench, mongo_client: Mongo, database: str) -> None:
+def test_it_measures_says_so_in_json_and_leaves_nothing(
+    bench: Bench, mongo_client: Mongo, database: str
+) -> None:
     ran = bench(*SMALL, "--nodes", "2", "--json")
     assert ran.returncode == 0, ran.stderr
     (found,) = map(orjson.loads, ran.stdout.splitlines())
@@ -67,7 +74,9 @@ def test_it_measures_says_so_in_json_and_leaves_nothing(bench: Bench, mongo_clie
         measure = found[name]
         assert len(measure["runs"]) == 1
         assert 0 < measure["min"] <= measure["median"] <= measure["max"]
-    assert found["drain_to_bare"] == pytest.approx(found["drain_per_s"]["median"] / found["bare_per_s"]["median"])
+    assert found["drain_to_bare"] == pytest.approx(
+        found["drain_per_s"]["median"] / found["bare_per_s"]["median"]
+    )
     latency = found["latency_ms"]
     assert latency["submits"] == 200
     assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
@@ -108,13 +117,17 @@ def test_a_database_with_jobs_of_others_is_refused_untouched(
     assert {name: list(mine[name].find()) for name in mine.list_collection_names()} == before
 
 
-def test_a_database_with_anything_else_is_refused_untouched(bench: Bench, mongo_client: Mongo, database: str) -> None:
+def test_a_database_with_anything_else_is_refused_untouched(
+    bench: Bench, mongo_client: Mongo, database: str
+) -> None:
     mongo_client[database].customers.insert_one({"_id": 1})
     assert bench(*SMALL).returncode == 2
     assert mongo_client[database].list_collection_names() == ["customers"]
 
 
-def test_only_one_bench_measures_in_a_database(bench: Bench, mongo_client: Mongo, database: str) -> None:
+def test_only_one_bench_measures_in_a_database(
+    bench: Bench, mongo_client: Mongo, database: str
+) -> None:
     owner = {"_id": "bench", "host": os.uname().nodename, "pid": os.getpid()}
     mongo_client[database].cluster.insert_one(owner)
     ran = bench(*SMALL)
@@ -133,7 +146,11 @@ def test_ctrl_c_ends_the_nodes_and_drops_the_database(
         stderr=subprocess.PIPE,
         text=True,
     )
-    eventually(lambda: mongo_client[database].nodes.count_documents({"state": "paused"}), 60, "a node that waits")
+    eventually(
+        lambda: mongo_client[database].nodes.count_documents({"state": "paused"}),
+        60,
+        "a node that waits",
+    )
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), err
@@ -144,7 +161,13 @@ def test_ctrl_c_ends_the_nodes_and_drops_the_database(
 
 @pytest.mark.parametrize(
     "options",
-    [("--jobs", "99"), ("--jobs", "many"), ("--processes", "0"), ("--nodes", "0"), ("--repeat", "0")],
+    [
+        ("--jobs", "99"),
+        ("--jobs", "many"),
+        ("--processes", "0"),
+        ("--nodes", "0"),
+        ("--repeat", "0"),
+    ],
     ids=" ".join,
 )
 def test_bad_input_is_one_line(bench: Bench, options: tuple[str, ...]) -> None:

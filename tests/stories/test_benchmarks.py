@@ -17,19 +17,37 @@ pytestmark = [pytest.mark.story, pytest.mark.long]
 
 def bench(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *options]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170)
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170
+    )
     assert "Traceback" not in ran.stderr
     return ran
 
 
-def test_a_quick_drain_without_peers_gives_figures_and_a_ratio_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_quick_drain_without_peers_gives_figures_and_a_ratio_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "tmp").mkdir()
     command = ["env", f"TMPDIR={tmp_path / 'tmp'}", sys.executable, "-m", "benchmarks"]
-    command += ["--quick", "--only", "drain", "--peers", "none", "--sizes", "200", "--out", str(tmp_path / "out")]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170)
+    command += [
+        "--quick",
+        "--only",
+        "drain",
+        "--peers",
+        "none",
+        "--sizes",
+        "200",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170
+    )
     assert ran.returncode == 0, ran.stderr
     found = json.loads((tmp_path / "out/bench.json").read_text())
-    rates = {one["contender"]: one["median"] for one in found["figures"] if one["measure"] == "200 jobs"}
+    rates = {
+        one["contender"]: one["median"] for one in found["figures"] if one["measure"] == "200 jobs"
+    }
     assert set(rates) == {"Tontine", "bare loop"}
     assert min(rates.values()) > 0
     assert found["left_out"] == []
@@ -50,7 +68,13 @@ def processes_of(directory: Path) -> list[int]:
 
 @pytest.mark.parametrize(
     "options",
-    [("--only", "speed"), ("--peers", "rabbits"), ("--sizes", "many"), ("--sizes", "1"), ("--rounds", "0")],
+    [
+        ("--only", "speed"),
+        ("--peers", "rabbits"),
+        ("--sizes", "many"),
+        ("--sizes", "1"),
+        ("--rounds", "0"),
+    ],
     ids=" ".join,
 )
 def test_bad_input_is_refused_before_anything_starts(options: tuple[str, ...]) -> None:

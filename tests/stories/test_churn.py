@@ -34,7 +34,9 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
             name = chance.choice(names)
             if name not in running:
                 running[name] = cluster.begin(name)
-            elif chance.random() < 0.4 and cluster.record(name):  # before that, a signal ends a bare interpreter
+            elif chance.random() < 0.4 and cluster.record(
+                name
+            ):  # before that, a signal ends a bare interpreter
                 running.pop(name).signal(signal.SIGTERM)
             else:
                 wish = Desired.PAUSED if chance.random() < 0.5 else Desired.RUNNING
@@ -54,7 +56,9 @@ def test_ten_nodes_come_and_go_while_five_thousand_jobs_flow(cluster: Cluster) -
         cluster.wait_for_state(name, *LIVE)
     cluster.wait_for_members(len(running))
 
-    rosters = sorted(cluster.database.events.find({"kind": "roster"}), key=lambda event: event["epoch"])
+    rosters = sorted(
+        cluster.database.events.find({"kind": "roster"}), key=lambda event: event["epoch"]
+    )
     epochs = [event["epoch"] for event in rosters]
     assert epochs == sorted(set(epochs))
     for event in rosters:

@@ -42,7 +42,9 @@ def test_our_half_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> No
     with Client(cluster.database) as client:
         for block in blocks("python tontine"):
             exec(compile(block, "docs/coming-from.md", "exec"), {"client": client})
-    done = eventually(lambda: cluster.store.run(read.read_final(["raw"])), what="the job of another driver")
+    done = eventually(
+        lambda: cluster.store.run(read.read_final(["raw"])), what="the job of another driver"
+    )
     assert done[0].result == "report for ada@example.org"
     assert node.process.poll() is None
     assert "Traceback" not in node.text()

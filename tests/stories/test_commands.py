@@ -99,7 +99,13 @@ def run(environment: dict[str, str]) -> Run:
     def run(*arguments: str, stdin: str = "") -> Ran:
         command = [sys.executable, "-m", "tontine", *arguments]
         ended = subprocess.run(
-            command, input=stdin, env=environment, capture_output=True, text=True, check=False, timeout=60
+            command,
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert "Traceback" not in ended.stderr
         return Ran(ended.returncode, ended.stdout, ended.stderr)
@@ -119,18 +125,30 @@ def add(store: Store, count: int = 1, **more: Any) -> list[int]:
 def test_submit_inserts_one_job_or_many_and_says_which(run: Run, store: Store) -> None:
     nobody = "no live node has the task a.b: its jobs will wait for one that does\n"
     assert run("submit", "a.b", '{"x": 1}') == Ran(0, "submitted job 1\n", nobody)
-    assert run("submit", "a.b", "-", "--count", "3", stdin='{"y": 2}').out == "submitted jobs 2 to 4 (3)\n"
-    assert [job["args"] for job in store.database.jobs.find().sort("seq")] == [{"x": 1}, *[{"y": 2}] * 3]
+    assert (
+        run("submit", "a.b", "-", "--count", "3", stdin='{"y": 2}').out
+        == "submitted jobs 2 to 4 (3)\n"
+    )
+    assert [job["args"] for job in store.database.jobs.find().sort("seq")] == [
+        {"x": 1},
+        *[{"y": 2}] * 3,
+    ]
 
 
 def test_submit_keeps_meta_with_the_job(run: Run, store: Store, tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text('{"at": {"$date": "2030-01-31T06:00:00Z"}}')
     assert run("submit", "a.b", "--meta", '{"tenant": "ada"}', "--count", "2").code == 0
-    assert run("submit", "a.b", "-", "--meta", f"@{tmp_path / 'meta.json'}", stdin='{"x": 1}').code == 0
+    assert (
+        run("submit", "a.b", "-", "--meta", f"@{tmp_path / 'meta.json'}", stdin='{"x": 1}').code
+        == 0
+    )
     first, second, third = store.database.jobs.find().sort("seq")
     assert first["meta"] == second["meta"] == {"tenant": "ada"}
     assert (third["args"], third["meta"]["at"].year) == ({"x": 1}, 2030)
-    assert "--meta must be an object with what is kept with the job, not [1]" in run("submit", "a", "--meta", "[1]").err
+    assert (
+        "--meta must be an object with what is kept with the job, not [1]"
+        in run("submit", "a", "--meta", "[1]").err
+    )
 
 
 def test_submit_takes_every_wish(run: Run, store: Store) -> None:
@@ -148,7 +166,13 @@ def test_submit_takes_every_wish(run: Run, store: Store) -> None:
     ]
     (shown,) = run("submit", "a.b", *options, "--json").lines
     job = store.database.jobs.find_one({"seq": 1})
-    assert shown == {"_id": str(job["_id"]), "seq": 1, "task": "a.b", "state": "queued", "existed": False}
+    assert shown == {
+        "_id": str(job["_id"]),
+        "seq": 1,
+        "task": "a.b",
+        "state": "queued",
+        "existed": False,
+    }
     assert (job["key"], job["priority"], job["max_attempts"], job["timeout"]) == ("k", -3, 4, 60.0)
     assert f"{job['run_at']:%Y-%m-%dT%H:%M}" == "2030-01-31T06:00"
     assert run("submit", "a.b", "--key", "k").out == "job 1 has this key already\n"
@@ -162,7 +186,9 @@ def test_a_key_is_unique_in_a_database_that_nobody_has_prepared(run: Run) -> Non
 
 def test_a_user_error_is_one_line_and_changes_nothing(run: Run, store: Store) -> None:
     with ThreadPoolExecutor(4) as pool:
-        for arguments, ran in zip(USER_ERRORS, pool.map(lambda arguments: run(*arguments), USER_ERRORS), strict=True):
+        for arguments, ran in zip(
+            USER_ERRORS, pool.map(lambda arguments: run(*arguments), USER_ERRORS), strict=True
+        ):
             assert (ran.code, ran.out) == (2, ""), arguments
             assert ran.err.startswith("tontine: "), arguments
             assert ran.err.count("\n") == 1, arguments
@@ -202,7 +228,9 @@ def test_jobs_mentions_those_without_a_number(run: Run, store: Store) -> None:
 def test_job_shows_one_whole_and_where_to_ask_why(run: Run, store: Store) -> None:
     error = {"type": "Boom", "message": "no", "traceback": "Traceback:\n  line \x1b[2J\n"}
     (seq,) = add(store, **FINISHED, error=error, extra={"any": b"\x00"}, odd="\u202e")
-    store.database.jobs.update_one({"seq": seq}, {"$set": {"errors": [error], "fails": 1, "lost": 1}})
+    store.database.jobs.update_one(
+        {"seq": seq}, {"$set": {"errors": [error], "fails": 1, "lost": 1}}
+    )
     store.database.logs.insert_one({"seq": seq, "attempt": 1, "lines": []})
     shown = run("job", str(seq))
     assert "earlier error 1 of 2: Boom: no" in shown.out
@@ -211,17 +239,25 @@ def test_job_shows_one_whole_and_where_to_ask_why(run: Run, store: Store) -> Non
     assert "  line \\e[2J" in shown.out
     assert "\\u202e" in shown.out
     logs = f"`tontine job {seq} --logs` shows what it printed and logged\n"
-    assert shown.err == f"{logs}`tontine why {seq}` tells why it is where it is, and what to do about it\n"
+    assert (
+        shown.err
+        == f"{logs}`tontine why {seq}` tells why it is where it is, and what to do about it\n"
+    )
     (document,) = run("job", str(seq), "--json").lines
     assert document["extra"] == {"any": "AA=="}
 
 
-def test_retry_puts_finished_jobs_back_and_does_the_others_all_the_same(run: Run, store: Store) -> None:
+def test_retry_puts_finished_jobs_back_and_does_the_others_all_the_same(
+    run: Run, store: Store
+) -> None:
     (failed,) = add(store, **FINISHED)
     (queued,) = add(store)
     unknown = run("retry", "99", str(failed), str(queued))
     assert (unknown.code, unknown.out) == (2, f"job {failed} is back in the queue\n")
-    assert unknown.err == f"tontine: there is no job 99\njob {queued} is queued: only a finished job can be put back\n"
+    assert unknown.err == (
+        f"tontine: there is no job 99\njob {queued} is queued: only a finished job can be put "
+        "back\n"
+    )
     assert run("retry", str(queued)).code == 1
     assert store.database.jobs.count_documents({"state": "queued"}) == 2
 
@@ -232,7 +268,10 @@ def test_cancel_ends_queued_jobs_and_asks_for_running_ones(run: Run, store: Stor
     (done,) = add(store, state="done", attempt=1)
     ran = run("cancel", str(queued), str(running), str(done))
     assert ran.code == 1
-    assert ran.out == f"job {queued} is cancelled\njob {running} runs on ada-1, which was asked to end it\n"
+    assert (
+        ran.out
+        == f"job {queued} is cancelled\njob {running} runs on ada-1, which was asked to end it\n"
+    )
     assert ran.err == f"job {done} is done already\n"
     assert run("cancel", str(queued), "--json").lines[0]["ok"] is True
 
@@ -249,7 +288,11 @@ def test_an_empty_cluster_has_no_nodes_and_is_healthy(run: Run) -> None:
     assert run("nodes") == Ran(0, "", "no node: `tontine node MODULE` starts one\n")
     assert run("stop", "--all").code == 0
     observed = run("observe", "--once", "--json")
-    assert (observed.code, observed.lines[0]["schema"], observed.lines[0]["healthy"]) == (0, 1, True)
+    assert (observed.code, observed.lines[0]["schema"], observed.lines[0]["healthy"]) == (
+        0,
+        1,
+        True,
+    )
 
 
 def test_observe_reports_what_nobody_can_run_and_never_writes(run: Run, store: Store) -> None:
@@ -262,7 +305,9 @@ def test_observe_reports_what_nobody_can_run_and_never_writes(run: Run, store: S
     assert store.database.command("dbHash")["collections"] == before
 
 
-def test_interrupted_waiting_leaves_the_job_and_exits_130(environment: dict[str, str], store: Store) -> None:
+def test_interrupted_waiting_leaves_the_job_and_exits_130(
+    environment: dict[str, str], store: Store
+) -> None:
     command = [sys.executable, "-m", "tontine", "submit", "a.b", "--wait"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
@@ -270,20 +315,35 @@ def test_interrupted_waiting_leaves_the_job_and_exits_130(environment: dict[str,
         waiting.send_signal(signal.SIGINT)
         rest = waiting.stderr.read()
         assert waiting.wait(20) == 130
-    assert heard == ["submitted job 1\n", "no live node has the task a.b: it stays queued until one does\n"]
+    assert heard == [
+        "submitted job 1\n",
+        "no live node has the task a.b: it stays queued until one does\n",
+    ]
     assert rest.startswith("no longer waiting")
     assert store.database.jobs.count_documents({"state": "queued"}) == 1
 
 
-def test_completion_asks_the_store_and_never_complains(environment: dict[str, str], run: Run, store: Store) -> None:
+def test_completion_asks_the_store_and_never_complains(
+    environment: dict[str, str], run: Run, store: Store
+) -> None:
     modules = [{"name": "shop", "tasks": ["shop.resize", "shop.mail"]}]
-    store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 1, "modules": modules})
+    store.database.nodes.insert_one(
+        {"_id": "ada-1", "name": "ada", "state": "waiting", "beat": 1, "modules": modules}
+    )
 
     def complete(*words: str, **more: str) -> list[str]:
-        line = {"_TONTINE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        line = {
+            "_TONTINE_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
         tontine = "import sys; sys.argv[0] = 'tontine'; from tontine.cli import main; main()"
         ended = subprocess.run(
-            [sys.executable, "-c", tontine], env=environment | line | more, capture_output=True, text=True, check=False
+            [sys.executable, "-c", tontine],
+            env=environment | line | more,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ended.stderr == ""
         return [answer.partition(",")[2] for answer in ended.stdout.split()]
@@ -296,10 +356,14 @@ def test_completion_asks_the_store_and_never_complains(environment: dict[str, st
     assert complete("tontine", "pause", "a", TONTINE_URI="mongodb://127.0.0.1:1") == []
 
 
-def test_a_progress_bar_is_drawn_only_on_a_terminal(environment: dict[str, str], store: Store) -> None:
+def test_a_progress_bar_is_drawn_only_on_a_terminal(
+    environment: dict[str, str], store: Store
+) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tontine", "submit", "a.b", "--count", "5000"]
-    with subprocess.Popen(command, env=environment | {"TERM": "xterm"}, stdout=theirs, stderr=theirs):
+    with subprocess.Popen(
+        command, env=environment | {"TERM": "xterm"}, stdout=theirs, stderr=theirs
+    ):
         os.close(theirs)
         seen = b""
         with (
@@ -316,7 +380,9 @@ def test_a_progress_bar_is_drawn_only_on_a_terminal(environment: dict[str, str],
 @pytest.mark.story
 def test_waiting_shows_results_and_failures(run: Run, cluster: Cluster) -> None:
     cluster.begin_all("ada", options=("--slots", "4"))
-    assert run("submit", "story.double", '{"x": 21}', "--wait") == Ran(0, "42\n", "submitted job 1\n")
+    assert run("submit", "story.double", '{"x": 21}', "--wait") == Ran(
+        0, "42\n", "submitted job 1\n"
+    )
     (document,) = run("submit", "story.echo", '{"text": "\\u009b"}', "--wait", "--json").lines
     assert (document["state"], document["result"]) == ("done", "\x9b")
     failed = run("submit", "story.hopeless", "--wait")
@@ -328,7 +394,10 @@ def test_waiting_shows_results_and_failures(run: Run, cluster: Cluster) -> None:
     assert many.out.endswith(": 2,500 done\n")
     unhappy = run("submit", "story.double", "--count", "7", "--wait")
     assert (unhappy.code, unhappy.err.count(" failed: ")) == (1, 5)
-    assert [job["state"] for job in run("submit", "story.double", '{"x": 1}', "-n", "2", "--wait", "--json").lines] == [
+    assert [
+        job["state"]
+        for job in run("submit", "story.double", '{"x": 1}', "-n", "2", "--wait", "--json").lines
+    ] == [
         "done",
         "done",
     ]
@@ -353,8 +422,20 @@ def test_nodes_are_listed_paused_resumed_and_stopped(run: Run, cluster: Cluster)
 
 
 @pytest.mark.story
-def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_uri: str, store: Store) -> None:
-    ran = run("demo", "--seconds", "6", "--nodes", "2", "--uri", mongo_uri, "--database", store.database.name)
+def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(
+    run: Run, mongo_uri: str, store: Store
+) -> None:
+    ran = run(
+        "demo",
+        "--seconds",
+        "6",
+        "--nodes",
+        "2",
+        "--uri",
+        mongo_uri,
+        "--database",
+        store.database.name,
+    )
     assert ran.code == 0, ran.out
     assert "killed node" in ran.out
     assert "inherited" in ran.out
@@ -367,7 +448,16 @@ def test_the_demo_kills_a_node_and_every_job_ends_as_it_should(run: Run, mongo_u
 def test_an_interrupted_demo_leaves_no_node(
     environment: dict[str, str], mongo_uri: str, store: Store, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "tontine", "demo", "--uri", mongo_uri, "--database", store.database.name]
+    command = [
+        sys.executable,
+        "-m",
+        "tontine",
+        "demo",
+        "--uri",
+        mongo_uri,
+        "--database",
+        store.database.name,
+    ]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         eventually(lambda: store.database.jobs.count_documents({"state": "done"}), 60)

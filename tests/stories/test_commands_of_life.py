@@ -19,20 +19,39 @@ pytestmark = pytest.mark.story
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tontine", *arguments, "--uri", cluster.uri]
     command += ["--database", cluster.database.name]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
 
 
 def test_schedules_are_added_listed_and_removed(cluster: Cluster) -> None:
     added = run(cluster, "schedule", "add", "report", "story.double", '{"x": 4}', "--every", "1h")
-    assert (added.returncode, added.stdout.startswith("report: first due")) == (0, True), added.stderr
-    cron = run(cluster, "schedule", "add", "early", "story.double", "--cron", "30 6 * * 1-5", "--tz", "Europe/Paris")
+    assert (added.returncode, added.stdout.startswith("report: first due")) == (0, True), (
+        added.stderr
+    )
+    cron = run(
+        cluster,
+        "schedule",
+        "add",
+        "early",
+        "story.double",
+        "--cron",
+        "30 6 * * 1-5",
+        "--tz",
+        "Europe/Paris",
+    )
     assert cron.returncode == 0
-    listed = [json.loads(line) for line in run(cluster, "schedule", "ls", "--json").stdout.splitlines()]
+    listed = [
+        json.loads(line) for line in run(cluster, "schedule", "ls", "--json").stdout.splitlines()
+    ]
     assert [(one["_id"], one.get("every"), one.get("cron")) for one in listed] == [
         ("early", None, "30 6 * * 1-5"),
         ("report", 3600.0, None),
     ]
-    assert "every 60 min" in run(cluster, "schedule", "ls").stdout or "1 h" in run(cluster, "schedule", "ls").stdout
+    assert (
+        "every 60 min" in run(cluster, "schedule", "ls").stdout
+        or "1 h" in run(cluster, "schedule", "ls").stdout
+    )
     assert run(cluster, "schedule", "rm", "report").returncode == 0
     for arguments, word in (
         (("rm", "report"), "no schedule 'report'"),
@@ -67,14 +86,21 @@ def test_lines_are_shown_and_followed_to_the_end(cluster: Cluster) -> None:
 
 def test_init_puts_a_retention_in_force_and_mongodb_removes_what_is_over(cluster: Cluster) -> None:
     with Client(cluster.database) as client:
-        old, young = client.submit("story.double", {"x": 1}), client.submit("story.double", {"x": 2})
+        old, young = (
+            client.submit("story.double", {"x": 1}),
+            client.submit("story.double", {"x": 2}),
+        )
         for job in (old, young):
             client.cancel(job.seq or 0)
         long_ago = datetime.now(UTC) - timedelta(days=40)
         cluster.database.jobs.update_one({"seq": old.seq}, {"$set": {"finished_at": long_ago}})
         said = run(cluster, "init", "--keep-failed", "30d")
         assert "failed and cancelled 30 d" in said.stdout, said.stderr
-        eventually(lambda: cluster.database.jobs.count_documents({}) == 1, 120, "MongoDB removed the old one")
+        eventually(
+            lambda: cluster.database.jobs.count_documents({}) == 1,
+            120,
+            "MongoDB removed the old one",
+        )
         assert client.get(young.seq or 0).state == "cancelled"
     assert run(cluster, "init", "--keep-done", "1s").returncode == 2
     assert "for ever" in run(cluster, "init", "--keep-failed", "forever").stdout

@@ -1,4 +1,5 @@
-"""A module that declares its schedules, on a busy node: known once, never overlapping, and what is late never runs."""
+"""A module that declares its schedules, on a busy node: known once, never overlapping, and what is
+late never runs."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def test_a_declared_schedule_fires_one_job_at_a_time_and_what_waits_too_long_beh
         assert not ran.exists(), "what was cancelled has never run"
         cluster.database.jobs.drop_index("start_by")
         eventually(lambda: on_demand() == {"start_by"}, 60, "the node puts it back")
-        in_time = client.submit("shop.mark", {"path": str(ran)}, key="mark", max_age="1h", unique_for="1h")
+        in_time = client.submit(
+            "shop.mark", {"path": str(ran)}, key="mark", max_age="1h", unique_for="1h"
+        )
         assert client.wait(in_time, timeout=60).result == "marked"
         again = client.submit("shop.mark", {"path": str(ran)}, key="mark", unique_for="1h")
         assert (again.seq, again.existed, again.result) == (in_time.seq, True, "marked")

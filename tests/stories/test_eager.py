@@ -96,11 +96,19 @@ def seen(job: Job) -> dict[str, Any]:
     error = job.error and (job.error.type, job.error.message, bool(job.error.traceback))
     errors = [(one.type, one.message, bool(one.traceback)) for one in job.errors]
     return {
-        **{name: getattr(job, name) for name in ("task", "args", "state", "attempt", "fails", "lost", "result")},
-        **{name: getattr(job, name) for name in ("cancel", "max_attempts", "priority", "key", "meta")},
+        **{
+            name: getattr(job, name)
+            for name in ("task", "args", "state", "attempt", "fails", "lost", "result")
+        },
+        **{
+            name: getattr(job, name)
+            for name in ("cancel", "max_attempts", "priority", "key", "meta")
+        },
         "error": error,
         "errors": errors,
-        "times": [getattr(job, name) is not None for name in ("created_at", "started_at", "finished_at")],
+        "times": [
+            getattr(job, name) is not None for name in ("created_at", "started_at", "finished_at")
+        ],
     }
 
 
@@ -113,19 +121,33 @@ def outcomes(client: Client) -> list[dict[str, Any]]:
     failed = client.wait(client.retry(later.seq), timeout=60)
     done = client.wait(client.retry(later.seq), timeout=60)
     meant = [client.get(one) for one in (later, later.seq, str(later.seq), later.id, str(later.id))]
-    found = [*meant, client.get(key="one"), *client.find(task="both.e*", error="*closed*"), client.get(ended[-1])]
+    found = [
+        *meant,
+        client.get(key="one"),
+        *client.find(task="both.e*", error="*closed*"),
+        client.get(ended[-1]),
+    ]
     child = client.wait(next(client.find(key="child", limit=1)), timeout=60)
-    return [seen(job) for job in (*jobs, *ended, later, same, cancelled, failed, done, *found, child)]
+    return [
+        seen(job) for job in (*jobs, *ended, later, same, cancelled, failed, done, *found, child)
+    ]
 
 
 def what_is_refused(client: Client) -> list[str]:
     """The words for what cannot be meant."""
     calls: list[Callable[[], object]] = [
         *(partial(client.get, which) for which in (None, 10**6, "abc", True, -1)),
-        *(partial(client.cancel, key="nobody's"), partial(client.retry, "abc"), partial(client.find, limit=-1)),
+        *(
+            partial(client.cancel, key="nobody's"),
+            partial(client.retry, "abc"),
+            partial(client.find, limit=-1),
+        ),
         *(partial(client.schedule, "odd", "both.echo", cron=cron) for cron in ("never", None)),
         partial(client.submit, "both.echo", unique_for=60),
-        *(partial(call, "echo") for call in (client.submit, partial(client.schedule, "odd", every="1m"))),
+        *(
+            partial(call, "echo")
+            for call in (client.submit, partial(client.schedule, "odd", every="1m"))
+        ),
         partial(client.submit, print),  # type: ignore[arg-type]
     ]
     return [refusal(call) for call in calls]
@@ -138,9 +160,19 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 def schedules(client: Client) -> list[Any]:
-    added = client.schedule("hourly", "both.echo", {"value": 1}, every="1h", max_age="10m", missed="skip")
-    told = [(one.name, one.last, one.schedule and defined(one.schedule)) for one in client.schedules()]
-    return [defined(added), told, client.count(schedule="hourly"), client.unschedule("hourly"), client.unschedule("x")]
+    added = client.schedule(
+        "hourly", "both.echo", {"value": 1}, every="1h", max_age="10m", missed="skip"
+    )
+    told = [
+        (one.name, one.last, one.schedule and defined(one.schedule)) for one in client.schedules()
+    ]
+    return [
+        defined(added),
+        told,
+        client.count(schedule="hourly"),
+        client.unschedule("hourly"),
+        client.unschedule("x"),
+    ]
 
 
 def defined(schedule: Schedule) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def client(cluster: Cluster) -> Iterator[Client]:
     assert not any("Traceback" in node.text() for node in cluster.nodes)
 
 
-def test_higher_priority_starts_first_also_in_a_backlog(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+def test_higher_priority_starts_first_also_in_a_backlog(
+    client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.begin_all("a")
     gate = tmp_path / "gate"
     blocker = client.submit("story.gate", {"path": str(gate)})
@@ -41,13 +43,19 @@ def test_higher_priority_starts_first_also_in_a_backlog(client: Client, cluster:
     high = client.submit("story.nap", {"seconds": 0}, priority=5)
     gate.touch()
     client.wait([blocker, *normal, low, high, higher], timeout=60)
-    order = [int(line.split()[0]) for line in cluster.ledger.read_text().splitlines() if " began " in line]
+    order = [
+        int(line.split()[0])
+        for line in cluster.ledger.read_text().splitlines()
+        if " began " in line
+    ]
     assert order.index(higher.seq or 0) < order.index(high.seq or 0) < 75
     assert order.index(low.seq or 0) > 140
 
 
 def test_three_submits_with_one_key_are_one_job(client: Client, cluster: Cluster) -> None:
-    first, second, third = (client.submit("story.nap", {"seconds": 0.1}, key="once") for _ in range(3))
+    first, second, third = (
+        client.submit("story.nap", {"seconds": 0.1}, key="once") for _ in range(3)
+    )
     assert (first.existed, second.existed, third.existed) == (False, True, True)
     assert first.seq == second.seq == third.seq
     cluster.begin_all("a")
@@ -61,13 +69,24 @@ def test_what_a_task_prints_and_logs_is_kept_with_its_job(client: Client, cluste
     cluster.begin_all("a")
     job = client.wait(client.submit("story.chatter", {"lines": 2}), timeout=30)
     lines = cluster.store.run(logs.read_lines(job.seq or 0, job.id))
-    assert [line.text for line in lines] == ["line 0", "info: logged 0", "line 1", "info: logged 1", "no newline"]
+    assert [line.text for line in lines] == [
+        "line 0",
+        "info: logged 0",
+        "line 1",
+        "info: logged 1",
+        "no newline",
+    ]
     long = client.submit("story.chatter", {"lines": 8, "pause": 0.3})
-    eventually(lambda: len(cluster.store.run(logs.read_lines(long.seq or 0, long.id))) >= 2, what="lines while it runs")
+    eventually(
+        lambda: len(cluster.store.run(logs.read_lines(long.seq or 0, long.id))) >= 2,
+        what="lines while it runs",
+    )
     assert client.get(long.seq or 0).state == "working"
 
 
-def test_a_schedule_fires_once_per_time_also_when_nodes_die(client: Client, cluster: Cluster) -> None:
+def test_a_schedule_fires_once_per_time_also_when_nodes_die(
+    client: Client, cluster: Cluster
+) -> None:
     nodes = cluster.begin_all("a", "b")
     added = cluster.store.run(schedules.add(Schedule("tick", "story.double", {"x": 7}, every=1)))
     assert added.next_at is not None
@@ -78,7 +97,10 @@ def test_a_schedule_fires_once_per_time_also_when_nodes_die(client: Client, clus
     ids = [job["_id"] for job in cluster.jobs(schedule="tick")]
     times = sorted(datetime.fromisoformat(one.removeprefix("tick@")) for one in ids)
     assert {later - earlier for earlier, later in pairwise(times)} == {timedelta(seconds=1)}
-    eventually(lambda: all(job["state"] == "done" for job in cluster.jobs(schedule="tick")), what="all done")
+    eventually(
+        lambda: all(job["state"] == "done" for job in cluster.jobs(schedule="tick")),
+        what="all done",
+    )
 
 
 def test_finished_jobs_get_the_expiry_that_is_in_force(client: Client, cluster: Cluster) -> None:
@@ -91,7 +113,11 @@ def test_finished_jobs_get_the_expiry_that_is_in_force(client: Client, cluster: 
     def expiries() -> set[int]:
         done = client.wait(client.submit("story.double", {"x": 1}), timeout=30)
         (job,) = cluster.jobs(seq=done.seq)
-        return {round((job["expire_at"] - job["finished_at"]).total_seconds())} if "expire_at" in job else set()
+        return (
+            {round((job["expire_at"] - job["finished_at"]).total_seconds())}
+            if "expire_at" in job
+            else set()
+        )
 
     assert eventually(expiries, what="the node has read it") == {3600}
     failed = client.wait(client.submit("story.hopeless"), timeout=30)
@@ -112,7 +138,10 @@ def test_a_worn_worker_is_replaced_between_jobs(client: Client, cluster: Cluster
     grown = client.submit_many("story.grow", [{"megabytes": 100}] * 6)
     assert {job.state for job in client.wait(grown, timeout=60)} == {"done"}
     if before.pid in {job.result for job in client.wait(grown)}:
-        eventually(lambda: before.pid not in {one.pid for one in b.workers()}, what="the large worker is replaced")
+        eventually(
+            lambda: before.pid not in {one.pid for one in b.workers()},
+            what="the large worker is replaced",
+        )
     assert {job.lost for job in client.wait(grown)} == {0}
 
 

@@ -1,4 +1,5 @@
-"""A replica set of three changes its primary under nodes with the default lease, and nobody dies of it."""
+"""A replica set of three changes its primary under nodes with the default lease, and nobody dies of
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def cluster(servers: ReplicaSet, tmp_path: Path) -> Iterator[Cluster]:
 
 
 def has_left(servers: ReplicaSet, primary: Server) -> bool:
-    """Whether another one is primary; one that lives is asked to step down, again if nobody else could take over."""
+    """Whether another one is primary; one that lives is asked to step down, again if nobody else
+    could take over."""
     found = servers.primary()
     if found is primary:
         servers.depose()
@@ -44,7 +46,9 @@ def has_left(servers: ReplicaSet, primary: Server) -> bool:
 
 
 @pytest.mark.parametrize("how", ["steps down", "is killed"])
-def test_a_failover_ends_no_running_job_and_no_node(how: str, servers: ReplicaSet, cluster: Cluster) -> None:
+def test_a_failover_ends_no_running_job_and_no_node(
+    how: str, servers: ReplicaSet, cluster: Cluster
+) -> None:
     cluster.begin_all("a", "b", options=("--slots", "2"))
     gate = cluster.directory / "gate"
     with Client(cluster.database) as client:
@@ -57,11 +61,15 @@ def test_a_failover_ends_no_running_job_and_no_node(how: str, servers: ReplicaSe
             primary.kill()
         eventually(lambda: has_left(servers, primary), 90, "another primary")
         after = client.submit_many("story.double", [{"x": x} for x in range(20)])
-        assert sorted(job.result for job in client.wait(after, timeout=60)) == [2 * x for x in range(20)]
+        assert sorted(job.result for job in client.wait(after, timeout=60)) == [
+            2 * x for x in range(20)
+        ]
         gate.touch()
         ended = client.wait(running, timeout=60)
     assert [(job.state.value, job.attempt) for job in ended] == [("done", 1)] * 2
-    assert {node["_id"] for node in cluster.records(dead=True)} == before, "nobody died, nobody started again"
+    assert {node["_id"] for node in cluster.records(dead=True)} == before, (
+        "nobody died, nobody started again"
+    )
     assert all(node["state"] != "dead" for node in cluster.records(dead=True))
 
 
@@ -81,7 +89,9 @@ def test_a_node_that_starts_during_an_outage_waits_for_its_end(tmp_path: Path) -
 
 
 def test_a_node_that_waits_for_mongodb_can_be_stopped(tmp_path: Path) -> None:
-    with MongoClient[dict[str, object]]("mongodb://127.0.0.1:9/?replicaSet=rs", connect=False) as client:
+    with MongoClient[dict[str, object]](
+        "mongodb://127.0.0.1:9/?replicaSet=rs", connect=False
+    ) as client:
         cluster = Cluster("mongodb://127.0.0.1:9/?replicaSet=rs", Store(client["never"]), tmp_path)
         try:
             node = cluster.begin("a")

@@ -39,7 +39,9 @@ def test_the_eager_fixture_runs_the_modules_of_the_application(tontine_eager: Ea
     assert tontine_eager.wait(tontine_eager.submit("own.double", {"x": 2})).result == 4
 
 
-def test_the_queue_is_ready_before_the_test(tontine_queue: Queue, mongo_client: MongoClient[dict[str, Any]]) -> None:
+def test_the_queue_is_ready_before_the_test(
+    tontine_queue: Queue, mongo_client: MongoClient[dict[str, Any]]
+) -> None:
     assert {"seq", "key"} <= set(mongo_client[tontine_queue.database].jobs.index_information())
     with tontine_queue.client() as client:
         first = client.submit("own.double", {"x": 1}, key="one")
@@ -76,7 +78,13 @@ def test_the_queue_is_on_the_mongodb_that_was_named_also_in_many_processes(
     # Where both are named, the tests' own wins: nothing listens at the other.
     named = {"TONTINE_TEST_URI": mongo_uri, "TONTINE_URI": "mongodb://127.0.0.1:1"}
     ended = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | named, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=tmp_path,
+        env=os.environ | named,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert "2 passed" in ended.stdout, ended.stdout
     used = (tmp_path / "used").read_text().split()

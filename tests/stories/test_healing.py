@@ -14,7 +14,9 @@ from tontine.store.names import BELL, JOBS, SAMPLES
 
 def healed(cluster: Cluster) -> set[str]:
     """All that nodes say they have put back."""
-    return {what for event in cluster.database.events.find({"kind": "healed"}) for what in event["what"]}
+    return {
+        what for event in cluster.database.events.find({"kind": "healed"}) for what in event["what"]
+    }
 
 
 def wait_until_whole(cluster: Cluster) -> None:
@@ -33,10 +35,18 @@ def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
         database.drop_collection(SAMPLES)
         cluster.store.run(bell.ring(JOBS))
         jobs = [client.submit("story.double", {"x": number}) for number in range(20)]
-        assert [client.wait(job, timeout=120).result for job in jobs] == [2 * number for number in range(20)]
+        assert [client.wait(job, timeout=120).result for job in jobs] == [
+            2 * number for number in range(20)
+        ]
         wait_until_whole(cluster)
-        assert eventually(lambda: {"jobs.seq", "jobs.fresh", "schedules", "logs"} <= healed(cluster), 30, "it is told")
-        assert "put back what was missing" in first.text() + "".join(node.text() for node in cluster.nodes)
+        assert eventually(
+            lambda: {"jobs.seq", "jobs.fresh", "schedules", "logs"} <= healed(cluster),
+            30,
+            "it is told",
+        )
+        assert "put back what was missing" in first.text() + "".join(
+            node.text() for node in cluster.nodes
+        )
 
         database.drop_collection("jobs")
         database.drop_collection("events")
@@ -44,7 +54,11 @@ def test_what_was_dropped_is_put_back_and_jobs_go_on(cluster: Cluster) -> None:
         job = client.submit("story.double", {"x": 4})
         assert client.wait(job, timeout=120).result == 8
     moment = cluster.store.run(read.now())
-    eventually(lambda: database[SAMPLES].count_documents({"at": {"$gt": moment}}), 60, "samples are kept again")
+    eventually(
+        lambda: database[SAMPLES].count_documents({"at": {"$gt": moment}}),
+        60,
+        "samples are kept again",
+    )
 
 
 def test_the_release_before_starts_beside_and_its_schema_does_not_stay(cluster: Cluster) -> None:
@@ -54,13 +68,22 @@ def test_the_release_before_starts_beside_and_its_schema_does_not_stay(cluster: 
     wait_until_whole(cluster)
 
 
-def test_a_node_parts_jobs_of_one_number_lives_with_other_doubles_and_says_which(cluster: Cluster) -> None:
+def test_a_node_parts_jobs_of_one_number_lives_with_other_doubles_and_says_which(
+    cluster: Cluster,
+) -> None:
     def trouble() -> dict[str, Any] | None:
         record = cluster.record("a") or {}
         return next((one for one in record.get("troubles") or () if one["what"] == "healing"), None)
 
     cluster.database.jobs.drop_index("seq")
-    job = {"task": "story.double", "args": {"x": 1}, "state": "done", "attempt": 1, "fails": 0, "lost": 0}
+    job = {
+        "task": "story.double",
+        "args": {"x": 1},
+        "state": "done",
+        "attempt": 1,
+        "fails": 0,
+        "lost": 0,
+    }
     cluster.database.jobs.insert_many([{"seq": 7, **job}, {"seq": 7, **job}])
     cluster.database.logs.drop_index("attempt")
     cluster.database.logs.insert_many([{"seq": 7, "attempt": 1}, {"seq": 7, "attempt": 1}])

@@ -1,4 +1,5 @@
-"""Jobs that were left in the inbox run, each as one job, also when the node that takes them is killed on the way."""
+"""Jobs that were left in the inbox run, each as one job, also when the node that takes them is
+killed on the way."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ pytestmark = pytest.mark.story
 COUNT = 3000
 
 
-def test_nodes_take_what_is_left_in_the_inbox_and_a_kill_on_the_way_costs_nothing(cluster: Cluster) -> None:
+def test_nodes_take_what_is_left_in_the_inbox_and_a_kill_on_the_way_costs_nothing(
+    cluster: Cluster,
+) -> None:
     cluster.options = ["--lease", "3s"]
     first, _ = cluster.begin_all("a", "b")
     jobs, box = cluster.database.jobs, cluster.database.inbox

@@ -34,13 +34,20 @@ def troubles(cluster: Cluster, name: str) -> dict[str, Any]:
     return {one["what"]: one for one in record.get("troubles", ())}
 
 
-def test_a_node_that_cannot_claim_says_so_until_it_can(client: Client, cluster: Cluster, tmp_path: Path) -> None:
-    # Somebody's own unique index: a node can hold one job, and every claim of a second one is refused.
-    cluster.database.jobs.create_index("node", unique=True, name="mine", partialFilterExpression={"state": "working"})
+def test_a_node_that_cannot_claim_says_so_until_it_can(
+    client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
+    # Somebody's own unique index: a node can hold one job, and every claim of a second one is
+    # refused.
+    cluster.database.jobs.create_index(
+        "node", unique=True, name="mine", partialFilterExpression={"state": "working"}
+    )
     cluster.begin_all("a", options=("--slots", "2"))
     client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 2)
 
-    trouble = eventually(lambda: troubles(cluster, "a").get("claiming"), 30, "a trouble with claiming")
+    trouble = eventually(
+        lambda: troubles(cluster, "a").get("claiming"), 30, "a trouble with claiming"
+    )
     assert "duplicate key" in trouble["why"]
     waits = next(job for job in cluster.jobs() if job["state"] == "queued")["seq"]
     told = "has not been able to claim jobs"

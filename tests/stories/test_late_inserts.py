@@ -37,5 +37,7 @@ def test_a_large_block_that_is_inserted_late_is_found(cluster: Cluster, listenin
             for seq in block
         ]
     )
-    eventually(lambda: cluster.database.jobs.count_documents({"state": "done"}) == 3001, 90, "all are done")
+    eventually(
+        lambda: cluster.database.jobs.count_documents({"state": "done"}) == 3001, 90, "all are done"
+    )
     assert set(cluster.runs().values()) == {1}

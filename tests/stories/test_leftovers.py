@@ -46,7 +46,9 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def lasting(
-    mongo_uri: str, mongo_client: MongoClient[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, object]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Cluster]:
     """One node for all stories after which it goes on as if nothing had happened."""
     store = Store(mongo_client[f"leftovers_{uuid4().hex[:8]}"])
@@ -81,12 +83,16 @@ def trouble(cluster: Cluster, what: str) -> str | None:
     return next((one["why"] for one in record.get("troubles", ()) if one["what"] == what), None)
 
 
-def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(users: Client, tmp_path: Path) -> None:
+def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(
+    users: Client, tmp_path: Path
+) -> None:
     files = [tmp_path / how for how in LEAVING]
     gate = tmp_path / "gate"
     neighbour = users.submit("story.gate", {"path": str(gate)})
     late = [
-        users.submit("nasty.leave", {"how": file.name, "pids": str(file), "then_hang": True}, timeout=1.0)
+        users.submit(
+            "nasty.leave", {"how": file.name, "pids": str(file), "then_hang": True}, timeout=1.0
+        )
         for file in files
     ]
     ended = users.wait(late, timeout=60)
@@ -105,7 +111,9 @@ def test_two_signals_end_a_node_whatever_its_tasks_left_behind(
     files = [tmp_path / how for how in LEAVING]
     done = [client.submit("nasty.leave", {"how": file.name, "pids": str(file)}) for file in files]
     client.wait(done, timeout=30)
-    assert all(is_there(pid) for file in files for pid in pids_in(file)), "a process may outlive its job"
+    assert all(is_there(pid) for file in files for pid in pids_in(file)), (
+        "a process may outlive its job"
+    )
     running = client.submit("story.gate", {"path": str(tmp_path / "never")})
     eventually(lambda: cluster.runs("began"), what="it runs")
     node.signal(signal.SIGTERM)
@@ -126,14 +134,18 @@ def test_a_fence_ends_although_something_was_left_behind(
     for process in processes:
         process.suspend()
     record = cluster.record("a") or {}
-    assert cluster.store.run(members.bury(record["_id"], record["beat"])), "as a survivor does after a lease"
+    assert cluster.store.run(members.bury(record["_id"], record["beat"])), (
+        "as a survivor does after a lease"
+    )
     for process in processes:
         process.resume()
     assert client.wait(client.submit("story.double", {"x": 4}), timeout=30).result == 8
     eventually(lambda: not any(map(is_there, pids_in(file))), what="it ended with its worker")
 
 
-def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(users: Client, lasting: Cluster) -> None:
+def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(
+    users: Client, lasting: Cluster
+) -> None:
     ours = [users.submit(f"nasty.{name}") for name in ("fork_and_return", "fork_and_return_async")]
     exits = users.submit("nasty.fork_and_exit", {"code": 5})
     results = [job.result for job in users.wait(ours, timeout=30)]
@@ -145,7 +157,9 @@ def test_a_fork_that_comes_back_out_of_its_task_is_no_second_worker(users: Clien
     assert {job.result for job in users.wait(others, timeout=30)} <= workers
 
 
-def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(users: Client, tmp_path: Path) -> None:
+def test_orphans_that_end_by_themselves_do_not_stay_as_zombies(
+    users: Client, tmp_path: Path
+) -> None:
     file = tmp_path / "daemon"
     users.wait(users.submit("nasty.leave", {"how": "daemon", "pids": str(file)}), timeout=30)
     (pid,) = pids_in(file)
@@ -160,10 +174,14 @@ def test_poison_ends_however_it_ends_its_worker(users: Client, lasting: Cluster)
     ended = users.wait(poisons, timeout=60)
     assert [(job.state, job.lost, job.fails) for job in ended] == [("failed", 4, 0)] * len(ENDING)
     runs = {how: lasting.runs(how).total() for how in ENDING}
-    assert all(1 <= count <= 8 for count in runs.values()), f"each may be taken for its neighbour at first: {runs}"
+    assert all(1 <= count <= 8 for count in runs.values()), (
+        f"each may be taken for its neighbour at first: {runs}"
+    )
 
 
-def test_poison_that_ends_its_worker_after_it_returned_ends(users: Client, lasting: Cluster) -> None:
+def test_poison_that_ends_its_worker_after_it_returned_ends(
+    users: Client, lasting: Cluster
+) -> None:
     poisons = [users.submit("nasty.end_worker_later", {"delay": delay}) for delay in (0.0, 0.0001)]
     others = users.submit_many("story.double", [{"x": x} for x in range(50)])
     assert {job.state for job in users.wait(others, timeout=60)} == {"done"}
@@ -172,11 +190,14 @@ def test_poison_that_ends_its_worker_after_it_returned_ends(users: Client, lasti
     assert max(lasting.runs("later").values()) <= 8
 
 
-def test_many_suspects_run_one_after_another_without_a_pause(users: Client, lasting: Cluster) -> None:
+def test_many_suspects_run_one_after_another_without_a_pause(
+    users: Client, lasting: Cluster
+) -> None:
     """Each waited for the next slow look, five seconds or more."""
     jobs = users.submit_many("story.double", [{"x": x} for x in range(30)], delay=3600)
     lasting.database.jobs.update_many(
-        {"seq": {"$in": [job.seq for job in jobs]}}, {"$set": {"lost": SUSPECT, "run_at": datetime.now(UTC)}}
+        {"seq": {"$in": [job.seq for job in jobs]}},
+        {"$set": {"lost": SUSPECT, "run_at": datetime.now(UTC)}},
     )
     assert {(job.state, job.attempt) for job in users.wait(jobs, timeout=60)} == {("done", 1)}
 
@@ -188,7 +209,9 @@ def test_a_worker_that_its_job_has_stopped_is_ended_at_the_time_limit(users: Cli
     assert "time limit" in job.error.message
 
 
-def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended(users: Client) -> None:
+def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended(
+    users: Client,
+) -> None:
     job = users.wait(users.submit("nasty.harmless"), timeout=30)
     assert (job.result, job.attempt) == ("SIGTERM", 1)
 
@@ -196,9 +219,15 @@ def test_signals_to_a_worker_do_nothing_and_programs_that_it_starts_can_be_ended
 def test_a_log_that_cannot_be_written_fails_no_job(cluster: Cluster) -> None:
     launch(cluster, log_to="/dev/full")
     with Client(cluster.database) as client:
-        jobs = client.wait([client.submit("nasty.say", {"text": f"line {n}"}) for n in range(3)], timeout=30)
-        assert [(job.state, job.result) for job in jobs] == [("done", f"line {n}") for n in range(3)]
-        lines = [line.text for line in cluster.store.run(logs.read_lines(jobs[0].seq or 0, jobs[0].id))]
+        jobs = client.wait(
+            [client.submit("nasty.say", {"text": f"line {n}"}) for n in range(3)], timeout=30
+        )
+        assert [(job.state, job.result) for job in jobs] == [
+            ("done", f"line {n}") for n in range(3)
+        ]
+        lines = [
+            line.text for line in cluster.store.run(logs.read_lines(jobs[0].seq or 0, jobs[0].id))
+        ]
     assert lines == ["line 0", "line 0", "line 0 in bytes"]
 
 
@@ -218,7 +247,10 @@ def test_a_worker_that_could_not_be_started_is_started_later_and_the_record_says
     assert node.text().count("a worker could not be started") == 1
     master.rlimit(resource.RLIMIT_NOFILE, usual)
     assert client.wait(client.submit("story.double", {"x": 4}), timeout=30).result == 8
-    eventually(lambda: trouble(cluster, "workers") is None and counted(cluster) == (2, 2), what="all is well again")
+    eventually(
+        lambda: trouble(cluster, "workers") is None and counted(cluster) == (2, 2),
+        what="all is well again",
+    )
 
 
 def counted(cluster: Cluster) -> tuple[int, int]:
@@ -226,16 +258,23 @@ def counted(cluster: Cluster) -> tuple[int, int]:
     return metrics.get("workers"), metrics.get("workers_wanted")
 
 
-def test_a_module_that_is_being_replaced_is_loaded_when_it_is_there_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_module_that_is_being_replaced_is_loaded_when_it_is_there_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     module = tmp_path / "replaced_tasks.py"
-    text = "import os\nfrom tontine import Module\nm = Module('m')\n@m.task\ndef end():\n    os._exit(4)\n"
+    text = (
+        "import os\nfrom tontine import Module\nm = Module('m')\n@m.task\ndef end():\n    "
+        "os._exit(4)\n"
+    )
     module.write_text(text)
     cluster.options = ["--lease", "3s"]
     node = cluster.begin("a", modules=str(module))
     cluster.wait_for_members(1)
     module.write_text("import nothing_like_this\n")
     node.workers()[0].kill()
-    assert "nothing_like_this" in eventually(lambda: trouble(cluster, "workers"), what="the record says so")
+    assert "nothing_like_this" in eventually(
+        lambda: trouble(cluster, "workers"), what="the record says so"
+    )
     module.write_text(text)
     eventually(lambda: trouble(cluster, "workers") is None, what="it is loaded")
     with Client(cluster.database) as client:

@@ -14,7 +14,9 @@ from tontine import Client
 pytestmark = [pytest.mark.story, pytest.mark.long]
 
 
-def test_neighbours_of_a_job_past_its_limit_run_again_at_no_cost(cluster: Cluster, tmp_path: Path) -> None:
+def test_neighbours_of_a_job_past_its_limit_run_again_at_no_cost(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.begin_all("a", options=("--slots", "2", "--lease", "5s"))
     gate = tmp_path / "gate"
     with Client(cluster.database) as client:
@@ -52,18 +54,25 @@ def test_ten_thousand_retries_in_flight_leave_the_memory_of_a_node_flat(cluster:
         before = memory()
         client.submit_many("story.postponed", [{}] * 10_000)
         waiting = {"state": "queued", "fails": 1}
-        eventually(lambda: cluster.database.jobs.count_documents(waiting) == 10_000, 120, "all wait for their retry")
+        eventually(
+            lambda: cluster.database.jobs.count_documents(waiting) == 10_000,
+            120,
+            "all wait for their retry",
+        )
         after = memory()
         assert client.wait(client.submit("story.double", {"x": 3}), timeout=30).result == 6
     assert after < before * 1.3 + 10, f"{before:.0f} MB before, {after:.0f} MB after"
     assert a.process.poll() is None
 
 
-def test_a_worker_that_cannot_start_again_is_shown_and_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_again_is_shown_and_tried_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     module = tmp_path / "brittle.py"
     sound = (
         "import os\nfrom tontine import Module\nbrittle = Module('brittle')\n"
-        "@brittle.task\ndef crash():\n    os._exit(3)\n@brittle.task\ndef hello():\n    return 'hello'\n"
+        "@brittle.task\ndef crash():\n    os._exit(3)\n@brittle.task\ndef hello():\n    return "
+        "'hello'\n"
     )
     module.write_text(sound)
     cluster.begin("a", "--lease", "5s", modules=str(module))
@@ -80,7 +89,9 @@ def test_a_worker_that_cannot_start_again_is_shown_and_tried_again(cluster: Clus
         assert client.wait(client.submit("brittle.hello"), timeout=60).result == "hello"
 
 
-def test_large_jobs_are_claimed_by_their_bytes_and_not_only_by_their_number(cluster: Cluster) -> None:
+def test_large_jobs_are_claimed_by_their_bytes_and_not_only_by_their_number(
+    cluster: Cluster,
+) -> None:
     text = "x" * (5 * 1024 * 1024)
     with Client(cluster.database) as client:
         for _ in range(60):

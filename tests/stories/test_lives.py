@@ -39,7 +39,10 @@ def test_a_paused_node_finishes_what_runs_and_claims_nothing_until_it_is_resumed
         record = cluster.wait_for_state("a", "paused")
         assert "share" not in record
         tick = record["beat"]
-        eventually(lambda: (cluster.record("a") or {})["beat"] > tick + 2, what="a paused node keeps beating")
+        eventually(
+            lambda: (cluster.record("a") or {})["beat"] > tick + 2,
+            what="a paused node keeps beating",
+        )
         assert client.get(waiting.seq or 0).state == "queued"
         cluster.store.run(control.ask("a", Desired.RUNNING))
         assert client.wait(waiting, timeout=30).result == 2
@@ -66,8 +69,14 @@ def test_a_second_signal_gives_running_jobs_back(cluster: Cluster, tmp_path: Pat
         given_back = client.get(job.seq or 0)
     assert (given_back.state, given_back.lost, given_back.fails) == ("queued", 0, 0)
     log, last = a.text(), a.text().splitlines()[-1]
-    assert "waits up to 30 s for 1 running job; another Ctrl-C or SIGTERM ends it now and gives it back" in log
-    assert f"asked twice to stop: ends what runs; gives job {job.seq} story.gate back to run again" in log
+    assert (
+        "waits up to 30 s for 1 running job; another Ctrl-C or SIGTERM ends it now and gives it "
+        "back"
+    ) in log
+    assert (
+        f"asked twice to stop: ends what runs; gives job {job.seq} story.gate back to run again"
+        in log
+    )
     assert "info    stopped after " in last
     assert last.endswith(": 0 jobs done, 0 failed")
 
@@ -113,7 +122,9 @@ def test_a_node_that_froze_for_less_than_its_lease_just_goes_on(cluster: Cluster
     assert (record["_id"], record["state"] == "dead") == (first, False)
 
 
-def test_a_node_alone_that_froze_for_longer_than_its_lease_has_workers_again(cluster: Cluster) -> None:
+def test_a_node_alone_that_froze_for_longer_than_its_lease_has_workers_again(
+    cluster: Cluster,
+) -> None:
     (a,) = cluster.begin_all("a", options=("--lease", "2s"))
     a.signal_all(signal.SIGSTOP)
     time.sleep(3)
@@ -133,7 +144,9 @@ def test_a_task_that_keeps_the_interpreter_for_five_leases_runs_once(cluster: Cl
     assert a.process.poll() is None
 
 
-def test_a_name_is_taken_while_its_node_beats_and_free_again_after_its_death(cluster: Cluster) -> None:
+def test_a_name_is_taken_while_its_node_beats_and_free_again_after_its_death(
+    cluster: Cluster,
+) -> None:
     (a,) = cluster.begin_all("a")
     second = cluster.begin("a")
     assert second.process.wait(30) == 2, second.text()
@@ -142,7 +155,9 @@ def test_a_name_is_taken_while_its_node_beats_and_free_again_after_its_death(clu
     a.signal_all(signal.SIGKILL)
     killed = (cluster.record("a") or {})["_id"]
     cluster.begin("a")
-    eventually(lambda: (cluster.record("a") or {}).get("_id") != killed, 30, "the name is inherited, too")
+    eventually(
+        lambda: (cluster.record("a") or {}).get("_id") != killed, 30, "the name is inherited, too"
+    )
     cluster.wait_for_state("a", *LIVE)
     cluster.wait_for_members(1)
 
@@ -163,15 +178,22 @@ def test_a_node_with_a_short_lease_leaves_one_with_a_longer_lease_alive(cluster:
     first = (cluster.record("a") or {})["_id"]
     a.signal_all(signal.SIGSTOP)
     beat = (cluster.record("b") or {})["beat"]
-    eventually(lambda: (cluster.record("b") or {})["beat"] > beat + 25, 60, "five seconds of b's life")
+    eventually(
+        lambda: (cluster.record("b") or {})["beat"] > beat + 25, 60, "five seconds of b's life"
+    )
     a.signal_all(signal.SIGCONT)
-    assert [(node["name"], node["_id"]) for node in cluster.records() if node["name"] == "a"] == [("a", first)]
+    assert [(node["name"], node["_id"]) for node in cluster.records() if node["name"] == "a"] == [
+        ("a", first)
+    ]
 
 
-def test_a_task_that_must_not_run_twice_is_failed_by_any_survivor(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_task_that_must_not_run_twice_is_failed_by_any_survivor(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     a = cluster.begin("a")
     (tmp_path / "other_tasks.py").write_text(
-        "from tontine import Module\nother = Module('other')\n@other.task\ndef hello():\n    return 1\n"
+        "from tontine import Module\nother = Module('other')\n@other.task\ndef hello():\n    "
+        "return 1\n"
     )
     cluster.begin("b", modules=str(tmp_path / "other_tasks.py"))
     cluster.wait_for_members(2)

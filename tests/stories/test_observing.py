@@ -1,4 +1,5 @@
-"""Observers look on while real nodes work, die and are asked to pause; nothing that happens depends on them."""
+"""Observers look on while real nodes work, die and are asked to pause; nothing that happens depends
+on them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def submit(cluster: Cluster, count: int, task: str, **args: Any) -> None:
         client.submit_many(task, [args] * count)
 
 
-async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(cluster: Cluster) -> None:
+async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(
+    cluster: Cluster,
+) -> None:
     cluster.options = ["--lease", "3"]
     ada, _ = await asyncio.to_thread(cluster.start, "ada", "bea")
     async with feeding(cluster.uri, cluster.database.name) as feed:
@@ -46,14 +49,20 @@ async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(cl
         await until(lambda: len(board.picture().members) == 2)
         before, victim = board.now(), board.picture().members
         ada.signal_all(signal.SIGKILL)
-        await until(lambda: {row.name: row.state for row in board.picture().nodes}.get("ada") == "dead", "ada is dead")
+        await until(
+            lambda: {row.name: row.state for row in board.picture().nodes}.get("ada") == "dead",
+            "ada is dead",
+        )
         await until(lambda: len(board.picture().members) == 1, "her share is inherited")
         assert [row.name for row in board.picture().shares] == ["bea"]
         then = board.picture(before)
         assert then.members == victim
         assert {row.name: row.state for row in then.nodes}["ada"] in ("waiting", "working")
         told = [(change.subject, change.text) for change in board.changes({ChangeKind.NODE})]
-        assert any(subject == "ada" and "dead" in text and "lease expired" in text for subject, text in told)
+        assert any(
+            subject == "ada" and "dead" in text and "lease expired" in text
+            for subject, text in told
+        )
         await until(lambda: board.next_change(before) is not None)
 
 
@@ -65,11 +74,16 @@ async def test_a_pause_that_an_observer_asks_for_takes_effect(cluster: Cluster) 
     try:
         await until(lambda: len(board.picture().members) == 2)
         (ada,) = [row for row in board.picture().nodes if row.name == "ada"]
-        told = [one.phase async for one in source.ask(Request("pause", (ada.id,), {ada.id: ada.state}, "deploy"))]
+        told = [
+            one.phase
+            async for one in source.ask(Request("pause", (ada.id,), {ada.id: ada.state}, "deploy"))
+        ]
         assert told[-1] is Phase.DONE
         await until(lambda: [row.name for row in board.picture().shares] == ["bea"])
         assert cluster.record("ada")["state"] == "paused"  # type: ignore[index]
-        told = [one.phase async for one in source.ask(Request("resume", (ada.id,), {ada.id: "paused"}))]
+        told = [
+            one.phase async for one in source.ask(Request("resume", (ada.id,), {ada.id: "paused"}))
+        ]
         assert told[-1] is Phase.DONE
     finally:
         await source.stop()
@@ -116,7 +130,11 @@ async def test_a_primary_that_is_killed_or_steps_down_is_survived(tmp_path: Path
         async with feeding(servers.uri, "db") as feed:
             first = feed.board.picture().status.primary
             await asyncio.to_thread(servers.depose)
-            await until(lambda: feed.board.picture().status.primary not in ("", first), "another primary", 120)
+            await until(
+                lambda: feed.board.picture().status.primary not in ("", first),
+                "another primary",
+                120,
+            )
             await asyncio.to_thread(write, 1)
             await until(lambda: 1 in {row.seq for row in feed.board.jobs().rows}, "a job after it")
             primary = await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
@@ -125,7 +143,9 @@ async def test_a_primary_that_is_killed_or_steps_down_is_survived(tmp_path: Path
             assert feed.board.link.mode is Mode.STALE
             await asyncio.to_thread(eventually, servers.primary, 60, "a primary")
             await asyncio.to_thread(write, 2)
-            await until(lambda: 2 in {row.seq for row in feed.board.jobs().rows}, "a job after that", 120)
+            await until(
+                lambda: 2 in {row.seq for row in feed.board.jobs().rows}, "a job after that", 120
+            )
             await until(lambda: feed.board.link.mode is Mode.LIVE, "live", 120)
             assert feed.board.changes({ChangeKind.GAP}) == ()
 
@@ -158,7 +178,16 @@ def test_every_change_is_a_line(cluster: Cluster, tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     replayed = subprocess.run(
-        [sys.executable, "-m", "tontine", "observe", "--replay", str(recording), "--once", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "tontine",
+            "observe",
+            "--replay",
+            str(recording),
+            "--once",
+            "--json",
+        ],
         capture_output=True,
         check=False,
         cwd=ROOT,

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.story
 
 @pytest.fixture(scope="module")
 def lasting(
-    mongo_uri: str, mongo_client: MongoClient[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, object]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Cluster]:
     """One node for all stories that it survives."""
     store = Store(mongo_client[f"offspring_{uuid4().hex[:8]}"])
@@ -57,7 +59,9 @@ def assert_three_ran_once(cluster: Cluster, client: Client, parent: int) -> None
     found = children(cluster, parent)
     assert [one["_id"] for one in found] == [f"{parent}/{n}" for n in (1, 2, 3)]
     jobs = client.wait([client.get(one["seq"]) for one in found], timeout=60)
-    assert [(job.state, job.result, job.parent) for job in jobs] == [("done", 2 * x, parent) for x in range(3)]
+    assert [(job.state, job.result, job.parent) for job in jobs] == [
+        ("done", 2 * x, parent) for x in range(3)
+    ]
     runs = cluster.runs()
     assert [runs[one["seq"]] for one in found] == [1, 1, 1]
 
@@ -76,14 +80,20 @@ def begin_parent(cluster: Cluster, client: Client, path: Path) -> int:
     return job.seq or 0
 
 
-def test_a_killed_worker_leaves_no_child_out_and_none_twice(client: Client, lasting: Cluster, tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_no_child_out_and_none_twice(
+    client: Client, lasting: Cluster, tmp_path: Path
+) -> None:
     seq = begin_parent(lasting, client, tmp_path / "two")
-    client.wait([client.get(one["seq"]) for one in children(lasting, seq)], timeout=60)  # or they ran in vain, too
+    client.wait(
+        [client.get(one["seq"]) for one in children(lasting, seq)], timeout=60
+    )  # or they ran in vain, too
     (node,) = lasting.nodes
     for worker in node.workers():
         worker.kill()
     parent = client.wait(client.get(seq), timeout=60)
-    assert (parent.state, parent.lost) == ("done", 1), "given back unstarted, it costs nothing but a number"
+    assert (parent.state, parent.lost) == ("done", 1), (
+        "given back unstarted, it costs nothing but a number"
+    )
     assert parent.result == [one["seq"] for one in children(lasting, seq)]
     assert_three_ran_once(lasting, client, seq)
 
@@ -112,7 +122,9 @@ def test_another_attempt_gets_the_children_of_the_first(client: Client, lasting:
     assert_three_ran_once(lasting, client, parent.seq or 0)
 
 
-def test_async_tasks_submit_side_by_side_in_the_order_of_their_calls(client: Client, lasting: Cluster) -> None:
+def test_async_tasks_submit_side_by_side_in_the_order_of_their_calls(
+    client: Client, lasting: Cluster
+) -> None:
     """Many more than are on their way at a time."""
     job = client.wait(client.submit("story.async_parent", {"count": 100}), timeout=60)
     assert job.result == [[f"{job.seq}/{n}", True] for n in range(1, 101)]
@@ -151,7 +163,9 @@ def test_a_child_has_children_of_its_own(client: Client) -> None:
         {"task": "story.echo", "delay": 1, "run_at": datetime(2040, 1, 1)},
     ],
 )
-def test_a_bad_wish_raises_in_the_task_what_it_raises_in_a_producer(client: Client, wish: dict[str, Any]) -> None:
+def test_a_bad_wish_raises_in_the_task_what_it_raises_in_a_producer(
+    client: Client, wish: dict[str, Any]
+) -> None:
     job = client.wait(client.submit("story.bad_parent", {"wish": wish}), timeout=60)
     with pytest.raises(TontineError) as caught:
         client.submit(**wish)
@@ -164,7 +178,9 @@ def test_submit_does_not_stop_the_event_loop_of_an_async_task(client: Client) ->
     assert "await current_job().submit_async(...)" in job.error.message
 
 
-def test_parent_and_children_know_each_other_wherever_they_are_shown(client: Client, lasting: Cluster) -> None:
+def test_parent_and_children_know_each_other_wherever_they_are_shown(
+    client: Client, lasting: Cluster
+) -> None:
     parent = client.wait(client.submit("story.parent", {"path": ""}), timeout=60)
     jobs = client.wait([client.get(seq) for seq in parent.result], timeout=60)
     shown = run(lasting, "job", str(parent.seq))
@@ -178,12 +194,17 @@ def test_parent_and_children_know_each_other_wherever_they_are_shown(client: Cli
     assert f"parent        {parent.seq}" in run(lasting, "job", child)
     document = orjson.loads(run(lasting, "job", child, "--json"))
     assert (document["parent"], "children" in document) == (parent.seq, False)
-    assert f"The task of job {parent.seq} (story.parent), done, submitted it." in run(lasting, "why", child)
+    assert f"The task of job {parent.seq} (story.parent), done, submitted it." in run(
+        lasting, "why", child
+    )
 
     def page(seq: int | None) -> tuple[tuple[str, str], ...]:
         found = lasting.store.run(read_page(seq or 0, Cleaner()))
         assert found is not None
         return found.family
 
-    assert page(parent.seq) == (("children", "3 done"), *(("", f"#{job.seq}  story.double  done") for job in jobs))
+    assert page(parent.seq) == (
+        ("children", "3 done"),
+        *(("", f"#{job.seq}  story.double  done") for job in jobs),
+    )
     assert page(jobs[0].seq) == (("parent", f"#{parent.seq}  story.parent  done"),)

@@ -36,7 +36,9 @@ def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.Running]]:
     embedded.stop(home)
 
 
-def test_a_job_ended_by_a_short_outage_is_given_back(outage: tuple[Cluster, embedded.Running], tmp_path: Path) -> None:
+def test_a_job_ended_by_a_short_outage_is_given_back(
+    outage: tuple[Cluster, embedded.Running], tmp_path: Path
+) -> None:
     """The outage is over before anybody else may act, but the worker has ended itself."""
     cluster, running = outage
     cluster.begin_all("a", options=("--lease", "8s"))
@@ -50,7 +52,9 @@ def test_a_job_ended_by_a_short_outage_is_given_back(outage: tuple[Cluster, embe
         assert client.wait(job, timeout=40).state == "done"
 
 
-def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cluster, embedded.Running]) -> None:
+def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(
+    outage: tuple[Cluster, embedded.Running],
+) -> None:
     cluster, running = outage
     nodes = cluster.begin_all("a", "b", options=("--lease", "2s"))
     ids = {node["name"]: node["_id"] for node in cluster.records()}
@@ -67,9 +71,16 @@ def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(outage: tuple[Cl
     assert [node.process.poll() for node in nodes] == [None, None]
     assert not any("Traceback" in node.text() for node in nodes)
     for log in (node.text() for node in nodes):
-        assert (log.count("has not answered for"), log.count("MongoDB answers again, after")) == (1, 1), log
-        during = log[log.index("has not answered for") : log.index("MongoDB answers again")].splitlines()
-        assert not [line for line in during[1:] if "failed" in line or "nothing to listen to" in line], log
+        assert (log.count("has not answered for"), log.count("MongoDB answers again, after")) == (
+            1,
+            1,
+        ), log
+        during = log[
+            log.index("has not answered for") : log.index("MongoDB answers again")
+        ].splitlines()
+        assert not [
+            line for line in during[1:] if "failed" in line or "nothing to listen to" in line
+        ], log
 
 
 def test_a_third_signal_ends_a_node_at_once_whatever_hangs(

@@ -1,5 +1,5 @@
-"""examples/photobox as people would run it: a web server, two nodes, a mail server, and a MongoDB where each of them is
-a user with no more rights than it needs."""
+"""examples/photobox as people would run it: a web server, two nodes, a mail server, and a MongoDB
+where each of them is a user with no more rights than it needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Scene:
     database: Any
 
     def upload(self, to: str, image: bytes | None = None) -> str:
-        answer = self.web.post("/photos", data={"to": to}, files={"photo": ("cat.png", image or picture())})
+        answer = self.web.post(
+            "/photos", data={"to": to}, files={"photo": ("cat.png", image or picture())}
+        )
         assert answer.status_code == 202, answer.text
         return str(answer.json()["photo"])
 
@@ -86,12 +88,16 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         assert CliRunner().invoke(tontine, ["init", "--roles", "--uri", root]).exit_code == 0
         own = {"role": "readWrite", "db": "photobox"}
         client["tontine"].command("createUser", "node", pwd="pw", roles=["tontineNode"])
-        client["tontine"].command("createUser", "photobox", pwd="pw", roles=["tontineProducer", own])
+        client["tontine"].command(
+            "createUser", "photobox", pwd="pw", roles=["tontineProducer", own]
+        )
         patch.setenv("PHOTOBOX_URI", f"mongodb://photobox:pw@{host}/tontine?replicaSet=rs")
         patch.setenv("PHOTOBOX_SMTP_HOST", "127.0.0.1")
         patch.setenv("PHOTOBOX_SMTP_PORT", str(mail.port))
         patch.setenv("PYTHONPATH", str(PHOTOBOX))
-        cluster = Cluster(f"mongodb://node:pw@{host}/tontine?replicaSet=rs", Store(client["tontine"]), directory)
+        cluster = Cluster(
+            f"mongodb://node:pw@{host}/tontine?replicaSet=rs", Store(client["tontine"]), directory
+        )
         mail.start()
         try:
             with web_server(directory) as web:
@@ -108,9 +114,20 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @contextmanager
 def web_server(directory: Path) -> Iterator[httpx.Client]:
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "photobox.app:app", "--port", str(port), "--log-level", "warning"]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "photobox.app:app",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
     with (directory / "web.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": str(PHOTOBOX)})
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": str(PHOTOBOX)}
+        )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as web:
             eventually(lambda: is_up(web), 60, "the web server answers")
@@ -141,7 +158,9 @@ def test_a_photo_gets_its_thumbnails_the_browser_sees_it_and_one_mail_is_sent(sc
 
 def test_what_is_no_photo_fails_once_and_says_why(scene: Scene) -> None:
     photo = scene.upload("bob@example.org", b"no picture at all")
-    told = eventually(lambda: (one := scene.status(photo))["state"] == "failed" and one, 60, "it failed")
+    told = eventually(
+        lambda: (one := scene.status(photo))["state"] == "failed" and one, 60, "it failed"
+    )
     assert "cannot identify image file" in told["error"]
     assert scene.cluster.jobs(**{"args.photo": photo})[0]["fails"] == 1, "its task gives up on such"
 
@@ -153,7 +172,8 @@ def test_an_unknown_photo_is_404(scene: Scene) -> None:
 
 def test_the_nightly_schedule_is_known_and_can_be_run_at_once(scene: Scene) -> None:
     schedule = eventually(
-        lambda: scene.cluster.database.schedules.find_one({"task": "photobox.tidy"}), what="nodes make it known"
+        lambda: scene.cluster.database.schedules.find_one({"task": "photobox.tidy"}),
+        what="nodes make it known",
     )
     assert schedule["cron"] == "0 3 * * *"
 
@@ -168,6 +188,10 @@ def test_a_rolling_restart_under_flow_loses_nothing_and_mails_once(scene: Scene)
         assert newest.process.wait(60) == 0, newest.text()
         scene.start_node(name)
         scene.cluster.wait_for_members(2)
-    eventually(lambda: all(scene.status(one)["state"] == "done" for one in photos), 120, "every photo is done")
+    eventually(
+        lambda: all(scene.status(one)["state"] == "done" for one in photos),
+        120,
+        "every photo is done",
+    )
     eventually(lambda: all(scene.mailbox.to[one] for one in people), 60, "every e-mail is there")
     assert {scene.mailbox.to[one] for one in people} == {1}

@@ -1,4 +1,5 @@
-"""What watches a node from outside: `tontine nodes --check` with a database, `--live-file` without one."""
+"""What watches a node from outside: `tontine nodes --check` with a database, `--live-file` without
+one."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     mine = {"TONTINE_URI": cluster.uri, "TONTINE_DATABASE": cluster.database.name}
     command = [sys.executable, "-m", "tontine", "nodes", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=os.environ | mine, timeout=60, check=False
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | mine,
+        timeout=60,
+        check=False,
     )
 
 
@@ -40,17 +47,26 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
     node = cluster.begin("ada", "--lease", "3s", "--live-file", str(live))
     cluster.wait_for_members(1)
     record = cluster.record("ada") or {}
-    eventually(lambda: live.exists() and live.read_text() == f"{record['_id']}\n", what="the node's own live file")
+    eventually(
+        lambda: live.exists() and live.read_text() == f"{record['_id']}\n",
+        what="the node's own live file",
+    )
     well = run(cluster, "--check", "ada")
     assert (well.returncode, well.stdout, well.stderr) == (0, "ada waits for jobs\n", "")
     touched = live.stat().st_mtime
     eventually(lambda: live.stat().st_mtime > touched, what="a younger live file")
 
     node.signal_all(signal.SIGSTOP)
-    # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen node.
-    beat_stands_still = eventually(lambda: unwell(run(cluster, "--check", str(record["_id"]))), what="no beat")
+    # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen
+    # node.
+    beat_stands_still = eventually(
+        lambda: unwell(run(cluster, "--check", str(record["_id"]))), what="no beat"
+    )
     assert "ada has not beaten for" in beat_stands_still
-    eventually(lambda: "lease is over;" in unwell(run(cluster, "--check", "ada")), what="a lease that is over")
+    eventually(
+        lambda: "lease is over;" in unwell(run(cluster, "--check", "ada")),
+        what="a lease that is over",
+    )
     frozen = run(cluster, "--check", "ada", "--json")
     told = orjson.loads(frozen.stdout)
     assert (frozen.returncode, told["healthy"], told["name"]) == (1, False, "ada")
@@ -59,7 +75,9 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
     os.utime(live, (0, 0))
 
     node.signal_all(signal.SIGCONT)
-    eventually(lambda: live.exists() and live.stat().st_mtime > 0, what="a young live file after the thaw")
+    eventually(
+        lambda: live.exists() and live.stat().st_mtime > 0, what="a young live file after the thaw"
+    )
     node.signal(signal.SIGTERM)
     assert node.process.wait(60) == 0
     assert not live.exists()
@@ -70,12 +88,17 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
 
 
 def plant(store: Store, name: str, **facts: Any) -> None:
-    store.database.nodes.insert_one({"_id": f"{name}-{time.monotonic_ns()}", "name": name, "beat": 1, **facts})
+    store.database.nodes.insert_one(
+        {"_id": f"{name}-{time.monotonic_ns()}", "name": name, "beat": 1, **facts}
+    )
 
 
 def test_the_list_shows_module_versions_and_says_where_they_differ(cluster: Cluster) -> None:
     for name, version in (("ada", "1.2.0"), ("bea", "1.3.0")):
-        modules = [{"name": "shop", "version": version, "tasks": []}, {"name": "mail", "version": "0.3", "tasks": []}]
+        modules = [
+            {"name": "shop", "version": version, "tasks": []},
+            {"name": "mail", "version": "0.3", "tasks": []},
+        ]
         plant(cluster.store, name, state="waiting", modules=modules)
     plant(cluster.store, "stillborn", state="dead", modules=[], died_at=datetime.now(UTC))
     listed = run(cluster)
@@ -88,7 +111,10 @@ def test_the_list_shows_module_versions_and_says_where_they_differ(cluster: Clus
 def test_a_probe_of_nobody_is_a_users_mistake(cluster: Cluster) -> None:
     ended = run(cluster, "--check", "nobody")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "tontine: there is no node named 'nobody': `tontine nodes --all` lists them\n"
+    assert (
+        ended.stderr
+        == "tontine: there is no node named 'nobody': `tontine nodes --all` lists them\n"
+    )
     assert run(cluster, "--check", "nobody", "--all").returncode == 2
 
 

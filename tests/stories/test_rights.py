@@ -1,5 +1,6 @@
-"""The table in docs/security.md, cell by cell, against a MongoDB with access control: what is allowed works, the rest
-is refused. One server and one node, which runs as a user of its own role, for all of it."""
+"""The table in docs/security.md, cell by cell, against a MongoDB with access control: what is
+allowed works, the rest is refused. One server and one node, which runs as a user of its own role,
+for all of it."""
 
 from __future__ import annotations
 
@@ -75,14 +76,22 @@ def run(uri: str, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp("rights")
-    with with_users(directory) as (root, host), MongoClient[dict[str, Any]](root, tz_aware=True) as client:
+    with (
+        with_users(directory) as (root, host),
+        MongoClient[dict[str, Any]](root, tz_aware=True) as client,
+    ):
         database = client["tontine"]
         scene = Scene(host, root, database, Cluster("", Store(database), directory))
         made = run(root, "init", "--roles")
         assert all(f"role {role.name}: created" in made for role in roles.ROLES)
         for role in roles.ROLES:
             database.command("createUser", role.word, pwd="pw", roles=[role.name])
-        for name in (names.BELL, names.SAMPLES, names.LOGS, names.JOBS):  # its node makes them again
+        for name in (
+            names.BELL,
+            names.SAMPLES,
+            names.LOGS,
+            names.JOBS,
+        ):  # its node makes them again
             database.drop_collection(name)
         scene.cluster.uri = scene.uri("node")
         scene.cluster.begin("ada", "--lease", "4s")
@@ -101,7 +110,10 @@ def be_a_node(user: User) -> None:
 
 def submit(user: User) -> None:
     with Client(user.database) as client:
-        assert client.wait(client.submit("story.double", {"x": 4}, key=uuid4().hex), timeout=60).result == 8
+        assert (
+            client.wait(client.submit("story.double", {"x": 4}, key=uuid4().hex), timeout=60).result
+            == 8
+        )
         client.submit_many("story.double", [{"x": 4}, {"x": 5}])
     assert "submitted job" in run(user.uri, "submit", "story.double", '{"x": 4}')
 
@@ -174,21 +186,32 @@ DEEDS: dict[str, Callable[[User], Any]] = {
     "pause, resume and stop nodes": steer,
     "cancel and retry jobs": amend,
     "add and remove schedules": schedule,
-    "write the counter and the roster": lambda user: user.database.cluster.update_one({"_id": 0}, {"$set": {"x": 1}}),
+    "write the counter and the roster": lambda user: user.database.cluster.update_one(
+        {"_id": 0}, {"$set": {"x": 1}}
+    ),
     "make collections, indexes and validators": make_an_index,
     "remove jobs and what they printed": purge,
     "go round a validator": go_round_a_validator,
-    "create users and roles": lambda user: user.database.command("createUser", "eve", pwd="pw", roles=["read"]),
+    "create users and roles": lambda user: user.database.command(
+        "createUser", "eve", pwd="pw", roles=["read"]
+    ),
     "drop the database": lambda user: user.database.client.drop_database(user.database.name),
 }
 
 
 def table() -> dict[str, dict[str, bool]]:
     """The page's rows: what is done, and whether each role may."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:2] == "| "]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.splitlines()
+        if line[:2] == "| "
+    ]
     header = rows.index(["", *WORDS])
     cells = [row for row in rows[header + 1 :] if len(row) == len(WORDS) + 1 and row[0] != "---"]
-    return {row[0]: {word: cell == "yes" for word, cell in zip(WORDS, row[1:], strict=True)} for row in cells}
+    return {
+        row[0]: {word: cell == "yes" for word, cell in zip(WORDS, row[1:], strict=True)}
+        for row in cells
+    }
 
 
 def test_every_row_of_the_page_is_tried() -> None:
@@ -237,7 +260,9 @@ CALLS: dict[str, Callable[[Client, Job], Any]] = {
 def calls_of_roles() -> dict[str, dict[str, bool]]:
     """The table of the client's page: each call, and which roles may make it."""
     page = (ROOT / "docs/client.md").read_text()
-    header, _, *rows = re.findall(r"^\|(.*)\|$", page.partition("## Which role")[2].partition("##")[0], re.MULTILINE)
+    header, _, *rows = re.findall(
+        r"^\|(.*)\|$", page.partition("## Which role")[2].partition("##")[0], re.MULTILINE
+    )
     words = [cell.strip() for cell in header.split("|")][1:]
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
     return {
@@ -259,12 +284,18 @@ def test_a_role_may_make_the_calls_that_the_clients_page_says(scene: Scene, word
         client.ring()
         client.prepare()
         for call, make in CALLS.items():
-            if call in ("cancel_many", "retry_many", "purge"):  # nothing is refused to whoever changes nothing
+            if call in (
+                "cancel_many",
+                "retry_many",
+                "purge",
+            ):  # nothing is refused to whoever changes nothing
                 prepare_many(scene, trusted)
             if calls_of_roles()[call][word]:
                 make(client, job)
             else:
-                with pytest.raises(NotPermitted, match=r"this user may not .* and so has tontine(\w+) of"):
+                with pytest.raises(
+                    NotPermitted, match=r"this user may not .* and so has tontine(\w+) of"
+                ):
                     make(client, job)
 
 
@@ -287,8 +318,12 @@ def test_a_node_makes_what_is_missing_with_the_rights_of_its_role(scene: Scene) 
 
 
 def test_the_actions_that_the_page_lists_are_those_of_the_roles() -> None:
-    listed = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", PAGE.partition("<!-- rights -->")[2], re.MULTILINE)
-    assert listed == rows_of_rights(), "\n" + "\n".join(f"| `{a}` | {b} | {c} |" for a, b, c in rows_of_rights())
+    listed = re.findall(
+        r"^\| `(\w+)` \| (.+?) \| (.+) \|$", PAGE.partition("<!-- rights -->")[2], re.MULTILINE
+    )
+    assert listed == rows_of_rights(), "\n" + "\n".join(
+        f"| `{a}` | {b} | {c} |" for a, b, c in rows_of_rights()
+    )
 
 
 def rows_of_rights() -> list[tuple[str, str, str]]:
@@ -310,7 +345,8 @@ def rights(uri: str) -> tuple[str, str]:
 
 
 def test_the_doctor_advises_the_role_that_a_look_needs(scene: Scene) -> None:
-    """Before: clusterMonitor for what is in the queue, and a right for nodes that their role withholds."""
+    """Before: clusterMonitor for what is in the queue, and a right for nodes that their role
+    withholds."""
     told = examined(scene.uri("producer"))
     assert "tontineObserver" in told["schedules"]["advice"]
     assert "clusterMonitor" in told["members"]["advice"]
@@ -331,14 +367,20 @@ def test_the_doctor_warns_an_observer_that_may_not_follow(scene: Scene) -> None:
 def test_the_doctor_says_what_a_user_can_be_lacks_and_has_too_much(scene: Scene) -> None:
     everything = ", ".join(WORDS)
     assert rights(scene.uri("node")) == ("ok", "this user can be: node, producer")
-    assert not scene.database.cluster.find_one({"_id": {"$regex": "^doctor"}}), "it removes what it writes"
+    assert not scene.database.cluster.find_one({"_id": {"$regex": "^doctor"}}), (
+        "it removes what it writes"
+    )
     verdict, sentence = rights(scene.uri("intake"))
     assert (verdict, sentence.partition(";")[0]) == ("ok", "this user can be: intake")
     assert "insert on jobs/nodes/" in sentence
     verdict, sentence = rights(scene.root)
     assert (verdict, sentence.partition(";")[0]) == ("warn", f"this user can be: {everything}")
     assert "write to every database, manage the server" in sentence
-    for name, role in (("owner", "dbOwner"), ("writer", "readWrite"), ("nobody", {"role": "read", "db": "other"})):
+    for name, role in (
+        ("owner", "dbOwner"),
+        ("writer", "readWrite"),
+        ("nobody", {"role": "read", "db": "other"}),
+    ):
         scene.database.command("createUser", name, pwd="pw", roles=[role])
     verdict, sentence = rights(scene.uri("owner"))
     assert (verdict, sentence.partition("; ")[2]) == (
@@ -355,11 +397,18 @@ def test_the_doctor_says_what_a_user_can_be_lacks_and_has_too_much(scene: Scene)
 
 def test_roles_that_somebody_changed_are_put_right(scene: Scene) -> None:
     scene.database.command("updateRole", "tontineIntake", privileges=[])
-    with MongoClient[dict[str, Any]](scene.uri("intake")) as client, pytest.raises(OperationFailure):
+    with (
+        MongoClient[dict[str, Any]](scene.uri("intake")) as client,
+        pytest.raises(OperationFailure),
+    ):
         client["tontine"].inbox.insert_one({"task": "story.double", "args": {"x": 1}})
     again = run(scene.root, "init", "--roles", "--json")
-    made = {line["role"]: line["made"] for line in map(json.loads, again.splitlines()) if "role" in line}
-    assert made == {role.name: "changed" if role is roles.INTAKE else "there" for role in roles.ROLES}
+    made = {
+        line["role"]: line["made"] for line in map(json.loads, again.splitlines()) if "role" in line
+    }
+    assert made == {
+        role.name: "changed" if role is roles.INTAKE else "there" for role in roles.ROLES
+    }
 
 
 @contextlib.contextmanager
@@ -372,10 +421,15 @@ def user_of(scene: Scene, database: str, role: str) -> Iterator[str]:
     yield f"mongodb://user:pw@{scene.host}/{database}?replicaSet=rs"
 
 
-def test_read_write_is_enough_for_a_producer_that_comes_first_and_for_the_node_after_it(scene: Scene) -> None:
+def test_read_write_is_enough_for_a_producer_that_comes_first_and_for_the_node_after_it(
+    scene: Scene,
+) -> None:
     """Before: two jobs of one key, and then neither nodes nor `init` could make the index."""
     with user_of(scene, "first", "readWrite") as uri, Client(uri) as client:
-        assert client.submit("story.double", {"x": 4}, key="k").seq == client.submit("story.double", key="k").seq
+        assert (
+            client.submit("story.double", {"x": 4}, key="k").seq
+            == client.submit("story.double", key="k").seq
+        )
         with MongoClient[dict[str, Any]](uri) as mongo:
             store = Store(mongo["first"])
             assert store.run(schema.faults()) == []
@@ -384,7 +438,8 @@ def test_read_write_is_enough_for_a_producer_that_comes_first_and_for_the_node_a
 
 
 def test_what_read_write_lacks_is_named_and_kept_from_nobody(scene: Scene) -> None:
-    """A raw insert made the collection without its validator, and changing it takes another right."""
+    """A raw insert made the collection without its validator, and changing it takes another
+    right."""
     with user_of(scene, "raw", "readWrite") as uri, MongoClient[dict[str, Any]](uri) as mongo:
         mongo["raw"].jobs.insert_one({"task": "story.double", "args": {"x": 4}})
         with Client(mongo) as client:
@@ -402,7 +457,10 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
 ) -> None:
     with user_of(scene, "early", "tontineProducer") as uri, Client(uri) as client:
         for _ in range(2):  # without a collection, and with one that the first job has made
-            with pytest.raises(ConfigError, match=r"needs the index jobs\.key.*`tontine init` once as a user who may"):
+            with pytest.raises(
+                ConfigError,
+                match=r"needs the index jobs\.key.*`tontine init` once as a user who may",
+            ):
                 client.submit("story.double", {"x": 4}, key="k")
             job = client.submit("story.double", {"x": 4})
         with pytest.raises(StoreError, match="an index of the queue in `early` is missing"):
@@ -410,17 +468,27 @@ def test_a_producer_with_its_role_only_goes_on_where_nothing_is_prepared_but_for
         assert not client.prepare().is_complete
         with MongoClient[dict[str, Any]](scene.root) as root:
             Store(root["early"]).run(schema.init())
-        assert client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq
+        assert (
+            client.submit("story.double", key="k").seq == client.submit("story.double", key="k").seq
+        )
 
 
-def test_a_producer_that_is_the_first_to_need_an_index_is_told_and_has_it_when_a_node_has_looked(scene: Scene) -> None:
+def test_a_producer_that_is_the_first_to_need_an_index_is_told_and_has_it_when_a_node_has_looked(
+    scene: Scene,
+) -> None:
     with user_of(scene, "timed", "tontineProducer") as uri, Client(uri) as client:
         with MongoClient[dict[str, Any]](scene.root) as root:
             store = Store(root["timed"])
             store.run(schema.init())
-            wishes: dict[str, Any] = {"start_by": {"max_age": 60}, "held_key": {"key": "k", "unique_for": 60}}
+            wishes: dict[str, Any] = {
+                "start_by": {"max_age": 60},
+                "held_key": {"key": "k", "unique_for": 60},
+            }
             for index, wish in wishes.items():
-                with pytest.raises(ConfigError, match=rf"needs the index jobs\.{index}.*`tontine init --all` once as"):
+                with pytest.raises(
+                    ConfigError,
+                    match=rf"needs the index jobs\.{index}.*`tontine init --all` once as",
+                ):
                     client.submit("story.double", {"x": 4}, **wish)
                 assert store.run(schema.mend()).made == [f"jobs.{index}"]
                 assert client.submit("story.double", {"x": 4}, **wish).seq
@@ -458,7 +526,9 @@ def test_a_command_that_is_refused_names_the_role_that_may(scene: Scene) -> None
         ended = trusted.cancel(trusted.submit("story.double", {"x": 4}, delay="1h"))
     jobs = {"WAITING": str(waiting.seq), "ENDED": str(ended.seq)}
     for word, command, role in TOO_LITTLE:
-        with pytest.raises(NotPermitted, match=rf"this user may not .* {role} of `tontine init --roles`"):
+        with pytest.raises(
+            NotPermitted, match=rf"this user may not .* {role} of `tontine init --roles`"
+        ):
             run(scene.uri(word), *(jobs.get(one, one) for one in command))
 
 
@@ -484,10 +554,19 @@ def test_the_tests_of_an_application_say_which_user_they_need(scene: Scene, tmp_
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     with MongoClient[dict[str, Any]](scene.root) as root:
         root["users"].command("createUser", "tester", pwd="pw", roles=[*map(in_admin, TESTERS)])
-    uris = {"APP": scene.uri("producer"), "TESTS": f"mongodb://tester:pw@{scene.host}/users?replicaSet=rs"}
+    uris = {
+        "APP": scene.uri("producer"),
+        "TESTS": f"mongodb://tester:pw@{scene.host}/users?replicaSet=rs",
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ended = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | uris, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=tmp_path,
+        env=os.environ | uris,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert "1 passed, 1 error" in ended.stdout, ended.stdout
     assert "this user may not drop the database" in ended.stdout

@@ -23,7 +23,9 @@ def _short_lease(cluster: Cluster) -> None:
 
 def kept(cluster: Cluster) -> list[Sample]:
     now = datetime.now(UTC)
-    return cluster.store.run(samples.read(now - timedelta(hours=1), now + timedelta(hours=1), 0.001))
+    return cluster.store.run(
+        samples.read(now - timedelta(hours=1), now + timedelta(hours=1), 0.001)
+    )
 
 
 def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
@@ -50,7 +52,11 @@ def test_what_a_node_did_can_be_read_from_its_samples(cluster: Cluster) -> None:
         assert one.at >= began
         assert isinstance(record["metrics"]["clock"], datetime)
     cluster.store.run(control.ask("a", Desired.PAUSED))
-    eventually(lambda: [one for one in kept(cluster) if one.state == "paused" and one.share is None], 60, "paused")
+    eventually(
+        lambda: [one for one in kept(cluster) if one.state == "paused" and one.share is None],
+        60,
+        "paused",
+    )
 
 
 def test_a_collection_that_is_no_time_series_is_not_written_to(cluster: Cluster) -> None:

@@ -19,8 +19,19 @@ MARS = {"task": "story.double", "cron": "* * * * *", "timezone": "Mars/Olympus"}
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tontine", *arguments, "--uri", cluster.uri, "--database", cluster.database.name]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "tontine",
+        *arguments,
+        "--uri",
+        cluster.uri,
+        "--database",
+        cluster.database.name,
+    ]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
 
 
 def test_one_that_no_node_can_compute_is_shown_and_the_others_fire(cluster: Cluster) -> None:
@@ -28,7 +39,10 @@ def test_one_that_no_node_can_compute_is_shown_and_the_others_fire(cluster: Clus
     tick: dict[str, Any] = {"task": "story.double", "args": {"x": 7}, "every": 1}
     cluster.database.schedules.insert_many(
         [
-            *({"_id": f"mars-{number}", **MARS, "next_at": now - timedelta(days=1)} for number in range(110)),
+            *(
+                {"_id": f"mars-{number}", **MARS, "next_at": now - timedelta(days=1)}
+                for number in range(110)
+            ),
             {"_id": "tick", **tick, "next_at": now},
             {"_id": "silenced", **tick, "next_at": now + timedelta(hours=1)},
             {"_id": "by-hand", **tick},
@@ -47,9 +61,17 @@ def test_one_that_no_node_can_compute_is_shown_and_the_others_fire(cluster: Clus
     listed = run(cluster, "schedule", "ls")
     assert listed.returncode == 0, listed.stderr
     assert "mars-7 is broken: there is no time zone 'Mars/Olympus'" in listed.stdout
-    as_json = [json.loads(line) for line in run(cluster, "schedule", "ls", "--json").stdout.splitlines()]
-    assert {one["_id"] for one in as_json if one["broken"] is None} == {"tick", "silenced", "by-hand"}
-    examined = [json.loads(line) for line in run(cluster, "doctor", "--quick", "--json").stdout.splitlines()]
+    as_json = [
+        json.loads(line) for line in run(cluster, "schedule", "ls", "--json").stdout.splitlines()
+    ]
+    assert {one["_id"] for one in as_json if one["broken"] is None} == {
+        "tick",
+        "silenced",
+        "by-hand",
+    }
+    examined = [
+        json.loads(line) for line in run(cluster, "doctor", "--quick", "--json").stdout.splitlines()
+    ]
     (judged,) = [one for one in examined if one["check"] == "schedules"]
     assert judged["verdict"] == "fail"
     assert "110 schedules cannot fire: mars-0: there is no time zone" in judged["sentence"]

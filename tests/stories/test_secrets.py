@@ -49,4 +49,7 @@ def test_tasks_have_the_connection_of_their_node_only_if_it_shares_it(
         cluster.begin_all("sharing", options=("--share-uri",))
         uri, database, *clients = run_all()
         assert (uri.result, database.result) == (cluster.uri, cluster.database.name)
-        assert all(client.wait(client.get(one.result), timeout=60).result == "from a task" for one in clients)
+        assert all(
+            client.wait(client.get(one.result), timeout=60).result == "from a task"
+            for one in clients
+        )

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.story
 
 def run_node(uri: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tontine", "node", "tests.support.tasks", "--uri", uri]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
 
 
 def assert_one_line(ended: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -32,7 +34,11 @@ def assert_one_line(ended: subprocess.CompletedProcess[str], *words: str) -> Non
 
 def test_a_server_that_is_no_replica_set_is_refused(tmp_path: Path) -> None:
     with mongod(tmp_path) as port:
-        assert_one_line(run_node(f"mongodb://127.0.0.1:{port}/?directConnection=true"), "no replica set", "rs.initiate")
+        assert_one_line(
+            run_node(f"mongodb://127.0.0.1:{port}/?directConnection=true"),
+            "no replica set",
+            "rs.initiate",
+        )
 
 
 def test_missing_rights_are_named(tmp_path: Path) -> None:
@@ -46,4 +52,6 @@ def test_missing_rights_are_named(tmp_path: Path) -> None:
         nobody = run_node(f"mongodb://{host}/tontine?replicaSet=rs")
         assert_one_line(nobody, "requires authentication")
         Store(client["tontine"]).run(schema.init())
-        assert_one_line(run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs"), "may not", "it needs")
+        assert_one_line(
+            run_node(f"mongodb://reader:pw@{host}/tontine?replicaSet=rs"), "may not", "it needs"
+        )

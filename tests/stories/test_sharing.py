@@ -50,7 +50,13 @@ def test_every_job_runs_once_on_its_owner_and_what_cannot_be_a_job_says_why(node
     failed = [job for job in jobs if job["state"] == "failed"]
     assert len(failed) == 5
     reasons = " ".join(job["error"]["message"] for job in failed)
-    for word in ("no `task`", "`task` must be", "`args` must be", "`run_at` must be", "`state` must be"):
+    for word in (
+        "no `task`",
+        "`task` must be",
+        "`args` must be",
+        "`run_at` must be",
+        "`state` must be",
+    ):
         assert word in reasons
 
     roster = nodes.roster()
@@ -66,7 +72,10 @@ def test_a_stopped_node_exits_cleanly_and_its_share_is_inherited_at_once(nodes: 
         asked = time.monotonic()
         a.signal(signal.SIGTERM)
         eventually(lambda: len(nodes.roster().members) == 1, what="a left the roster")
-        eventually(lambda: (nodes.record("b") or {}).get("share", {}).get("size") == 1, what="b owns everything")
+        eventually(
+            lambda: (nodes.record("b") or {}).get("share", {}).get("size") == 1,
+            what="b owns everything",
+        )
         inherited = time.monotonic() - asked
         later = client.submit_many("story.double", [{"x": x} for x in range(20)])
         client.wait([*running, *later], timeout=30)

@@ -21,9 +21,23 @@ def test_the_tests_of_the_page_pass(mongo_uri: str, tmp_path: Path) -> None:
     page = read(PAGE.read_text())
     for name in page.files:
         (tmp_path / name).write_text(page.text(name))
-    settings = "[pytest]\npythonpath = .\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    settings = (
+        "[pytest]\npythonpath = .\nasyncio_mode = "
+        "auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
     (tmp_path / "pytest.ini").write_text(settings)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--durations", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error",
+        "--durations",
+        "3",
+    ]
     ended = subprocess.run(
         command,
         cwd=tmp_path,

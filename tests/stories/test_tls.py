@@ -1,4 +1,5 @@
-"""A node on a MongoDB that wants TLS, as a user that is a certificate; and what is refused there."""
+"""A node on a MongoDB that wants TLS, as a user that is a certificate; and what is refused
+there."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ class Scene:
     def uri(self, credentials: str = "", authority: Path | None = None, **options: str) -> str:
         tls = f"tls=true&tlsCAFile={authority or self.authority}"
         return "&".join(
-            [f"mongodb://{credentials}{self.host}/?replicaSet=rs", tls, *(f"{n}={v}" for n, v in options.items())]
+            [
+                f"mongodb://{credentials}{self.host}/?replicaSet=rs",
+                tls,
+                *(f"{n}={v}" for n, v in options.items()),
+            ]
         )
 
 
@@ -47,9 +52,16 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     server = authority.sign("server", "/O=Example/OU=servers/CN=db1", address="127.0.0.1")
     node = authority.sign("node", "/O=Example/OU=nodes/CN=node-1")
     wanted = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", str(server)]
-    wanted += ["--tlsCAFile", str(authority.certificate), "--tlsAllowConnectionsWithoutCertificates"]
+    wanted += [
+        "--tlsCAFile",
+        str(authority.certificate),
+        "--tlsAllowConnectionsWithoutCertificates",
+    ]
     tls: dict[str, Any] = {"tls": True, "tlsCAFile": str(authority.certificate)}
-    with with_users(directory, *wanted, **tls) as (uri, host), MongoClient[dict[str, Any]](uri, **tls) as root:
+    with (
+        with_users(directory, *wanted, **tls) as (uri, host),
+        MongoClient[dict[str, Any]](uri, **tls) as root,
+    ):
         cluster = Cluster("", Store(root["tontine"]), directory)
         yield Scene(host, authority.certificate, stranger.certificate, node, root, cluster)
         cluster.close()

@@ -32,7 +32,9 @@ def end(client: Client, task: str, args: dict[str, Any] | None = None, **options
     return client.wait(client.submit(task, args, **options), timeout=60)
 
 
-def test_attempts_that_fail_are_repeated_as_often_as_the_task_allows(client: Client, cluster: Cluster) -> None:
+def test_attempts_that_fail_are_repeated_as_often_as_the_task_allows(
+    client: Client, cluster: Cluster
+) -> None:
     lucky = end(client, "story.third_time_lucky")
     assert (lucky.state, lucky.result, lucky.fails, lucky.error) == ("done", 3, 2, None)
     assert [error.message for error in lucky.errors] == ["not yet", "not yet"]
@@ -46,7 +48,9 @@ def test_attempts_that_fail_are_repeated_as_often_as_the_task_allows(client: Cli
     assert overridden.attempt == 1
 
 
-def test_arguments_that_do_not_fit_fail_with_the_signature_and_use_no_attempt(client: Client) -> None:
+def test_arguments_that_do_not_fit_fail_with_the_signature_and_use_no_attempt(
+    client: Client,
+) -> None:
     job = end(client, "story.third_time_lucky", {"wrong": 1})
     assert (job.state, job.attempt, job.fails) == ("failed", 1, 0)
     assert job.error is not None
@@ -117,7 +121,10 @@ def test_time_limits_end_sync_and_async_jobs(client: Client, cluster: Cluster) -
 def test_cancelling_ends_queued_and_running_jobs(client: Client, cluster: Cluster) -> None:
     later = client.submit("story.double", {"x": 1}, delay=3600)
     assert client.cancel(later.seq or 0).state == "cancelled"
-    running = [client.submit("story.nap", {"seconds": 60}), client.submit("story.async_nap", {"seconds": 60})]
+    running = [
+        client.submit("story.nap", {"seconds": 60}),
+        client.submit("story.async_nap", {"seconds": 60}),
+    ]
     eventually(lambda: len(cluster.runs("began")) == 2, what="both run")
     for job in running:
         assert client.cancel(job.seq or 0).cancel
@@ -127,7 +134,9 @@ def test_cancelling_ends_queued_and_running_jobs(client: Client, cluster: Cluste
     assert client.wait(again, timeout=30).result == 2
 
 
-def test_a_task_that_looks_can_end_tidily_when_it_is_cancelled(client: Client, cluster: Cluster) -> None:
+def test_a_task_that_looks_can_end_tidily_when_it_is_cancelled(
+    client: Client, cluster: Cluster
+) -> None:
     (node,) = cluster.nodes
     workers = {one.pid for one in node.workers()}
     job = client.submit("story.attentive")
@@ -140,7 +149,8 @@ def test_a_task_that_looks_can_end_tidily_when_it_is_cancelled(client: Client, c
 
 def test_tasks_that_say_nonsense_cost_themselves_only(client: Client, cluster: Cluster) -> None:
     silent, unspeakable, far, hopeless_backoff = (
-        client.submit(f"story.{name}") for name in ("bad_note", "bad_error", "far_retry", "bad_backoff")
+        client.submit(f"story.{name}")
+        for name in ("bad_note", "bad_error", "far_retry", "bad_backoff")
     )
     assert client.wait(silent, timeout=30).result == "said"
     assert client.wait(unspeakable, timeout=30).state == "failed"
@@ -174,9 +184,13 @@ def test_a_job_of_an_unknown_task_waits_for_a_node_that_has_it(
     assert client.wait(job, timeout=30).result == "hello Ada"
 
 
-def test_long_jobs_do_not_keep_others_waiting_behind_them(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+def test_long_jobs_do_not_keep_others_waiting_behind_them(
+    client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
-    client.wait(client.submit_many("story.double", [{"x": x} for x in range(200)]), timeout=30)  # the node is at speed
+    client.wait(
+        client.submit_many("story.double", [{"x": x} for x in range(200)]), timeout=30
+    )  # the node is at speed
     blocker = client.submit("story.gate", {"path": str(gate)})
     quick = client.submit_many("story.double", [{"x": x} for x in range(50)])
     client.wait(quick, timeout=30)
@@ -187,7 +201,9 @@ def test_long_jobs_do_not_keep_others_waiting_behind_them(client: Client, cluste
 
 def run_node(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tontine", "node", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, check=False
+    )
 
 
 def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path) -> None:
@@ -195,7 +211,8 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
     (tmp_path / "broken.py").write_text("import nonexistent_thing\n")
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "odd.py").write_text(
-        "from tontine import Module\ng = Module('g')\n@g.task(timeout='30 parsecs')\ndef f() -> None: ...\n"
+        "from tontine import Module\ng = Module('g')\n@g.task(timeout='30 parsecs')\ndef f() -> "
+        "None: ...\n"
     )
     cases = {
         ("no_such_module", *good): "no_such_module",
@@ -217,10 +234,17 @@ def test_what_cannot_start_says_why_in_one_line(cluster: Cluster, tmp_path: Path
         assert "trying again" not in ended.stderr
 
 
-def test_a_killed_worker_is_replaced_and_the_record_shows_it(client: Client, cluster: Cluster) -> None:
+def test_a_killed_worker_is_replaced_and_the_record_shows_it(
+    client: Client, cluster: Cluster
+) -> None:
     (a,) = cluster.nodes
     workers = a.workers()
     assert len(workers) == 2
     workers[0].kill()
-    eventually(lambda: len({one.pid for one in a.workers()} - {workers[0].pid}) == 2, what="replaced")
-    eventually(lambda: (cluster.record("a") or {})["metrics"]["crashes"] == 1, what="the crash is on the record")
+    eventually(
+        lambda: len({one.pid for one in a.workers()} - {workers[0].pid}) == 2, what="replaced"
+    )
+    eventually(
+        lambda: (cluster.record("a") or {})["metrics"]["crashes"] == 1,
+        what="the crash is on the record",
+    )

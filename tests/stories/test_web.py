@@ -43,7 +43,9 @@ async def admitted(server: WebServer) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+    return not any(
+        process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
+    )
 
 
 async def status(session: aiohttp.ClientSession, url: str, **headers: str) -> tuple[int, str]:
@@ -59,7 +61,9 @@ async def refusal(session: aiohttp.ClientSession, url: str, **headers: str) -> i
 
 
 @pytest.mark.long
-async def test_a_browser_loads_the_page_sees_a_node_and_quits(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_browser_loads_the_page_sees_a_node_and_quits(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.begin_all("zebra")
     server = WebServer(cluster.uri, cluster.database.name, tmp_path)
     try:
@@ -75,7 +79,11 @@ async def test_a_browser_loads_the_page_sees_a_node_and_quits(cluster: Cluster, 
             await page.wait_for("zebra")
             await page.press("q")
             await page.wait_for("the observer has ended")
-            eventually(lambda: gone(children) and not server.children(), 30, "the observer's process is gone")
+            eventually(
+                lambda: gone(children) and not server.children(),
+                30,
+                "the observer's process is gone",
+            )
             asked = page.requests()
             assert {urlsplit(url).netloc for url in asked} == {server.host}
             assert {urlsplit(url).scheme for url in asked} == {"http", "ws"}
@@ -103,7 +111,14 @@ async def test_a_link_works_once_and_prints_the_next(server: WebServer) -> None:
 
 async def test_every_answer_forbids_what_is_not_of_this_server(server: WebServer) -> None:
     async with visitor() as stranger:
-        for path in ("/", "/static/page.js", "/static/nothing", "/tab", "/download/x", "/elsewhere"):
+        for path in (
+            "/",
+            "/static/page.js",
+            "/static/nothing",
+            "/tab",
+            "/download/x",
+            "/elsewhere",
+        ):
             async with stranger.get(f"{server.url}{path}") as answer:
                 policy = answer.headers["Content-Security-Policy"]
                 assert policy.startswith("default-src 'self';")
@@ -119,14 +134,27 @@ async def test_every_answer_forbids_what_is_not_of_this_server(server: WebServer
 
 async def test_a_foreign_host_is_refused_everywhere(server: WebServer) -> None:
     async with admitted(server) as session:
-        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "", "x@[", "10.0.0.1"):
+        for host in (
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example",
+            "[::2]",
+            "",
+            "x@[",
+            "10.0.0.1",
+        ):
             for path in ("/", "/static/page.js", "/tab"):
-                assert (await status(session, f"{server.url}{path}", Host=host))[0] == 403, (host, path)
+                assert (await status(session, f"{server.url}{path}", Host=host))[0] == 403, (
+                    host,
+                    path,
+                )
             foreign = {"Host": host, "Origin": f"http://{host}"}
             assert await refusal(session, f"{server.url}/tab", **foreign) == 403
         port = server.host.rpartition(":")[2]
         for host in (f"localhost:{port}", f"LOCALHOST:{port}", f"[::1]:{port}", "127.0.0.1:1"):
-            assert (await status(session, server.url, Host=host))[0] == 200, "a forwarded port is another"
+            assert (await status(session, server.url, Host=host))[0] == 200, (
+                "a forwarded port is another"
+            )
     assert server.children() == []
 
 
@@ -151,16 +179,22 @@ async def test_a_foreign_origin_or_none_opens_no_socket(server: WebServer) -> No
     assert server.children() == []
 
 
-async def test_the_ninth_tab_is_refused_and_ending_the_server_ends_all_others(server: WebServer) -> None:
+async def test_the_ninth_tab_is_refused_and_ending_the_server_ends_all_others(
+    server: WebServer,
+) -> None:
     async with admitted(server) as session:
         tabs = [await session.ws_connect(f"{server.url}/tab") for _ in range(TABS)]
         assert await refusal(session, f"{server.url}/tab") == 503
         code, words = await status(session, f"{server.url}/tab")
         assert (code, words.split(",")[0]) == (503, "8 tabs are open already")
         await tabs.pop().close()
-        eventually(lambda: len(server.children()) == TABS - 1, 60, "the process of the closed tab is gone")
+        eventually(
+            lambda: len(server.children()) == TABS - 1, 60, "the process of the closed tab is gone"
+        )
         tabs.append(await session.ws_connect(f"{server.url}/tab"))
-        children = eventually(lambda: found if len(found := server.children()) == TABS else None, 60, "eight children")
+        children = eventually(
+            lambda: found if len(found := server.children()) == TABS else None, 60, "eight children"
+        )
         assert await asyncio.to_thread(server.end, signal.SIGINT) == 0
         eventually(lambda: gone(children), 10, "no child is left")
         for tab in tabs:
@@ -178,8 +212,13 @@ async def test_a_server_that_is_killed_leaves_no_observer_behind(server: WebServ
         await tab.close()
 
 
-async def test_a_tab_is_read_only_and_its_command_line_keeps_the_secret(server: WebServer, mongo_uri: str) -> None:
-    async with admitted(server) as session, session.ws_connect(f"{server.url}/tab?width=100&height=30") as tab:
+async def test_a_tab_is_read_only_and_its_command_line_keeps_the_secret(
+    server: WebServer, mongo_uri: str
+) -> None:
+    async with (
+        admitted(server) as session,
+        session.ws_connect(f"{server.url}/tab?width=100&height=30") as tab,
+    ):
         await asyncio.wait_for(tab.receive_bytes(), 120)
         (child,) = server.children()
         command, environment = child.cmdline(), child.environ()
@@ -216,15 +255,21 @@ async def test_an_export_is_a_download_for_those_admitted_and_an_action_is_refus
             await tab.send_json(["stdin", "e"])
             await told(tab, "as CSV")
             await tab.send_json(["stdin", "\r"])
-            message = await asyncio.wait_for(anext(one async for one in tab if one.type is aiohttp.WSMsgType.TEXT), 90)
+            message = await asyncio.wait_for(
+                anext(one async for one in tab if one.type is aiohttp.WSMsgType.TEXT), 90
+            )
             kind, key = message.json()
             assert kind == "download"
             async with visitor() as stranger:
                 assert (await status(stranger, f"{server.url}/download/{key}"))[0] == 403
             async with session.get(f"{server.url}/download/{key}") as answer:
-                assert answer.headers["Content-Disposition"].startswith("attachment; filename*=UTF-8''")
+                assert answer.headers["Content-Disposition"].startswith(
+                    "attachment; filename*=UTF-8''"
+                )
                 assert "zebra" in await answer.text()
-            assert (await status(session, f"{server.url}/download/{key}"))[0] == 404, "it is handed over once"
+            assert (await status(session, f"{server.url}/download/{key}"))[0] == 404, (
+                "it is handed over once"
+            )
             assert cluster.record("zebra") is not None
             assert all(node["desired"] == "running" for node in cluster.records())
     finally:
@@ -270,9 +315,20 @@ async def test_an_observer_that_cannot_start_says_why_in_the_page(tmp_path: Path
 
 
 async def test_nonsense_from_a_page_hurts_nobody(server: WebServer) -> None:
-    async with admitted(server) as session, session.ws_connect(f"{server.url}/tab?width=-5&height=x") as tab:
+    async with (
+        admitted(server) as session,
+        session.ws_connect(f"{server.url}/tab?width=-5&height=x") as tab,
+    ):
         await asyncio.wait_for(tab.receive_bytes(), 120)
-        for nonsense in ("{", "[]", '["stdin", 5]', '["resize", 0, -1]', '["resize", 1000000, 9]', '["quit"]', "3"):
+        for nonsense in (
+            "{",
+            "[]",
+            '["stdin", 5]',
+            '["resize", 0, -1]',
+            '["resize", 1000000, 9]',
+            '["quit"]',
+            "3",
+        ):
             await tab.send_str(nonsense)
         await tab.send_bytes(b"\x00")
         await tab.send_str('["stdin", "q"]')
@@ -283,7 +339,15 @@ async def test_nonsense_from_a_page_hurts_nobody(server: WebServer) -> None:
 
 def ended(*options: str) -> tuple[int, str]:
     """How a server ends that cannot start: the code, and the one line it says."""
-    command = [sys.executable, "-m", "tontine", "observe", *options, "--uri", "mongodb://127.0.0.1:1"]
+    command = [
+        sys.executable,
+        "-m",
+        "tontine",
+        "observe",
+        *options,
+        "--uri",
+        "mongodb://127.0.0.1:1",
+    ]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert "Traceback" not in run.stderr
     return run.returncode, run.stderr
@@ -303,8 +367,12 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     assert ended("--web", "--port", "70000")[0] == 2
 
 
-async def test_an_exposed_server_still_knows_its_own_names_only(mongo_uri: str, store: Store, tmp_path: Path) -> None:
-    server = WebServer(mongo_uri, store.database.name, tmp_path, "--host", "0.0.0.0", "--expose", "--writable")
+async def test_an_exposed_server_still_knows_its_own_names_only(
+    mongo_uri: str, store: Store, tmp_path: Path
+) -> None:
+    server = WebServer(
+        mongo_uri, store.database.name, tmp_path, "--host", "0.0.0.0", "--expose", "--writable"
+    )
     try:
         port = server.host.rpartition(":")[2]
         here = f"http://127.0.0.1:{port}"

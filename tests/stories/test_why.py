@@ -30,7 +30,9 @@ def client(cluster: Cluster) -> Any:
 def run_why(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tontine", "why", *arguments]
     command += ["--uri", cluster.uri, "--database", cluster.database.name]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
     assert "Traceback" not in ended.stderr
     return ended
 
@@ -67,7 +69,9 @@ def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Pa
     assert "tontine resume a" in ask(cluster, jobs[-1].seq)["all-paused"]
     cluster.store.run(control.ask("a", Desired.RUNNING))
     assert "node a's share" in await_finding(cluster, jobs[-1].seq, "behind")
-    assert "The only slot of its owner, node a, is busy" in await_finding(cluster, jobs[-1].seq, "slots-busy")
+    assert "The only slot of its owner, node a, is busy" in await_finding(
+        cluster, jobs[-1].seq, "slots-busy"
+    )
     assert "Node a has been running it" in await_finding(cluster, jobs[0].seq, "running")
     (tmp_path / "gate").touch()
     client.wait(jobs, timeout=60)
@@ -75,7 +79,9 @@ def test_behind_others_and_paused(client: Client, cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.long
-def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+def test_what_a_killed_node_ran_and_owned_is_inherited(
+    client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.options = ["--lease", "10s"]
     a, _ = cluster.begin_all("a", "b")
     gates = client.submit_many("story.gate", [{"path": str(tmp_path / "gate")}] * 2)
@@ -98,7 +104,10 @@ def test_what_a_killed_node_ran_and_owned_is_inherited(client: Client, cluster: 
 def test_a_retried_a_failed_and_a_poison_job(client: Client, cluster: Cluster) -> None:
     cluster.begin_all("a")
     lucky = client.wait(client.submit("story.third_time_lucky"), timeout=30)
-    assert "failed twice, the last time with Retry: not yet" in ask(cluster, lucky.seq)["earlier-errors"]
+    assert (
+        "failed twice, the last time with Retry: not yet"
+        in ask(cluster, lucky.seq)["earlier-errors"]
+    )
     never = client.wait(client.submit("story.never"), timeout=30)
     assert "at attempt 2: Retry: never" in ask(cluster, never.seq)["failed"]
     assert f"tontine retry {never.seq}" in ask(cluster, never.seq)["failed"]
@@ -118,7 +127,9 @@ def test_a_cancelled_job_and_one_that_was_never_inserted(client: Client, cluster
 
 def test_raw_jobs_before_and_after_they_are_numbered(client: Client, cluster: Cluster) -> None:
     jobs = cluster.database.jobs
-    first = jobs.insert_one({"task": "story.gate", "args": {"path": "/nowhere/at/all"}, "key": "k"}).inserted_id
+    first = jobs.insert_one(
+        {"task": "story.gate", "args": {"path": "/nowhere/at/all"}, "key": "k"}
+    ).inserted_id
     assert "no node is there" in ask(cluster, "--id", first)["unnumbered"]
     assert "no node is there" in ask(cluster, first)["unnumbered"]
     cluster.begin_all("a")

@@ -1,4 +1,5 @@
-"""A Windows machine as a producer: what it lacks is taken away, and jobs are submitted all the same."""
+"""A Windows machine as a producer: what it lacks is taken away, and jobs are submitted all the
+same."""
 
 from __future__ import annotations
 
@@ -41,7 +42,13 @@ def windows(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     command = [sys.executable, "-m", "tests.support.windows", *arguments]
     mine = {"PYTHONIOENCODING": "cp1252", **environment}
     return subprocess.run(
-        command, capture_output=True, encoding="utf-8", cwd=ROOT, env=os.environ | mine, timeout=60, check=False
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        env=os.environ | mine,
+        timeout=60,
+        check=False,
     )
 
 
@@ -61,7 +68,11 @@ def test_the_commands_submit_and_look(place: dict[str, str], store: Store) -> No
     assert submitted.returncode == 0, submitted.stderr
     assert orjson.loads(submitted.stdout)["task"] == "shop.resize"
     store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "beat": 1, "state": "waiting"})
-    for arguments, word in ((("jobs",), "· queued"), (("nodes",), "○ waiting"), (("observe", "--once"), "1 queued")):
+    for arguments, word in (
+        (("jobs",), "· queued"),
+        (("nodes",), "○ waiting"),
+        (("observe", "--once"), "1 queued"),
+    ):
         ended = windows(*arguments, **place)
         assert word in ended.stdout, ended.stderr
     assert "Run one node in the foreground." in windows("--help").stdout
@@ -81,6 +92,8 @@ def test_a_pipe_with_an_old_encoding_ends_no_command(place: dict[str, str], stor
     store.database.nodes.insert_one({"_id": "ada-1", "name": "ada", "beat": 1, "state": "waiting"})
     command = [sys.executable, "-m", "tontine", "nodes"]
     old = os.environ | place | {"PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run(command, capture_output=True, text=True, env=old, timeout=60, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env=old, timeout=60, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     assert "waiting" in ended.stdout

@@ -1,4 +1,5 @@
-"""A real headless Chromium, driven over its own debugging protocol: no driver, no downloaded browser."""
+"""A real headless Chromium, driven over its own debugging protocol: no driver, no downloaded
+browser."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ class Page:
 
     async def ask(self, expression: str) -> Any:
         """What an expression gives in the page."""
-        answer = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        answer = await self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -107,15 +110,27 @@ class Page:
 
     def requests(self) -> list[str]:
         """Every address that the page asked for, sockets too."""
-        asked = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
-        sockets = [event["params"] for event in self.events if event["method"] == "Network.webSocketCreated"]
+        asked = [
+            event["params"]
+            for event in self.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        sockets = [
+            event["params"]
+            for event in self.events
+            if event["method"] == "Network.webSocketCreated"
+        ]
         return [one["request"]["url"] for one in asked] + [one["url"] for one in sockets]
 
     def complaints(self) -> list[str]:
         """Errors that the browser logged, such as what a policy refused."""
-        logged = [event["params"]["entry"] for event in self.events if event["method"] == "Log.entryAdded"]
+        logged = [
+            event["params"]["entry"] for event in self.events if event["method"] == "Log.entryAdded"
+        ]
         thrown = [event for event in self.events if event["method"] == "Runtime.exceptionThrown"]
-        return [str(entry) for entry in logged if entry["level"] == "error"] + [str(event) for event in thrown]
+        return [str(entry) for entry in logged if entry["level"] == "error"] + [
+            str(event) for event in thrown
+        ]
 
 
 @contextlib.asynccontextmanager

@@ -13,21 +13,55 @@ class Authority:
         self._directory = directory
         self._key, self.certificate = directory / f"{name}.key", directory / f"{name}.crt"
         _openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+            *(
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "2",
+            ),
             *("-subj", f"/O={name}/CN={name}", "-keyout", self._key, "-out", self.certificate),
         )
 
     def sign(self, name: str, subject: str, *, address: str = "") -> Path:
-        """A certificate for a subject like `/O=Example/OU=nodes/CN=node-1`, and for a server's address."""
-        key, request, signed = (self._directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
+        """A certificate for a subject like `/O=Example/OU=nodes/CN=node-1`, and for a server's
+        address."""
+        key, request, signed = (
+            self._directory / f"{name}.{kind}" for kind in ("key", "csr", "crt")
+        )
         extensions = self._directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName=IP:{address}\n" if address else "extendedKeyUsage=clientAuth\n")
+        extensions.write_text(
+            f"subjectAltName=IP:{address}\n" if address else "extendedKeyUsage=clientAuth\n"
+        )
         _openssl(
-            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject),
+            *(
+                "req",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-subj",
+                subject,
+            ),
             *("-keyout", key, "-out", request),
         )
         _openssl(
-            *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial"),
+            *(
+                "x509",
+                "-req",
+                "-in",
+                request,
+                "-CA",
+                self.certificate,
+                "-CAkey",
+                self._key,
+                "-CAcreateserial",
+            ),
             *("-days", "2", "-extfile", extensions, "-out", signed),
         )
         both = self._directory / f"{name}.pem"

@@ -1,4 +1,5 @@
-"""A made-up deployment that changes: documents, and the deltas that a change stream would tell of them."""
+"""A made-up deployment that changes: documents, and the deltas that a change stream would tell of
+them."""
 
 from __future__ import annotations
 
@@ -35,14 +36,16 @@ def delta(
     removed: Iterable[str] = (),
     at: datetime | None = None,
 ) -> Delta:
-    """A change in the server's words. Where its time is not given, nothing is too early or too late by it."""
+    """A change in the server's words. Where its time is not given, nothing is too early or too late
+    by it."""
     seconds = math.nan if at is None else at.timestamp()
     return Delta(collection, _KINDS[operation], id, seconds, NEVER, fields or {}, tuple(removed))
 
 
 @dataclass
 class World:
-    """What the store would hold; every change is noted as a delta, a second after the one before."""
+    """What the store would hold; every change is noted as a delta, a second after the one
+    before."""
 
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     nodes: dict[Any, dict[str, Any]] = field(default_factory=dict)
@@ -59,26 +62,43 @@ class World:
         return (int(self.now), 0, 2**31)
 
     def _note(
-        self, collection: str, kind: DeltaKind, id: Any, fields: dict[str, Any], removed: tuple[str, ...]
+        self,
+        collection: str,
+        kind: DeltaKind,
+        id: Any,
+        fields: dict[str, Any],
+        removed: tuple[str, ...],
     ) -> None:
         at = self.now + 1
         self.deltas.append(Delta(collection, kind, id, at, (int(at), 0, 0), fields, removed))
 
     def insert_job(self, id: Any, seq: int | None, **more: Any) -> None:
-        document = {"_id": id, "seq": seq, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+        document = {
+            "_id": id,
+            "seq": seq,
+            "task": "t.t",
+            "state": "queued",
+            "attempt": 0,
+            "fails": 0,
+            "lost": 0,
+        }
         document |= {"created_at": moment(self.now + 1), **more}
         self.jobs[id] = document
         self._note("jobs", DeltaKind.INSERTED, id, dict(document), ())
 
     def change_job(self, id: Any, removed: tuple[str, ...] = (), **fields: Any) -> None:
-        self.jobs[id] = {name: value for name, value in (self.jobs[id] | fields).items() if name not in removed}
+        self.jobs[id] = {
+            name: value for name, value in (self.jobs[id] | fields).items() if name not in removed
+        }
         self._note("jobs", DeltaKind.CHANGED, id, fields, removed)
 
     def claim(self, id: Any, node: str) -> None:
         self.change_job(id, state="working", node=node, attempt=self.jobs[id]["attempt"] + 1)
 
     def settle(self, id: Any, state: str = "done") -> None:
-        self.change_job(id, state=state, started_at=moment(self.now), finished_at=moment(self.now + 1))
+        self.change_job(
+            id, state=state, started_at=moment(self.now), finished_at=moment(self.now + 1)
+        )
 
     def replace_job(self, id: Any, **fields: Any) -> None:
         self.jobs[id] = self.jobs[id] | fields
@@ -89,8 +109,21 @@ class World:
         self._note("jobs", DeltaKind.GONE, id, {}, ())
 
     def put_node(self, id: str, state: str = "waiting", **more: Any) -> None:
-        record = {"_id": id, "name": id, "state": state, "beat": 0, "tick": 0, "lease": 20.0, "slots": 2, "running": 0}
-        record |= {"lease_until": moment(self.now + 21), "metrics": {"done": 0, "failed": 0}, **more}
+        record = {
+            "_id": id,
+            "name": id,
+            "state": state,
+            "beat": 0,
+            "tick": 0,
+            "lease": 20.0,
+            "slots": 2,
+            "running": 0,
+        }
+        record |= {
+            "lease_until": moment(self.now + 21),
+            "metrics": {"done": 0, "failed": 0},
+            **more,
+        }
         self.nodes[id] = record
         self._note("nodes", DeltaKind.INSERTED, id, dict(record), ())
 

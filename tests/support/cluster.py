@@ -25,7 +25,9 @@ class Cluster(testing.Cluster):
     """The nodes of one story."""
 
     def __init__(self, uri: str, store: Store, directory: Path) -> None:
-        super().__init__(uri, store.database.name, directory=directory, options=EVERYWHERE, store=store)
+        super().__init__(
+            uri, store.database.name, directory=directory, options=EVERYWHERE, store=store
+        )
         self.store = store
         self.database = store.database
         self.directory = directory
@@ -34,7 +36,11 @@ class Cluster(testing.Cluster):
         self.options: list[str] = []
 
     def begin(
-        self, name: str, *options: str, modules: str = "tests.support.tasks", log_to: str | None = None
+        self,
+        name: str,
+        *options: str,
+        modules: str = "tests.support.tasks",
+        log_to: str | None = None,
     ) -> NodeProcess:
         """Launch a node with the tasks of the stories, without waiting for it."""
         return self.launch(

@@ -35,18 +35,27 @@ def table(moves: Mapping[str, frozenset[str]], words: Mapping[str, str]) -> list
     lines = ["| state | meaning | may become |", "| --- | --- | --- |"]
     for state, targets in moves.items():
         lines.append(
-            f"| `{state}` | {words[state]} | {', '.join(f'`{one}`' for one in sorted(targets)) or 'nothing'} |"
+            f"| `{state}` | {words[state]} | "
+            f"{', '.join(f'`{one}`' for one in sorted(targets)) or 'nothing'} |"
         )
     return lines
 
 
 def text() -> str:
     job_words = {**WORDS, "working": "claimed by a node, whether started or not"}
-    origin = "Made by `scripts/diagrams` from `shared/tontine/records/states.py`; a test keeps it current."
+    origin = (
+        "Made by `scripts/diagrams` from `shared/tontine/records/states.py`; a test keeps "
+        "it current."
+    )
     lines = ["# States", "", origin, ""]
     lines += ["## Nodes", "", *draw(NODE_MOVES), "", *table(NODE_MOVES, WORDS), ""]  # type: ignore[arg-type]
     lines += ["## Jobs", "", *draw(JOB_MOVES), "", *table(JOB_MOVES, job_words), ""]  # type: ignore[arg-type]
-    lines += ["A final job goes back to `queued` only by `tontine retry`. A queued job becomes `failed` without being"]
+    lines += [
+        (
+            "A final job goes back to `queued` only by `tontine retry`. A queued job becomes "
+            "`failed` without being"
+        )
+    ]
     lines += ["claimed when it cannot be a job at all.", ""]
     return "\n".join(lines)
 

@@ -1,4 +1,5 @@
-"""The schema of the release before this one, and what its nodes do to a database that they share with ours."""
+"""The schema of the release before this one, and what its nodes do to a database that they share
+with ours."""
 
 from __future__ import annotations
 
@@ -25,13 +26,21 @@ VALIDATORS: dict[str, dict[str, Any]] = {
     },
     "nodes": {
         "state": {"$in": ["initializing", "waiting", "working", "paused", "dead"]},
-        "$or": [{"desired": {"$exists": False}}, {"desired": {"$in": ["running", "paused", "stopped"]}}],
+        "$or": [
+            {"desired": {"$exists": False}},
+            {"desired": {"$in": ["running", "paused", "stopped"]}},
+        ],
     },
 }
 
 INDEXES: dict[str, list[dict[str, Any]]] = {
     "jobs": [
-        {"name": "seq", "key": {"seq": 1}, "unique": True, "partialFilterExpression": {"seq": {"$gte": 0}}},
+        {
+            "name": "seq",
+            "key": {"seq": 1},
+            "unique": True,
+            "partialFilterExpression": {"seq": {"$gte": 0}},
+        },
         {
             "name": "fresh",
             "key": {"task": 1, "seq": 1},
@@ -59,7 +68,10 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "name": "key",
             "key": {"key": 1},
             "unique": True,
-            "partialFilterExpression": {"key": {"$gt": ""}, "state": {"$in": ["queued", "working"]}},
+            "partialFilterExpression": {
+                "key": {"$gt": ""},
+                "state": {"$in": ["queued", "working"]},
+            },
         },
     ],
     "nodes": [
@@ -89,7 +101,9 @@ def init(database: Database[Any]) -> list[str]:
         wanted = {index["name"]: index for index in indexes}
         for there in database[name].list_indexes():
             new = wanted.get(there["name"])
-            if new is not None and any(_plain(there.get(part)) != _plain(new.get(part)) for part in _DEFINING):
+            if new is not None and any(
+                _plain(there.get(part)) != _plain(new.get(part)) for part in _DEFINING
+            ):
                 database[name].drop_index(there["name"])
                 dropped.append(f"{name}.{there['name']}")
         if indexes:
@@ -110,4 +124,6 @@ def _create(database: Database[Any], name: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return [(key, _plain(inner)) for key, inner in value.items()] if isinstance(value, dict) else value
+    return (
+        [(key, _plain(inner)) for key, inner in value.items()] if isinstance(value, dict) else value
+    )

@@ -18,11 +18,15 @@ def eventually(check: Callable[[], T | None], within: float = 30.0, what: str = 
         if answer:
             return answer
         if time.monotonic() > until:
-            raise AssertionError(f"not within {within:g} s: {what or check}; last answer: {answer!r}")
+            raise AssertionError(
+                f"not within {within:g} s: {what or check}; last answer: {answer!r}"
+            )
         time.sleep(0.02)
 
 
-async def eventually_async(check: Callable[[], Awaitable[T | None]], within: float = 30.0, what: str = "") -> T:
+async def eventually_async(
+    check: Callable[[], Awaitable[T | None]], within: float = 30.0, what: str = ""
+) -> T:
     """The same for an event loop, which must go on while we wait."""
     until = time.monotonic() + within
     while True:
@@ -30,5 +34,7 @@ async def eventually_async(check: Callable[[], Awaitable[T | None]], within: flo
         if answer:
             return answer
         if time.monotonic() > until:
-            raise AssertionError(f"not within {within:g} s: {what or check}; last answer: {answer!r}")
+            raise AssertionError(
+                f"not within {within:g} s: {what or check}; last answer: {answer!r}"
+            )
         await asyncio.sleep(0.02)

@@ -17,7 +17,12 @@ from tontine_observer.records.link import Mode
 
 @asynccontextmanager
 async def feeding(
-    uri: str, database: str, *, streams: bool = True, mode: Mode | None = Mode.LIVE, answer_within: float = 10.0
+    uri: str,
+    database: str,
+    *,
+    streams: bool = True,
+    mode: Mode | None = Mode.LIVE,
+    answer_within: float = 10.0,
 ) -> AsyncIterator[Feed]:
     """A feed that has reached a mode."""
     board = Board(database)

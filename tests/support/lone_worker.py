@@ -35,9 +35,18 @@ def lone_worker(*modules: Module) -> Iterator[Worker]:
     board.close()
 
 
-def attempt(worker: Worker, task: str, args: dict[str, Any] | None = None, **more: Any) -> tuple[str, Any]:
+def attempt(
+    worker: Worker, task: str, args: dict[str, Any] | None = None, **more: Any
+) -> tuple[str, Any]:
     """Run one job: ("done", its result), or how it ended and what the report says of that."""
-    document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
+    document = {
+        "_id": "id",
+        "seq": 7,
+        "task": task,
+        "args": args or {},
+        "attempt": 0,
+        "fails": 0,
+    } | more
     end = worker.runner.attempt(7, bson.encode(document))
     worker.runner.current.clear()
     if isinstance(end, bytes):

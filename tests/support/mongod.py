@@ -25,7 +25,8 @@ def free_port() -> int:
 
 @contextmanager
 def mongod(directory: Path, *options: str, **tls: Any) -> Iterator[int]:
-    """A mongod of our own on a free port; gone at the end. `tls` is what a client needs to reach it."""
+    """A mongod of our own on a free port; gone at the end. `tls` is what a client needs to reach
+    it."""
     port = free_port()
     (directory / f"mongod-{port}").mkdir(parents=True)
     with restarted(directory, port, *options, **tls):
@@ -36,7 +37,15 @@ def mongod(directory: Path, *options: str, **tls: Any) -> Iterator[int]:
 def restarted(directory: Path, port: int, *options: str, **tls: Any) -> Iterator[int]:
     """A mongod on the data that one on that port has left."""
     data = directory / f"mongod-{port}"
-    command = [str(find_mongod()), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1"]
+    command = [
+        str(find_mongod()),
+        "--dbpath",
+        str(data),
+        "--port",
+        str(port),
+        "--bind_ip",
+        "127.0.0.1",
+    ]
     command += ["--nounixsocket", "--wiredTigerCacheSizeGB", "0.25", *options]
     with (directory / f"mongod-{port}.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

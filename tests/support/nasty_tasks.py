@@ -32,7 +32,8 @@ def _by_fork(pids: Path) -> None:
 
 
 def _by_daemon(pids: Path) -> None:
-    """In a session of its own, with nobody above it: nothing but its environment tells where it came from."""
+    """In a session of its own, with nobody above it: nothing but its environment tells where it
+    came from."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

@@ -81,16 +81,20 @@ def as_written(document: Mapping[str, Any]) -> RawBSONDocument:
 
 
 def put(collection: Collection[Any], documents: Sequence[Mapping[str, Any]]) -> int:
-    """Insert documents past the validator; how many the server took: no `_id` may be an array, no number be twice."""
+    """Insert documents past the validator; how many the server took: no `_id` may be an array, no
+    number be twice."""
     try:
         raw = [as_written(document) for document in documents]
-        return len(collection.insert_many(raw, ordered=False, bypass_document_validation=True).inserted_ids)
+        return len(
+            collection.insert_many(raw, ordered=False, bypass_document_validation=True).inserted_ids
+        )
     except BulkWriteError as error:
         return int(error.details["nInserted"])
 
 
 def scribble(collection: Collection[Any], where: Mapping[str, Any], field: str, name: str) -> bool:
-    """Write the odd value of that name into a field of one document, past the validator; False if there is none."""
+    """Write the odd value of that name into a field of one document, past the validator; False if
+    there is none."""
     value = VALUES[name]
     update = {"$unset": {field: ""}} if value is MISSING else {"$set": {field: value}}
     try:

@@ -1,8 +1,9 @@
 """A bad network between one process and a replica set.
 
-A proxy listens on a loopback address of its own, with the members' port numbers, and speaks enough of MongoDB's wire
-protocol to know where a message ends and which ones are writes. A driver learns the members' addresses from the
-members, so the proxy puts its own in their place: both are equally long, which keeps every length field right.
+A proxy listens on a loopback address of its own, with the members' port numbers, and speaks enough
+of MongoDB's wire protocol to know where a message ends and which ones are writes. A driver learns
+the members' addresses from the members, so the proxy puts its own in their place: both are equally
+long, which keeps every length field right.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ class Proxy:
         self.delay = 0.0
         """Seconds that each message takes, in each direction."""
         self.hold = 0.0
-        """Seconds that each write is kept before it is let through, whatever became of its sender."""
+        """Seconds that each write is kept before it is let through, whatever became of its sender.
+        """
         self.losing = 0
-        """So many of the next writes reach the server; their answers do not come back, the connection breaks."""
+        """So many of the next writes reach the server; their answers do not come back, the
+        connection breaks."""
         self.lost = 0
         self.address = address
         self._address, self._upstream = address.encode(), upstream.encode()
@@ -40,7 +43,9 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
         self._flows.set()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name=f"proxy {address}")
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, daemon=True, name=f"proxy {address}"
+        )
         self._thread.start()
         self._servers = [self._do(self._listen(address, upstream, port)) for port in ports]
 
@@ -129,7 +134,9 @@ class Proxy:
 class _Line:
     """One connection through the proxy."""
 
-    def __init__(self, proxy: Proxy, ours: asyncio.StreamWriter, theirs: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, proxy: Proxy, ours: asyncio.StreamWriter, theirs: asyncio.StreamWriter
+    ) -> None:
         self._proxy = proxy
         self._ours = ours
         self._theirs = theirs
@@ -144,8 +151,11 @@ class _Line:
         answers = asyncio.create_task(self._answers(theirs))
         try:
             await self._questions(ours)
-            # What was sent last is still to be carried out: a server that loses its client may give it up.
-            await asyncio.wait([answers], timeout=_LAST_WORDS if self._unanswered or self._has_held else 0)
+            # What was sent last is still to be carried out: a server that loses its client may give
+            # it up.
+            await asyncio.wait(
+                [answers], timeout=_LAST_WORDS if self._unanswered or self._has_held else 0
+            )
         finally:
             answers.cancel()
             self._ours.transport.abort()

@@ -1,4 +1,5 @@
-"""A replica set of real mongods that a test can kill, freeze, depose and bring back, member by member."""
+"""A replica set of real mongods that a test can kill, freeze, depose and bring back, member by
+member."""
 
 from __future__ import annotations
 
@@ -42,7 +43,14 @@ class Server:
 
     def start(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
-        command = [str(find_mongod()), "--dbpath", str(self.data), "--port", str(self.port), *_OPTIONS]
+        command = [
+            str(find_mongod()),
+            "--dbpath",
+            str(self.data),
+            "--port",
+            str(self.port),
+            *_OPTIONS,
+        ]
         with self.data.with_suffix(".log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
@@ -58,8 +66,13 @@ class Server:
 
     def ask(self, command: str | dict[str, Any], within: float = 2.0) -> dict[str, Any] | None:
         """A command to this member alone; None when it does not answer."""
-        options: dict[str, Any] = {"serverSelectionTimeoutMS": 1000 * within, "socketTimeoutMS": 1000 * within}
-        with MongoClient[dict[str, Any]](HOST, self.port, directConnection=True, **options) as client:
+        options: dict[str, Any] = {
+            "serverSelectionTimeoutMS": 1000 * within,
+            "socketTimeoutMS": 1000 * within,
+        }
+        with MongoClient[dict[str, Any]](
+            HOST, self.port, directConnection=True, **options
+        ) as client:
             try:
                 return client.admin.command(command)
             except PyMongoError:
@@ -67,7 +80,8 @@ class Server:
 
 
 class ReplicaSet:
-    """Three members by default. `election` is how many seconds without a primary call for a new one (10 by default)."""
+    """Three members by default. `election` is how many seconds without a primary call for a new one
+    (10 by default)."""
 
     def __init__(self, directory: Path, members: int = 3, election: float = 10.0) -> None:
         self.servers = [Server(port, directory / f"mongod-{port}") for port in _ports(members)]
@@ -79,23 +93,41 @@ class ReplicaSet:
 
     def uri_of(self, host: str) -> str:
         """The address as seen through a host that stands in for all members."""
-        return f"mongodb://{','.join(f'{host}:{server.port}' for server in self.servers)}/?replicaSet={NAME}"
+        hosts = ",".join(f"{host}:{server.port}" for server in self.servers)
+        return f"mongodb://{hosts}/?replicaSet={NAME}"
 
     def __enter__(self) -> Self:
         try:
             for server in self.servers:
                 server.start()
-            eventually(lambda: all(server.ask("ping") for server in self.servers), 60, "every mongod answers")
-            settings = {"electionTimeoutMillis": int(1000 * self._election), "heartbeatIntervalMillis": 500}
-            hosts = [{"_id": place, "host": f"{HOST}:{server.port}"} for place, server in enumerate(self.servers)]
-            self.servers[0].ask({"replSetInitiate": {"_id": NAME, "members": hosts, "settings": settings}}, 20)
+            eventually(
+                lambda: all(server.ask("ping") for server in self.servers),
+                60,
+                "every mongod answers",
+            )
+            settings = {
+                "electionTimeoutMillis": int(1000 * self._election),
+                "heartbeatIntervalMillis": 500,
+            }
+            hosts = [
+                {"_id": place, "host": f"{HOST}:{server.port}"}
+                for place, server in enumerate(self.servers)
+            ]
+            self.servers[0].ask(
+                {"replSetInitiate": {"_id": NAME, "members": hosts, "settings": settings}}, 20
+            )
             eventually(self.primary, 60, "a primary")
         except BaseException:
             self.close()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def primary(self) -> Server | None:

@@ -1,4 +1,5 @@
-"""Tasks that the stories run. Each run of one is noted in a ledger that a rerun cannot hide from."""
+"""Tasks that the stories run. Each run of one is noted in a ledger that a rerun cannot hide
+from."""
 
 from __future__ import annotations
 
@@ -162,7 +163,9 @@ def parent(path: str, ending: str = "") -> list[int]:
 async def async_parent(count: int = 3) -> list[list[Any]]:
     """Submits at once, and twice."""
     job = current_job()
-    children = await asyncio.gather(*(job.submit_async("story.double", {"x": x}) for x in range(count)))
+    children = await asyncio.gather(
+        *(job.submit_async("story.double", {"x": x}) for x in range(count))
+    )
     if job.attempt == 1:
         raise Retry("once more", in_=0.05)
     return [[child.id, child.existed] for child in children]
@@ -170,7 +173,10 @@ async def async_parent(count: int = 3) -> list[list[Any]]:
 
 @story.task
 def parent_of_many(count: int) -> list[int | None]:
-    return [job.seq for job in current_job().submit_many("story.double", ({"x": x} for x in range(count)))]
+    return [
+        job.seq
+        for job in current_job().submit_many("story.double", ({"x": x} for x in range(count)))
+    ]
 
 
 @story.task

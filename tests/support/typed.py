@@ -1,8 +1,10 @@
-"""Type checkers over every documented example: `python -m tests.support.typed` runs mypy --strict and pyright.
+"""Type checkers over every documented example: `python -m tests.support.typed` runs mypy --strict
+and pyright.
 
-Each page becomes Python files in which every line has the number that it has on the page. A block with a file's name
-behind `python` is that file; all others of a page continue each other. An HTML comment that begins with `python` starts
-anew, with code that readers of the page do not need. `<!-- not typed: why -->` before a block leaves it out.
+Each page becomes Python files in which every line has the number that it has on the page. A block
+with a file's name behind `python` is that file; all others of a page continue each other. An HTML
+comment that begins with `python` starts anew, with code that readers of the page do not need. `<!--
+not typed: why -->` before a block leaves it out.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _PARTS = re.compile(
 
 @dataclass(slots=True)
 class Page:
-    """The Python files of one page, by name; the lines of each have the numbers that they have on the page."""
+    """The Python files of one page, by name; the lines of each have the numbers that they have on
+    the page."""
 
     files: dict[str, dict[int, str]] = field(default_factory=dict)
 
@@ -60,7 +63,8 @@ def read(text: str) -> Page:
 
 
 def _numbered(code: str, first: int) -> Iterator[tuple[int, str]]:
-    """The lines of a block; one that awaits becomes a coroutine, which begins in the line of the fence."""
+    """The lines of a block; one that awaits becomes a coroutine, which begins in the line of the
+    fence."""
     is_async = _awaits(code)
     if is_async:
         yield first - 1, f"async def _from_line_{first}() -> None:"
@@ -83,7 +87,8 @@ def pages() -> list[Path]:
 
 
 def write(into: Path) -> dict[Path, Path]:
-    """Write the examples of all pages, each page to a directory of its own; which directory is which page's."""
+    """Write the examples of all pages, each page to a directory of its own; which directory is
+    which page's."""
     directories = {}
     for number, path in enumerate(pages()):
         page = read(path.read_text())
@@ -105,7 +110,8 @@ def mypy(directory: Path) -> str:
     """What mypy says of a page's files; nothing if they are right."""
     files = [str(file) for file in sorted(directory.rglob("*.py"))]
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--scripts-are-modules", *files]
-    # Where a page imports its own files, they are found beside it: as if its reader had written them there.
+    # Where a page imports its own files, they are found beside it: as if its reader had written
+    # them there.
     return _complaints(command, {"MYPYPATH": str(directory)})
 
 
@@ -115,18 +121,32 @@ def pyright(directory: Path) -> str:
     own = [os.path.relpath(path, directory) for path in (*directory.iterdir(), *examples)]
     settings = {
         "include": own,
-        "executionEnvironments": [{"root": root} for root in own],  # each finds its own files, and no other's
+        "executionEnvironments": [
+            {"root": root} for root in own
+        ],  # each finds its own files, and no other's
         "extraPaths": [str(ROOT / part) for part in ("shared", "node", "observer")],
         "pythonVersion": "3.11",
         "reportMissingModuleSource": False,
     }
     (directory / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "pyright", "-p", str(directory), "--pythonpath", sys.executable]
-    return _complaints(command, {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})  # that there is a newer one
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "-p",
+        str(directory),
+        "--pythonpath",
+        sys.executable,
+    ]
+    return _complaints(
+        command, {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    )  # that there is a newer one
 
 
 def _complaints(command: list[str], environment: dict[str, str]) -> str:
-    ended = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
     return ended.stdout + ended.stderr if ended.returncode else ""
 
 
@@ -138,7 +158,8 @@ def main() -> int:
         said = [mypy(one) for one in directories]
         told = "".join([*said, asked.result()])
     for one, page in directories.items():
-        # Whatever lies before: what mypy has kept of an earlier run names the directory of that one.
+        # Whatever lies before: what mypy has kept of an earlier run names the directory of that
+        # one.
         told = re.sub(rf"/[^\s:]*/{one.name}/[\w/]+\.py", shown(page), told)
     sys.stdout.write(told)
     return 1 if told else 0

@@ -30,7 +30,8 @@ class WebServer:
                 stdout=out,
                 stderr=err,
                 cwd=ROOT,
-                env=os.environ | {"TONTINE_URI": uri, "TONTINE_DATABASE": database, "PYTHONUNBUFFERED": "1"},
+                env=os.environ
+                | {"TONTINE_URI": uri, "TONTINE_DATABASE": database, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
         try:

@@ -1,9 +1,9 @@
-"""As much of Windows as can be had elsewhere. `python -m tests.support.windows COMMAND...` is `tontine COMMAND...`
-there, `... -c CODE` runs Python.
+"""As much of Windows as can be had elsewhere. `python -m tests.support.windows COMMAND...` is
+`tontine COMMAND...` there, `... -c CODE` runs Python.
 
-What only POSIX has is taken away before anything of ours is imported: modules, names in `os`, `signal` and
-`time`, handlers of signals in event loops. The standard library and what we depend on are there already, as built for
-this system.
+What only POSIX has is taken away before anything of ours is imported: modules, names in `os`,
+`signal` and `time`, handlers of signals in event loops. The standard library and what we depend on
+are there already, as built for this system.
 """
 
 from __future__ import annotations
@@ -28,26 +28,149 @@ import rich.console
 import rich.table
 import tenacity
 
-READY = (asyncio.base_events, click, cronsim, orjson, platformdirs, psutil, pymongo, rich.console, rich.table, tenacity)
+READY = (
+    asyncio.base_events,
+    click,
+    cronsim,
+    orjson,
+    platformdirs,
+    psutil,
+    pymongo,
+    rich.console,
+    rich.table,
+    tenacity,
+)
 MODULES = frozenset({"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"})
 # By the types that Python's own stubs give each system.
 OF_OS = (
-    *("chown", "chroot", "confstr", "copy_file_range", "ctermid", "environb", "eventfd", "fchdir", "fchmod"),
-    *("fchown", "fdatasync", "fork", "forkpty", "fpathconf", "fstatvfs", "fwalk", "getegid", "getenvb"),
-    *("geteuid", "getgid", "getgrouplist", "getgroups", "getloadavg", "getpgid", "getpgrp", "getpriority"),
-    *("getrandom", "getresgid", "getresuid", "getsid", "getuid", "getxattr", "initgroups", "killpg", "lchown"),
-    *("listxattr", "lockf", "major", "makedev", "memfd_create", "minor", "mkfifo", "mknod", "nice", "openpty"),
-    *("pathconf", "pidfd_open", "pipe2", "posix_fadvise", "posix_fallocate", "posix_spawn", "posix_spawnp"),
+    *(
+        "chown",
+        "chroot",
+        "confstr",
+        "copy_file_range",
+        "ctermid",
+        "environb",
+        "eventfd",
+        "fchdir",
+        "fchmod",
+    ),
+    *(
+        "fchown",
+        "fdatasync",
+        "fork",
+        "forkpty",
+        "fpathconf",
+        "fstatvfs",
+        "fwalk",
+        "getegid",
+        "getenvb",
+    ),
+    *(
+        "geteuid",
+        "getgid",
+        "getgrouplist",
+        "getgroups",
+        "getloadavg",
+        "getpgid",
+        "getpgrp",
+        "getpriority",
+    ),
+    *(
+        "getrandom",
+        "getresgid",
+        "getresuid",
+        "getsid",
+        "getuid",
+        "getxattr",
+        "initgroups",
+        "killpg",
+        "lchown",
+    ),
+    *(
+        "listxattr",
+        "lockf",
+        "major",
+        "makedev",
+        "memfd_create",
+        "minor",
+        "mkfifo",
+        "mknod",
+        "nice",
+        "openpty",
+    ),
+    *(
+        "pathconf",
+        "pidfd_open",
+        "pipe2",
+        "posix_fadvise",
+        "posix_fallocate",
+        "posix_spawn",
+        "posix_spawnp",
+    ),
     *("pread", "preadv", "pwrite", "pwritev", "readv", "register_at_fork", "sched_getaffinity"),
-    *("sched_setaffinity", "sched_yield", "sendfile", "setegid", "seteuid", "setgid", "setgroups", "setpgid"),
-    *("setpgrp", "setpriority", "setregid", "setreuid", "setsid", "setuid", "setxattr", "splice", "statvfs"),
-    *("sync", "sysconf", "tcgetpgrp", "tcsetpgrp", "ttyname", "uname", "wait", "wait3", "wait4", "waitid"),
-    *("writev", "P_ALL", "P_PGID", "P_PID", "P_PIDFD", "WEXITED", "WNOHANG", "WNOWAIT", "WSTOPPED", "WUNTRACED"),
-    *("O_CLOEXEC", "O_DIRECTORY", "O_DSYNC", "O_NOCTTY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "O_TMPFILE"),
+    *(
+        "sched_setaffinity",
+        "sched_yield",
+        "sendfile",
+        "setegid",
+        "seteuid",
+        "setgid",
+        "setgroups",
+        "setpgid",
+    ),
+    *(
+        "setpgrp",
+        "setpriority",
+        "setregid",
+        "setreuid",
+        "setsid",
+        "setuid",
+        "setxattr",
+        "splice",
+        "statvfs",
+    ),
+    *(
+        "sync",
+        "sysconf",
+        "tcgetpgrp",
+        "tcsetpgrp",
+        "ttyname",
+        "uname",
+        "wait",
+        "wait3",
+        "wait4",
+        "waitid",
+    ),
+    *(
+        "writev",
+        "P_ALL",
+        "P_PGID",
+        "P_PID",
+        "P_PIDFD",
+        "WEXITED",
+        "WNOHANG",
+        "WNOWAIT",
+        "WSTOPPED",
+        "WUNTRACED",
+    ),
+    *(
+        "O_CLOEXEC",
+        "O_DIRECTORY",
+        "O_DSYNC",
+        "O_NOCTTY",
+        "O_NOFOLLOW",
+        "O_NONBLOCK",
+        "O_SYNC",
+        "O_TMPFILE",
+    ),
 )
 OF_TIME = [name for name in dir(time) if name.startswith(("CLOCK_", "clock_"))] + ["tzset"]
 SIGNALS = {"SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM"}
-OF_SIGNAL = [name for name in dir(signal) if name.startswith("SIG") and name[3] != "_" and name not in SIGNALS]
+OF_SIGNAL = [
+    name
+    for name in dir(signal)
+    if name.startswith("SIG") and name[3] != "_" and name not in SIGNALS
+]
 
 
 class Missing(importlib.abc.MetaPathFinder):

@@ -11,7 +11,8 @@ from tontine import Client
 
 
 def client() -> Client:
-    """This process's client, made when it is first needed: a connection does not survive a fork, as by gunicorn."""
+    """This process's client, made when it is first needed: a connection does not survive a fork, as
+    by gunicorn."""
     return _client_of(os.getpid())
 
 

@@ -1,1 +1,2 @@
-"""A box for photos: upload one, watch its thumbnails being made, get one e-mail when they are there."""
+"""A box for photos: upload one, watch its thumbnails being made, get one e-mail when they are
+there."""

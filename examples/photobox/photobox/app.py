@@ -74,7 +74,9 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """One connection for as long as the application runs."""
     async with AsyncMongoClient[dict[str, Any]](settings().uri, tz_aware=True) as mongo:
         app.state.box = Box(mongo)
-        await app.state.box.jobs.prepare()  # its jobs are submitted in transactions, which cannot do it
+        await (
+            app.state.box.jobs.prepare()
+        )  # its jobs are submitted in transactions, which cannot do it
         yield
 
 

@@ -1,4 +1,5 @@
-"""Where things are: read from the environment once, in the web application and in every worker alike."""
+"""Where things are: read from the environment once, in the web application and in every worker
+alike."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ class Settings:
     """What differs between your laptop and production."""
 
     uri: str
-    """The application's own MongoDB user. Workers have it, too: it may not touch the queue's nodes or cluster."""
+    """The application's own MongoDB user. Workers have it, too: it may not touch the queue's nodes
+    or cluster."""
     database: str
     queue: str
     """The database of the queue."""

@@ -1,4 +1,5 @@
-"""Photos and their thumbnails, as the tasks use them: one connection per worker process, opened at its first use."""
+"""Photos and their thumbnails, as the tasks use them: one connection per worker process, opened at
+its first use."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def keep_thumbnail(photo: str, width: int, image: bytes) -> None:
 
 
 def remove_before(limit: datetime) -> int:
-    """Remove the photos that came before `limit`, with all that belongs to them; how many there were."""
+    """Remove the photos that came before `limit`, with all that belongs to them; how many there
+    were."""
     old = list(database().photos.find({"at": {"$lt": limit}}, {"file": 1}))
     for photo in old:
         database().thumbnails.delete_many({"photo": photo["_id"]})

@@ -19,7 +19,8 @@ KEPT = timedelta(days=30)
 
 @photobox.task(max_attempts=3, timeout="2m", give_up_on=(UnidentifiedImageError, LookupError))
 def thumbnails(photo: str) -> dict[str, int]:
-    """Make the small versions of a photo. A second run does no harm: it replaces what the first made."""
+    """Make the small versions of a photo. A second run does no harm: it replaces what the first
+    made."""
     document = storage.find(photo)
     image = Image.open(io.BytesIO(storage.original(document))).convert("RGB")
     sizes = {}
@@ -39,7 +40,8 @@ def thumbnails(photo: str) -> dict[str, int]:
 
 @photobox.task(on_lost="fail")
 def tell(photo: str) -> None:
-    """Send the one e-mail. A worker that dies here may have sent it: better none than two, so it is not run again."""
+    """Send the one e-mail. A worker that dies here may have sent it: better none than two, so it is
+    not run again."""
     document = storage.find(photo)
     mail.send(document["to"], "Your photo is ready", f"{document['name']} has its thumbnails.")
 

@@ -23,8 +23,12 @@ def web(tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestC
         yield web
 
 
-def test_an_upload_becomes_a_job_and_its_thumbnails_are_shown(web: TestClient, tontine_queue: Queue) -> None:
-    answer = web.post("/photos", data={"to": "ada@example.org"}, files={"photo": ("cat.png", picture())})
+def test_an_upload_becomes_a_job_and_its_thumbnails_are_shown(
+    web: TestClient, tontine_queue: Queue
+) -> None:
+    answer = web.post(
+        "/photos", data={"to": "ada@example.org"}, files={"photo": ("cat.png", picture())}
+    )
     assert answer.status_code == 202
     photo = answer.json()["photo"]
     assert web.get(f"/photos/{photo}").json()["state"] == "queued"
@@ -35,5 +39,7 @@ def test_an_upload_becomes_a_job_and_its_thumbnails_are_shown(web: TestClient, t
 
 
 def test_too_large_a_photo_is_refused(web: TestClient) -> None:
-    answer = web.post("/photos", data={"to": "a@b.c"}, files={"photo": ("cat.png", b"0" * (20 * 1024 * 1024 + 1))})
+    answer = web.post(
+        "/photos", data={"to": "a@b.c"}, files={"photo": ("cat.png", b"0" * (20 * 1024 * 1024 + 1))}
+    )
     assert (answer.status_code, answer.json()["detail"]) == (413, "a photo may have 20 MB")

@@ -32,7 +32,13 @@ def photos(tontine_queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def add(content: bytes, **more: Any) -> str:
     file = GridFSBucket(storage.database()).upload_from_stream("cat.png", content)
-    photo = {"_id": ObjectId(), "name": "cat.png", "to": "ada@example.org", "file": file, "at": datetime.now(UTC)}
+    photo = {
+        "_id": ObjectId(),
+        "name": "cat.png",
+        "to": "ada@example.org",
+        "file": file,
+        "at": datetime.now(UTC),
+    }
     storage.database().photos.insert_one(photo | more)
     return str(photo["_id"])
 

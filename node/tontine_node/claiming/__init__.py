@@ -1,1 +1,2 @@
-"""How jobs come to a node: numbered, taken out of the inbox, scheduled, heard of, looked for and claimed."""
+"""How jobs come to a node: numbered, taken out of the inbox, scheduled, heard of, looked for and
+claimed."""

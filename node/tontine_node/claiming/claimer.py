@@ -47,7 +47,15 @@ class Claimer:
         self.is_open = False
         self.wake = asyncio.Event()
         self.taker = Taker(
-            node, store, clock, claims, dispatcher, lane, troubles, self._may_claim, lambda seq: self.hint(seq, seq)
+            node,
+            store,
+            clock,
+            claims,
+            dispatcher,
+            lane,
+            troubles,
+            self._may_claim,
+            lambda seq: self.hint(seq, seq),
         )
         self._store = store
         self._clock = clock
@@ -62,7 +70,8 @@ class Claimer:
         self._asked_at = float("-inf")
 
     async def run(self) -> None:
-        """Claim for as long as there is room; otherwise sleep until something happens or it is time to look."""
+        """Claim for as long as there is room; otherwise sleep until something happens or it is time
+        to look."""
         while True:
             self.wake.clear()
             self.tick += 1
@@ -78,7 +87,8 @@ class Claimer:
                 await self._rest()
 
     async def _turn(self) -> bool:
-        # Also while it is closed: a node that drains must know what it holds before it can give it back (N7).
+        # Also while it is closed: a node that drains must know what it holds before it can give it
+        # back (N7).
         if self.taker.has_doubts and self._beat.has_lease():
             await self.taker.resolve()
         found_work = await self._round() if self._may_claim() else False
@@ -95,20 +105,26 @@ class Claimer:
             self._busy_since = self._clock.now()
 
     def busy_for(self) -> float:
-        """For how many seconds there has been more to do than could be done at once; 0 if there is not."""
+        """For how many seconds there has been more to do than could be done at once; 0 if there is
+        not."""
         return 0.0 if self._busy_since is None else max(1e-9, self._clock.now() - self._busy_since)
 
     def take_hint(self, hint: bell.Hint) -> None:
         """The bell tells of jobs."""
         self.hint(hint.first, hint.last, is_fresh=hint.is_fresh)
 
-    def hint(self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False) -> None:
+    def hint(
+        self, first: int | None = None, last: int | None = None, *, is_fresh: bool = False
+    ) -> None:
         """Jobs were inserted: look now, everywhere unless their numbers are enough to find them."""
         if first is not None and last is not None and self._lane.knows(last):
             if not self._lane.hint(first, last, is_fresh=is_fresh):
                 return
             if is_fresh and first == last:
-                self._announced = [*self._announced[:1], first]  # of more than one it only matters that there are more
+                self._announced = [
+                    *self._announced[:1],
+                    first,
+                ]  # of more than one it only matters that there are more
                 for delay in LOOK_AGAIN_AFTER:
                     asyncio.get_running_loop().call_later(delay, self._look_again, first)
         self._hurry = self._hurry or not is_fresh
@@ -137,12 +153,14 @@ class Claimer:
         return self.is_open and self._beat.has_lease()
 
     def _room(self) -> int:
-        """How many more jobs to claim: as many as the workers want, and none while there is too much in memory."""
+        """How many more jobs to claim: as many as the workers want, and none while there is too
+        much in memory."""
         return 0 if self._claims.is_full else self._dispatcher.room()
 
     async def _rest(self) -> None:
         limit = jittered(self._lane.pace_of(REST, REST_POLL))
-        # With no room, a job that is due waits for a slot, which wakes us; without a share, others see to it.
+        # With no room, a job that is due waits for a slot, which wakes us; without a share, others
+        # see to it.
         if self._may_claim() and self._lane.sweep is not None and self._room() > 0:
             limit = min(limit, max(0.0, self._lane.next_due - self._clock.now()))
         await rest(self.wake, limit)
@@ -183,12 +201,16 @@ class Claimer:
         return claimed
 
     async def _set_aside(self) -> None:
-        """Fail what was found and cannot be claimed by anybody: otherwise it would be found first again."""
+        """Fail what was found and cannot be claimed by anybody: otherwise it would be found first
+        again."""
         odd, self._lane.odd = self._lane.odd, []
         for job, reason in odd:
             queued = {**identity(job), "state": JobState.QUEUED.value}
             if await self._store.run(repair.set_aside(queued, reason, self._lane.retention)):
-                log.warning("set a job aside", extra={"event": "set-aside", "seq": job.get("seq"), "reason": reason})
+                log.warning(
+                    "set a job aside",
+                    extra={"event": "set-aside", "seq": job.get("seq"), "reason": reason},
+                )
 
     async def _ask_for_help(self) -> None:
         """More jobs than room: nodes that have nothing to do need not find out by themselves."""

@@ -23,12 +23,14 @@ from ..telling.troubles import Troubles
 log = logging.getLogger(__name__)
 
 FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
-"""Seconds between looks of the first member, and of a few that stand in for it. Who may only insert cannot ring."""
+"""Seconds between looks of the first member, and of a few that stand in for it. Who may only insert
+cannot ring."""
 SOON, SOON_FOR = 0.1, 60.0
 """Where one job came from, more come: for a minute the first member looks often."""
 RULES_EVERY = 30.0
 ASIDE_FOR, ASIDE_AT_MOST = 300.0, 1000
-"""Seconds until what the server refused in every form is tried again, and how many are left lying so long."""
+"""Seconds until what the server refused in every form is tried again, and how many are left lying
+so long."""
 
 
 class Intake:
@@ -90,14 +92,18 @@ class Intake:
         return self._duty.every(share)
 
     async def _keep_rules(self, share: Share) -> None:
-        """Put the inbox back where it was dropped: the next insert would make one that takes anything."""
+        """Put the inbox back where it was dropped: the next insert would make one that takes
+        anything."""
         if is_first(share) and self._clock.now() - self._ruled_at >= RULES_EVERY:
             self._ruled_at = self._clock.now()
             try:
                 if await self._store.run(inbox.mend()):
                     log.warning("put the inbox right", extra={"event": "inbox-mended"})
             except NotPermitted as error:
-                log.info("may not look after the inbox", extra={"event": "inbox-rules", "error": str(error)})
+                log.info(
+                    "may not look after the inbox",
+                    extra={"event": "inbox-rules", "error": str(error)},
+                )
 
     async def _lies_still(self) -> bool:
         """Whether the first document is the one that this node saw there longer than H ago."""
@@ -114,9 +120,15 @@ class Intake:
         if taken.unfit:
             self._aside_at = self._clock.now()
             self._aside |= set(list(taken.unfit)[: ASIDE_AT_MOST - len(self._aside)])
-            lying, some = count(len(self._aside), "document"), ", ".join(sorted(map(str, taken.unfit))[:3])
+            lying, some = (
+                count(len(self._aside), "document"),
+                ", ".join(sorted(map(str, taken.unfit))[:3]),
+            )
             self._troubles.note("intake", f"{lying} of the inbox cannot even fail as jobs: {some}")
-            log.warning("set documents of the inbox aside", extra={"event": "intake-aside", "documents": some})
+            log.warning(
+                "set documents of the inbox aside",
+                extra={"event": "intake-aside", "documents": some},
+            )
         return taken.count
 
     def _look_again_at_refused(self) -> None:

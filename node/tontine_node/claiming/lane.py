@@ -67,7 +67,9 @@ class Lane:
         self._claims = claims
         self._dispatcher = dispatcher
         self._watching = watching
-        self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = self._fair_at = NEVER
+        self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = (
+            self._fair_at
+        ) = NEVER
         self._behind_at, self._behind_for = NEVER, BEHIND_SOON
         self._helps_with = 0
         self._lying_there: Jobs = []
@@ -76,7 +78,8 @@ class Lane:
         self.odd: list[tuple[Raw, str]] = []
         """Jobs that were found and cannot be claimed by anybody, and why."""
         self.passed_over = False
-        """Whether there may be suspects that were found, or not looked for, while none could be claimed."""
+        """Whether there may be suspects that were found, or not looked for, while none could be
+        claimed."""
         self._hidden_at = clock.now()
         self._counted = 0
 
@@ -89,14 +92,19 @@ class Lane:
         self._around_at = NEVER
 
     def knows(self, last: int) -> bool:
-        """Whether numbers up to this one may be what they seem: whoever rang far ahead does not know the numbers."""
+        """Whether numbers up to this one may be what they seem: whoever rang far ahead does not
+        know the numbers."""
         return self.sweep is not None and last <= self.sweep.counter + FAR_AHEAD
 
     def hint(self, first: int, last: int, *, is_fresh: bool) -> bool:
         """Jobs were inserted, or are there again; whether any of them is in the share."""
         if self.sweep is None:
             return False
-        return self.sweep.hint(first, last) if is_fresh else bool(self.sweep.share.seqs(first, last, 1))
+        return (
+            self.sweep.hint(first, last)
+            if is_fresh
+            else bool(self.sweep.share.seqs(first, last, 1))
+        )
 
     def is_missing(self, seq: int) -> bool:
         """Whether it was looked up and not found."""
@@ -107,17 +115,21 @@ class Lane:
         self.next_due = min(self.next_due, self._clock.now() + delay)
 
     def look_for_suspects(self) -> None:
-        """One can be claimed again. They come one at a time: without this, each would wait for the next slow look."""
+        """One can be claimed again. They come one at a time: without this, each would wait for the
+        next slow look."""
         if self.passed_over and self._dispatcher.takes_suspects:
             self.passed_over = False
             self.next_due = self._clock.now()
             self._low_at = NEVER
 
     async def around(self, hurry: bool) -> None:
-        """Read roster, counter and settings, when it is time to or the sweep has come to its end."""
+        """Read roster, counter and settings, when it is time to or the sweep has come to its
+        end."""
         now = self._clock.now()
         exhausted = self.sweep is None or self.sweep.is_exhausted
-        if not self._is_time(self._around_at, AROUND_EVERY, AROUND_POLL) and not (hurry and exhausted):
+        if not self._is_time(self._around_at, AROUND_EVERY, AROUND_POLL) and not (
+            hurry and exhausted
+        ):
             return
         around = await self._store.run(claim.overview())
         self._around_at = now
@@ -132,14 +144,17 @@ class Lane:
             self.sweep = None
         elif self.sweep is None or self.sweep.share != share:
             lowest = await self._store.run(claim.lowest_fresh(self.tasks, 0))
-            self.sweep = Sweep(share, around.counter + 1 if lowest is None else lowest, around.counter)
+            self.sweep = Sweep(
+                share, around.counter + 1 if lowest is None else lowest, around.counter
+            )
             self._due_at, self.next_due = NEVER, float("inf")
             self._passed_by()
         else:
             self.sweep.counter = max(self.sweep.counter, around.counter)
 
     async def ranked(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
-        """Jobs of the share with a priority above zero, highest first; when nothing else is left, also below."""
+        """Jobs of the share with a priority above zero, highest first; when nothing else is left,
+        also below."""
         low = sweep.is_exhausted
         last, every = self._ranked_at, RANKED_POLL
         if low:
@@ -148,7 +163,9 @@ class Lane:
             return []
         suspects = self._dispatcher.takes_suspects
         self.passed_over = self.passed_over or (low and not suspects)
-        answer = await self._store.run(claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects))
+        answer = await self._store.run(
+            claim.find_ranked(sweep.share, self.tasks, room, low=low, suspects=suspects)
+        )
         self._ranked_at = self._clock.now()
         if low:
             self._low_at = self._ranked_at - (every - SOON if answer else 0.0)
@@ -159,7 +176,8 @@ class Lane:
         return [job for job in found if (job["priority"] or 0) >= 0]
 
     async def due(self, sweep: Sweep, room: int, hurry: bool) -> Jobs:
-        """Postponed jobs of the share whose time has come; also notes when the next one's will (F5 a)."""
+        """Postponed jobs of the share whose time has come; also notes when the next one's will (F5
+        a)."""
         now = self._clock.now()
         every = DUE_EVERY * self._crowd
         due = now >= self.next_due or self._is_time(self._due_at, every, DUE_POLL)
@@ -171,7 +189,9 @@ class Lane:
         self._due_at, self.next_due = now, float("inf")
         suspects = self._dispatcher.takes_suspects
         self.passed_over = self.passed_over or not suspects
-        answer = await self._store.run(claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=suspects))
+        answer = await self._store.run(
+            claim.find_due(sweep.share, self.tasks, every * 1.5, room, suspects=suspects)
+        )
         found = self._fit(answer)
         waits = [job["wait"] / 1000 for job in found]
         later = [wait for wait in waits if wait > 0]
@@ -193,7 +213,9 @@ class Lane:
         found = self._fit(answer)
         taken = self.takeable(sorted(found, key=lambda job: job["seq"]), room)
         self._helps_soon = self._helps_soon or bool(taken)
-        sweep.looked_up(planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now())
+        sweep.looked_up(
+            planned, {job["seq"] for job in found}, {job["seq"] for job in taken}, self._clock.now()
+        )
         if not found and not sweep.is_exhausted:
             sweep.jump(await self._store.run(claim.lowest_fresh(self.tasks, sweep.cursor)))
             self._passed_by()
@@ -210,16 +232,19 @@ class Lane:
         return fit
 
     async def hidden(self, share: Share) -> None:
-        """Now and then look for jobs that no other look would come to: the first member, and others in its place."""
+        """Now and then look for jobs that no other look would come to: the first member, and others
+        in its place."""
         every = HIDDEN_EVERY if share.rank == 0 else HIDDEN_OTHERS_EVERY * self._crowd
         if self._clock.now() - self._hidden_at >= every:
             self._hidden_at = self._clock.now()
             self.odd += await self._store.run(claim.find_odd(self.tasks, BEHIND_LOOKS_AT))
 
     def takeable(self, jobs: Sequence[Raw], room: int) -> Jobs:
-        """The first of these that may be claimed now: a task that must not run twice is never claimed ahead of a slot.
+        """The first of these that may be claimed now: a task that must not run twice is never
+        claimed ahead of a slot.
 
-        When a node dies, nobody can tell which of the jobs it held had started, so all of such a task are failed.
+        When a node dies, nobody can tell which of the jobs it held had started, so all of such a
+        task are failed.
         """
         free = self._dispatcher.free_slots()
         taken: Jobs = []
@@ -230,13 +255,18 @@ class Lane:
         return taken
 
     async def low(self, sweep: Sweep) -> Jobs:
-        """Jobs of the share with a priority below zero: for free slots, when there is nothing else."""
+        """Jobs of the share with a priority below zero: for free slots, when there is nothing
+        else."""
         lows, self._lows = self._lows, []
         if not lows or self._dispatcher.free_slots() <= 0:
             return []
         self.forget_roster()
         await self.around(hurry=True)
-        return lows[: self._dispatcher.free_slots()] if self.sweep is sweep and sweep.is_exhausted else []
+        return (
+            lows[: self._dispatcher.free_slots()]
+            if self.sweep is sweep and sweep.is_exhausted
+            else []
+        )
 
     async def left(self) -> Jobs:
         """What others have left lying for longer than H, for slots that are free now (F6).
@@ -250,14 +280,17 @@ class Lane:
             self._lying_there.clear()
         if not self._lying_there and (self._was_helpful or self._is_time_to_help()):
             self._help_at, self._helps_soon = now, False
-            self._lying_there = self._spread(await self._lying(max(HELP_LOOKS_AT, 4 * self._dispatcher.slots)))
+            self._lying_there = self._spread(
+                await self._lying(max(HELP_LOOKS_AT, 4 * self._dispatcher.slots))
+            )
             self._was_helpful = bool(self._lying_there)
         free = self._dispatcher.free_slots()
         taken, self._lying_there = self._lying_there[:free], self._lying_there[free:]
         return taken
 
     def _is_time_to_help(self) -> bool:
-        """Rarely while nothing is found; once a second if the own share was not empty, or a member asked."""
+        """Rarely while nothing is found; once a second if the own share was not empty, or a member
+        asked."""
         every = HELP_SOON if self._helps_soon else HELP_EVERY * self._crowd
         return self._is_time(self._help_at, every, HELP_POLL)
 
@@ -267,17 +300,26 @@ class Lane:
         return max(self._timing.help_after, self._help_at + HELP_SOON - self._clock.now())
 
     async def oldest(self, sweep: Sweep) -> Jobs:
-        """Now and then the oldest job of anybody, despite an own backlog: a stuck member must not starve it (F6)."""
+        """Now and then the oldest job of anybody, despite an own backlog: a stuck member must not
+        starve it (F6)."""
         now = self._clock.now()
-        if sweep.is_exhausted or now - self._fair_at < 10 * self._timing.help_after or self.is_alone:
+        if (
+            sweep.is_exhausted
+            or now - self._fair_at < 10 * self._timing.help_after
+            or self.is_alone
+        ):
             return []
-        if self._dispatcher.free_slots() <= 0 and self._dispatcher.pace.mean > self._timing.help_after:
+        if (
+            self._dispatcher.free_slots() <= 0
+            and self._dispatcher.pace.mean > self._timing.help_after
+        ):
             return []  # it would only wait here instead of there
         self._fair_at = now
         return await self._lying(1)
 
     async def _lying(self, limit: int) -> Jobs:
-        """What has been lying for longer than H: fresh jobs, else postponed and ranked ones in turn."""
+        """What has been lying for longer than H: fresh jobs, else postponed and ranked ones in
+        turn."""
         age, suspects = self._timing.help_after, self._dispatcher.takes_suspects
         found = self._fit(await self._store.run(claim.find_left(self.tasks, age, limit)))
         if found:
@@ -291,24 +333,31 @@ class Lane:
         return self._fit(await self._store.run(others[self._helps_with]))
 
     def _spread(self, jobs: Jobs) -> Jobs:
-        """From the far end, because owners begin at the near one; and each helper another part of it first."""
+        """From the far end, because owners begin at the near one; and each helper another part of
+        it first."""
         others = max(1, len(self._member.roster.members) - 1)
         share = self._member.roster.share_of(self.node)
         mine = (share.rank if share else 0) % others
         ordered = enumerate(sorted(jobs, key=lambda job: -job["seq"]))
-        return [job for _, job in sorted(ordered, key=lambda one: (one[0] % others != mine, one[0]))]
+        return [
+            job for _, job in sorted(ordered, key=lambda one: (one[0] % others != mine, one[0]))
+        ]
 
     async def _behind(self, sweep: Sweep) -> None:
-        """Look for anything in the share that the cursor has passed: once a minute (F5 c), and soon after a jump.
+        """Look for anything in the share that the cursor has passed: once a minute (F5 c), and soon
+        after a jump.
 
-        A producer that had taken its numbers, and not yet inserted its jobs, is passed by a jump without a trace.
+        A producer that had taken its numbers, and not yet inserted its jobs, is passed by a jump
+        without a trace.
         """
         now = self._clock.now()
         if now < self._behind_at:
             return
         self._behind_at = now + self._behind_for
         self._behind_for = min(self._behind_for * 4, BEHIND_EVERY)
-        behind = await self._store.run(claim.find_behind(sweep.share, self.tasks, sweep.cursor, BEHIND_LOOKS_AT))
+        behind = await self._store.run(
+            claim.find_behind(sweep.share, self.tasks, sweep.cursor, BEHIND_LOOKS_AT)
+        )
         missed = next((seq for seq in behind if self._claims.may_claim(seq)), None)
         if missed is not None:
             sweep.go_back(missed)
@@ -327,7 +376,8 @@ class Lane:
 
     @property
     def _crowd(self) -> float:
-        """How much rarer than a few each of many looks for what any of those with the same tasks would help with."""
+        """How much rarer than a few each of many looks for what any of those with the same tasks
+        would help with."""
         return crowd(self._member.alike)
 
     @property

@@ -1,4 +1,5 @@
-"""An ear at the bell makes the node look sooner. What it hears is only a hint: polling alone finds everything."""
+"""An ear at the bell makes the node look sooner. What it hears is only a hint: polling alone finds
+everything."""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ LOOK_EVERY = 0.5
 
 
 class Listener:
-    """Listens while the node has nothing to do. `busy_for` tells for how many seconds it has had, 0 if it has not."""
+    """Listens while the node has nothing to do. `busy_for` tells for how many seconds it has had, 0
+    if it has not."""
 
-    def __init__(self, store: AsyncStore, busy_for: Callable[[], float], tell: Callable[[Hint], None]) -> None:
+    def __init__(
+        self, store: AsyncStore, busy_for: Callable[[], float], tell: Callable[[Hint], None]
+    ) -> None:
         self.is_open = False
         self._store = store
         self._busy_for = busy_for
@@ -39,7 +43,10 @@ class Listener:
                 await self._listen()
                 pause = 0.0
             except NotPermitted as error:
-                log.info("may not listen, polling instead", extra={"event": "polling", "error": str(error)})
+                log.info(
+                    "may not listen, polling instead",
+                    extra={"event": "polling", "error": str(error)},
+                )
                 return
             except StoreError as error:
                 log.info("nothing to listen to", extra={"event": "deaf", "error": str(error)})

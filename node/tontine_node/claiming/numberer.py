@@ -22,7 +22,8 @@ from ..telling.troubles import Troubles
 log = logging.getLogger(__name__)
 
 FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
-"""Seconds between looks of the first member, and of a few that stand in for it. A producer may ring the bell."""
+"""Seconds between looks of the first member, and of a few that stand in for it. A producer may ring
+the bell."""
 SOON, SOON_FOR = 0.1, 60.0
 """Where one raw job came from, more come: for a minute the first member looks often."""
 
@@ -107,27 +108,37 @@ class Numberer:
                         "id": legible(job.get("_id"), 100),
                         "task": legible(job.get("task"), 100),
                     }
-                    log.warning("a job came with a field that nobody knows", extra=facts | {"why": tell(name, field)})
+                    log.warning(
+                        "a job came with a field that nobody knows",
+                        extra=facts | {"why": tell(name, field)},
+                    )
 
     def _old_enough(self, raw: Sequence[Raw]) -> list[Raw]:
-        """Those that this node has seen lying for longer than H: whoever should number them does not (F2)."""
+        """Those that this node has seen lying for longer than H: whoever should number them does
+        not (F2)."""
         now = self._clock.now()
         self._seen = {(key := _key(job)): self._seen.get(key, now) for job in raw}
         return [job for job in raw if now - self._seen[_key(job)] >= self._timing.help_after]
 
     def _note_tries(self, jobs: Sequence[Raw]) -> None:
-        """A job that is still there after a few tries will be after the next: it must not stand before the others."""
+        """A job that is still there after a few tries will be after the next: it must not stand
+        before the others."""
         tried = {_key(job): job for job in jobs}
         self._tried = {key: self._tried.get(key, 0) + 1 for key in tried}
         for key in [key for key, times in self._tried.items() if times > TRIES]:
             del self._tried[key]
             if len(self._stubborn) < STUBBORN_AT_MOST:
                 self._stubborn[key] = (tried[key], self._clock.now() + STUBBORN_FOR)
-                log.warning("a job cannot be numbered", extra={"event": "stubborn", "id": str(tried[key].get("_id"))})
+                log.warning(
+                    "a job cannot be numbered",
+                    extra={"event": "stubborn", "id": str(tried[key].get("_id"))},
+                )
 
     def _put_off(self) -> list[Raw]:
         now = self._clock.now()
-        self._stubborn = {key: (job, until) for key, (job, until) in self._stubborn.items() if until > now}
+        self._stubborn = {
+            key: (job, until) for key, (job, until) in self._stubborn.items() if until > now
+        }
         return [job for job, _ in self._stubborn.values()]
 
 

@@ -1,4 +1,5 @@
-"""When to fire schedules: rank 0 at their time, any other member what is still due after H. No scheduler process.
+"""When to fire schedules: rank 0 at their time, any other member what is still due after H. No
+scheduler process.
 
 A schedule that cannot fire is tried again after a growing pause, and costs the others nothing.
 """
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY, OTHERS_EVERY = 5.0, 10.0
 """Seconds between looks of the first member, and of a few that stand in for it."""
 MEND_EVERY = 30.0
-"""Seconds between two checks of all `next_at`; less than the minute in which times still count as due."""
+"""Seconds between two checks of all `next_at`; less than the minute in which times still count as
+due."""
 DECLARE_EVERY = 60.0
 """Seconds between two looks at what this node's modules declare; nodes without any never look."""
 PAUSE, LONGEST_PAUSE = 4.0, 300.0
@@ -65,7 +67,8 @@ class Scheduler:
         self._troubles = troubles
         self._declared = declared
         self._declared_at: datetime | None = None
-        """The server's time when this node first made its schedules known: whoever started later is newer."""
+        """The server's time when this node first made its schedules known: whoever started later is
+        newer."""
         self._declare_at = float("-inf")
         self._paused: dict[tuple[str, datetime], Pause] = {}
         self._mend_at = float("-inf")
@@ -98,7 +101,8 @@ class Scheduler:
         return max(AT_LEAST, min(due_in, jittered(every)))
 
     async def _declare(self, rarer: float) -> None:
-        """Make the schedules of this node's modules known, and now and then see whether they still are."""
+        """Make the schedules of this node's modules known, and now and then see whether they still
+        are."""
         wanted = self._declared()
         if not wanted or self._clock.now() < self._declare_at:
             return
@@ -111,14 +115,19 @@ class Scheduler:
             self._troubles.over("declaring")
         except TontineError as error:
             self._troubles.note("declaring", error)
-            log.warning("schedules were not declared", extra={"event": "declare-failed", "error": str(error)})
+            log.warning(
+                "schedules were not declared",
+                extra={"event": "declare-failed", "error": str(error)},
+            )
 
     async def _round(self, every: float, patience: float) -> float:
-        """Fire what has been due for `patience` seconds; how long until the next look is worth it."""
+        """Fire what has been due for `patience` seconds; how long until the next look is worth
+        it."""
         wait = every
         met: list[tuple[str, datetime]] = []
         while True:
-            # Beyond all that were met: however many of them stand where they stood, the others have their turn.
+            # Beyond all that were met: however many of them stand where they stood, the others have
+            # their turn.
             page = await self._store.run(schedules.find_due(every * 1.5, len(met)))
             for due in page:
                 left = (due.next_at + timedelta(seconds=patience) - due.now).total_seconds()
@@ -138,7 +147,8 @@ class Scheduler:
         return wait
 
     async def _fire_alone(self, due: schedules.Due) -> bool:
-        """Whether it moved on. One that cannot fire is left alone for a while, and for longer each time."""
+        """Whether it moved on. One that cannot fire is left alone for a while, and for longer each
+        time."""
         key = (due.name, due.next_at)
         pause = self._paused.get(key)
         if self._share() is None or (pause is not None and self._clock.now() < pause.until):
@@ -160,14 +170,19 @@ class Scheduler:
         return fired is not None
 
     async def _mend_some(self) -> None:
-        """Put right the `next_at` of some schedules: of all in turn, and then all is well for a while."""
+        """Put right the `next_at` of some schedules: of all in turn, and then all is well for a
+        while."""
         if self._clock.now() < self._mend_at:
             return
         looked_at, wrong = await self._store.run(schedules.find_wrong(self._checked))
         for one in wrong:
             try:
                 if await self._store.run(schedules.mend(one)):
-                    facts = {"event": "schedule-mended", "schedule": one.name, "next_at": one.right.isoformat()}
+                    facts = {
+                        "event": "schedule-mended",
+                        "schedule": one.name,
+                        "next_at": one.right.isoformat(),
+                    }
                     log.warning("put the next time of a schedule right", extra=facts)
             except (StoreUnavailable, NotPermitted):
                 raise
@@ -181,5 +196,6 @@ class Scheduler:
     def _failed(self, name: str, error: TontineError) -> None:
         self._troubles.note("schedules", f"{name}: {error}")
         log.warning(
-            "a schedule did not fire", extra={"event": "schedule-failed", "schedule": name, "error": str(error)}
+            "a schedule did not fire",
+            extra={"event": "schedule-failed", "schedule": name, "error": str(error)},
         )

@@ -1,4 +1,5 @@
-"""The cursor of a node over its share: which seqs to look up next, and which it passed without finding them."""
+"""The cursor of a node over its share: which seqs to look up next, and which it passed without
+finding them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ STRIDE_AT_MOST = 512
 
 
 class Sweep:
-    """Walks a share from the lowest queued seq up to the counter (F4), and back to young holes (F5 b)."""
+    """Walks a share from the lowest queued seq up to the counter (F4), and back to young holes (F5
+    b)."""
 
     def __init__(self, share: Share, start: int, counter: int) -> None:
         self.share = share
@@ -31,9 +33,12 @@ class Sweep:
         return self.share.first_from(self.cursor) > self.counter
 
     def hint(self, first: int, last: int) -> bool:
-        """Jobs were inserted: look up those that the cursor has passed. Whether any of them is in the share."""
+        """Jobs were inserted: look up those that the cursor has passed. Whether any of them is in
+        the share."""
         mine = self.share.seqs(first, last, HOLES_AT_MOST)
-        for seq in self.share.seqs(first, min(last, self.cursor - 1), HOLES_AT_MOST - len(self._hints)):
+        for seq in self.share.seqs(
+            first, min(last, self.cursor - 1), HOLES_AT_MOST - len(self._hints)
+        ):
             self._hints.add(seq)
         self.counter = max(self.counter, last)
         return bool(mine)
@@ -57,8 +62,11 @@ class Sweep:
             again += list(self._holes)[: LOOK_AGAIN_AT_MOST - len(again)]
         return [*again, *self.share.seqs(self.cursor, self.counter, max(count, self._stride))]
 
-    def looked_up(self, planned: Collection[int], found: Collection[int], taken: Collection[int], now: float) -> None:
-        """Note what a look-up of `planned` found and what of it was taken; the cursor stops before what was left."""
+    def looked_up(
+        self, planned: Collection[int], found: Collection[int], taken: Collection[int], now: float
+    ) -> None:
+        """Note what a look-up of `planned` found and what of it was taken; the cursor stops before
+        what was left."""
         left = set(found) - set(taken)
         ahead = [seq for seq in planned if seq >= self.cursor]
         stop = min((seq for seq in left if seq >= self.cursor), default=None)
@@ -79,7 +87,8 @@ class Sweep:
         self.cursor = max(self.cursor, seq if seq is not None else self.counter + 1)
 
     def go_back(self, seq: int) -> None:
-        """Walk again from a seq that was found behind the cursor: more may have been passed with it."""
+        """Walk again from a seq that was found behind the cursor: more may have been passed with
+        it."""
         self.cursor = min(self.cursor, seq)
         self._holes = {hole: since for hole, since in self._holes.items() if hole < seq}
         self._hints = {hint for hint in self._hints if hint < seq}

@@ -1,4 +1,5 @@
-"""Claiming itself: what was found becomes this node's, or stays in doubt until a read tells (J1)."""
+"""Claiming itself: what was found becomes this node's, or stays in doubt until a read tells
+(J1)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 
 AFTER_A_FAILURE = 0.5
 REFUSED_FOR = 60.0
-"""A job whose claim was refused is found again within so many seconds: until then, silence proves nothing."""
+"""A job whose claim was refused is found again within so many seconds: until then, silence proves
+nothing."""
 
 
 class Taker:
@@ -64,7 +66,8 @@ class Taker:
         return not self.has_doubts and self._clock.now() - self._refused_at > REFUSED_FOR
 
     async def take(self, jobs: Sequence[Raw], *, first: bool = False) -> int:
-        """Claim what was found, one update per attempt number, suspects alone (P2); how many are ours."""
+        """Claim what was found, one update per attempt number, suspects alone (P2); how many are
+        ours."""
         free = [job for job in jobs if self._claims.may_claim(job["seq"])]
         batches: dict[int, list[Raw]] = {}
         for job in self._lane.takeable(free, len(free)):
@@ -81,7 +84,8 @@ class Taker:
         return taken
 
     async def take_announced(self, seq: int, sweep: Sweep) -> bool:
-        """Claim a job that has just been submitted for a slot that is free, without looking it up first."""
+        """Claim a job that has just been submitted for a slot that is free, without looking it up
+        first."""
         if self._dispatcher.free_slots() <= 0 or self._claims.is_full:
             return False
         if not sweep.is_next(seq) or not self._claims.may_claim(seq):
@@ -90,9 +94,13 @@ class Taker:
         self._claims.enter(entry)
         job = None
         try:
-            for _ in range(2):  # it is announced before it is inserted, and by the second time it is there
+            for _ in range(
+                2
+            ):  # it is announced before it is inserted, and by the second time it is there
                 if job is None and self._may_claim():
-                    job = await self._store.run(claim.claim_announced(self.node, seq, self._lane.tasks))
+                    job = await self._store.run(
+                        claim.claim_announced(self.node, seq, self._lane.tasks)
+                    )
         except StoreError as error:
             self._doubt(error)
             return False
@@ -116,9 +124,13 @@ class Taker:
         for entry in self._claims.having(Status.PENDING):
             by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
-            ours = await self._store.run(claim.held(self.node, [entry.seq for entry in entries], attempt))
+            ours = await self._store.run(
+                claim.held(self.node, [entry.seq for entry in entries], attempt)
+            )
             for entry in entries:
-                if entry.seq in ours and not entry.raw:  # claimed by its number alone, and what it is was in the answer
+                if (
+                    entry.seq in ours and not entry.raw
+                ):  # claimed by its number alone, and what it is was in the answer
                     ours.discard(entry.seq)
                     self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
             self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
@@ -141,7 +153,9 @@ class Taker:
             return await self._take_apart(jobs, attempt, error)
         except StoreError as error:
             self._doubt(error)
-            if not isinstance(error, StoreUnavailable):  # it is found at once again, and refused again
+            if not isinstance(
+                error, StoreUnavailable
+            ):  # it is found at once again, and refused again
                 await asyncio.sleep(jittered(AFTER_A_FAILURE, least=0.4))
             return 0
         self._refused_at = float("-inf")
@@ -178,7 +192,11 @@ class Taker:
 
 
 def _entry(job: Raw, attempt: int, now: float) -> Entry:
-    timeout, max_attempts, start_by = job.get("timeout"), job.get("max_attempts"), job.get("start_by")
+    timeout, max_attempts, start_by = (
+        job.get("timeout"),
+        job.get("max_attempts"),
+        job.get("start_by"),
+    )
     entry = Entry(
         seq=int(job["seq"]),
         attempt=attempt,
@@ -191,6 +209,8 @@ def _entry(job: Raw, attempt: int, now: float) -> Entry:
         max_attempts=int(max_attempts) if max_attempts else None,
         since=now,
     )
-    if isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost:  # else it was started, in time
+    if (
+        isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost
+    ):  # else it was started, in time
         entry.start_by = int(start_by) / 1000
     return entry

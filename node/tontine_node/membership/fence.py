@@ -23,7 +23,9 @@ GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 5.0
 class Fence:
     """Guards one node's lease. Nothing here may wait for the store."""
 
-    def __init__(self, clock: Clock, beat: Heartbeat, board: Board, claims: Claims, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, clock: Clock, beat: Heartbeat, board: Board, claims: Claims, dispatcher: Dispatcher
+    ) -> None:
         self.is_over = False
         """The node ends and guards itself."""
         self.wake = asyncio.Event()
@@ -42,16 +44,21 @@ class Fence:
             if not self._beat.has_lease() and not self._is_up:
                 self._is_up = True
                 self._was_starved = not self._beat.failed_since_renewal
-                log.warning("lease ran out: ended what ran", extra={"event": "fenced", "starved": self._was_starved})
+                log.warning(
+                    "lease ran out: ended what ran",
+                    extra={"event": "fenced", "starved": self._was_starved},
+                )
                 await self._dispatcher.pool.kill_all(FENCE)
             elif self._beat.has_lease() and not self.is_over:
-                # Also without a fence: a worker ends itself at the deadline, and the lease may be back by now.
+                # Also without a fence: a worker ends itself at the deadline, and the lease may be
+                # back by now.
                 self.release_killed()
                 if self._is_up:
                     self._take_down()
 
     def _pause(self) -> float:
-        """With nothing in hand there is nothing to fence before the lease could end, or before something comes in.
+        """With nothing in hand there is nothing to fence before the lease could end, or before
+        something comes in.
 
         Not for longer all the same: a suspended host hides time.
         """
@@ -63,11 +70,13 @@ class Fence:
         self._is_up = self._was_starved = False
         log.info("the lease is back", extra={"event": "unfenced"})
         self._dispatcher.hold_again()
-        # Nobody waits for them here, where the lease is watched: what is held goes out when a worker says hello.
+        # Nobody waits for them here, where the lease is watched: what is held goes out when a
+        # worker says hello.
         self._dispatcher.pool.keep_workers()
 
     def release_killed(self) -> None:
-        """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and that counts (P1)."""
+        """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and
+        that counts (P1)."""
         for entry in self._claims.having(Status.KILLED):
             kind = "lost" if self._was_starved else "released"
             self._dispatcher.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]

@@ -32,9 +32,11 @@ class Told:
 
 
 class Heartbeat:
-    """Beats in a thread of its own, over a connection of its own, so that nothing else can starve it.
+    """Beats in a thread of its own, over a connection of its own, so that nothing else can starve
+    it.
 
-    `board.deadline` is the lease: it ends `L - margin` after the last acknowledged beat was sent (N4).
+    `board.deadline` is the lease: it ends `L - margin` after the last acknowledged beat was sent
+    (N4).
     """
 
     def __init__(
@@ -90,7 +92,8 @@ class Heartbeat:
         return not self.is_dead and self._clock.now() < self._board.deadline
 
     def server_now(self) -> datetime | None:
-        """The server's time by the newest beat; ahead of it by what that beat was under way, and never behind."""
+        """The server's time by the newest beat; ahead of it by what that beat was under way, and
+        never behind."""
         if self._server is None:
             return None
         sent, at = self._server
@@ -117,7 +120,9 @@ class Heartbeat:
         try:
             facts = self._facts()
             answer = self._store.run(
-                members.heartbeat(self.node, facts, self._timing.lease_for, self._timing.heartbeat_limit)
+                members.heartbeat(
+                    self.node, facts, self._timing.lease_for, self._timing.heartbeat_limit
+                )
             )
         except LeaseLost:
             self.is_dead = True
@@ -154,9 +159,16 @@ class Heartbeat:
             self._away_since = sent if self._answered_at is None else self._answered_at
         now = self._clock.now()
         silent_for, left = now - self._away_since, max(0.0, self._board.deadline - now)
-        facts = {"event": AWAY, "where": self.where, "silent_for": round(silent_for, 1), "lease_left": round(left, 1)}
+        facts = {
+            "event": AWAY,
+            "where": self.where,
+            "silent_for": round(silent_for, 1),
+            "lease_left": round(left, 1),
+        }
         sentence = told_away(self.where, silent_for, left, error)
-        log.warning("MongoDB does not answer; waiting", extra=facts | {"error": error, "sentence": sentence})
+        log.warning(
+            "MongoDB does not answer; waiting", extra=facts | {"error": error, "sentence": sentence}
+        )
 
     def _tell_back(self) -> None:
         self._answered_at = self._clock.now()

@@ -1,4 +1,5 @@
-"""This node's place among the nodes: the roster, its share, and burying those whose lease ran out."""
+"""This node's place among the nodes: the roster, its share, and burying those whose lease ran
+out."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ log = logging.getLogger(__name__)
 class Member:
     """Keeps this node's membership right, and removes the dead (M1, M2, D1, D2)."""
 
-    def __init__(self, node: str, name: str, store: AsyncStore, timing: Timing, clock: Clock, beat: Heartbeat) -> None:
+    def __init__(
+        self, node: str, name: str, store: AsyncStore, timing: Timing, clock: Clock, beat: Heartbeat
+    ) -> None:
         self.node = node
         self.name = name
         self.roster = Roster()
@@ -101,12 +104,19 @@ class Member:
             value = share.to_document() if share else None
             await self._store.run(members.describe(self.node, {"share": value}))
             self.shown_share = share
-            log.info("owns a share" if share else "owns no share", extra={"event": "share", **(value or {})})
+            log.info(
+                "owns a share" if share else "owns no share",
+                extra={"event": "share", **(value or {})},
+            )
 
     async def _take_place(self) -> None:
         """M1, again and again until the store agrees."""
         for _ in range(20):  # each round that loses means that another node's change won
-            new = self.roster.joined_by(self.node) if self.is_wanted else self.roster.without([self.node])
+            new = (
+                self.roster.joined_by(self.node)
+                if self.is_wanted
+                else self.roster.without([self.node])
+            )
             if new is self.roster:
                 return
             verb = "joined" if self.is_wanted else "left"
@@ -119,13 +129,21 @@ class Member:
             await self._mend()
 
     async def _mend(self) -> None:
-        """What is there is no roster, or older than the one known: live nodes would stay out of it for ever (M6)."""
+        """What is there is no roster, or older than the one known: live nodes would stay out of it
+        for ever (M6)."""
         mended = await self._store.run(members.mend_roster(self.roster))
         self.is_doubtful = False
         if mended is not None:
             self.see(mended)
-            log.warning("put the roster right", extra={"event": "roster-mended", "epoch": mended.epoch})
-            await self.note("roster", epoch=mended.epoch, members=list(mended.members), why="it was set back or broken")
+            log.warning(
+                "put the roster right", extra={"event": "roster-mended", "epoch": mended.epoch}
+            )
+            await self.note(
+                "roster",
+                epoch=mended.epoch,
+                members=list(mended.members),
+                why="it was set back or broken",
+            )
 
     async def watch(self, troubles: Troubles) -> None:
         """Look after the others for ever."""
@@ -154,7 +172,8 @@ class Member:
         await self.keep_place()
 
     async def watch_others(self) -> list[str]:
-        """Look at every other node's beat; bury those whose beat stood still for a lease. Returns the buried."""
+        """Look at every other node's beat; bury those whose beat stood still for a lease. Returns
+        the buried."""
         asked = self._clock.now()
         beats = await self._store.run(members.beats())
         answered = self._clock.now()
@@ -166,9 +185,15 @@ class Member:
             seen, since = self._watched.get(node, (None, 0.0))
             if seen is None or not pulse.is_still(seen) or since < self._beat.disturbed_at:
                 self._watched[node] = (pulse, max(answered, self._beat.disturbed_at))
-            elif asked - since >= max(pulse.lease, self._timing.lease_for) and await self._bury(node, pulse.beat):
+            elif asked - since >= max(pulse.lease, self._timing.lease_for) and await self._bury(
+                node, pulse.beat
+            ):
                 buried.append(node)
-        self._watched = {node: seen for node, seen in self._watched.items() if node in beats and node not in buried}
+        self._watched = {
+            node: seen
+            for node, seen in self._watched.items()
+            if node in beats and node not in buried
+        }
         return buried
 
     def _count_alike(self, beats: Mapping[str, Pulse]) -> None:
@@ -185,7 +210,9 @@ class Member:
 
     async def find_dead(self) -> set[str]:
         """The members of the roster that are dead."""
-        others = [node for node in self.roster.members if node != self.node and node not in self._watched]
+        others = [
+            node for node in self.roster.members if node != self.node and node not in self._watched
+        ]
         return await self._store.run(members.find_dead(others)) if others else set()
 
     async def remove(self, dead: set[str]) -> None:
@@ -211,7 +238,9 @@ class Member:
         try:
             await self._store.run(events.record(kind, **facts))
         except StoreError as error:
-            log.info("an event was not recorded", extra={"event": "event-lost", "error": str(error)})
+            log.info(
+                "an event was not recorded", extra={"event": "event-lost", "error": str(error)}
+            )
 
 
 def _nobody() -> None: ...

@@ -23,14 +23,17 @@ from ..telling.outage import AWAY
 
 log = logging.getLogger(__name__)
 
-VERSION = version("tontine")  # read when it starts: later there may be no file descriptor left to read it with
+VERSION = version(
+    "tontine"
+)  # read when it starts: later there may be no file descriptor left to read it with
 ALIVE_AFTER = 3
 """So many heartbeats of a namesake that were seen show that it lives."""
 
 
 @dataclass(slots=True)
 class _Namesake:
-    """The node that has our name: its pulse, since when that stands still, and how often it has moved."""
+    """The node that has our name: its pulse, since when that stands still, and how often it has
+    moved."""
 
     node: str
     pulse: Pulse
@@ -76,7 +79,8 @@ class Registration:
         return True
 
     async def _wait_for_name(self) -> None:
-        """A namesake that still beats keeps the name; one whose beat stands still for a lease is buried."""
+        """A namesake that still beats keeps the name; one whose beat stands still for a lease is
+        buried."""
         try:
             other = await self.store.run(members.namesake(self.config.name))
             if other is not None and self._is_over(other):
@@ -88,18 +92,21 @@ class Registration:
             await asyncio.sleep(self.config.timing.heartbeat_every / 2)
 
     def _is_over(self, other: Mapping[str, Any]) -> bool:
-        """Whether the namesake's beat has stood still for a lease. One that beats and beats again is alive."""
+        """Whether the namesake's beat has stood still for a lease. One that beats and beats again
+        is alive."""
         who, pulse, now = str(other["_id"]), Pulse.from_document(other), self.clock.now()
         if self._namesake is None or self._namesake.node != who:
             log.info("waiting: the name is taken", extra={"event": "name-taken", "node": who})
             self._namesake = _Namesake(who, pulse, now)
         elif not self._namesake.pulse.is_still(pulse):
-            # The last beats of one that was just killed may come to light late, those in flight when it died.
+            # The last beats of one that was just killed may come to light late, those in flight
+            # when it died.
             self._namesake = _Namesake(who, pulse, now, self._namesake.moves + 1)
         if self._namesake.moves >= ALIVE_AFTER:
             raise ConfigError(
                 f"a node named {self.config.name!r} is running already (pid {other.get('pid')} on "
-                f"{other.get('host')}): choose another --name, or `tontine stop {self.config.name}` first"
+                f"{other.get('host')}): choose another --name, or `tontine stop "
+                f"{self.config.name}` first"
             )
         return now - self._namesake.since >= max(self.config.timing.lease_for, pulse.lease)
 

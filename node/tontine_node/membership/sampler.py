@@ -1,7 +1,7 @@
 """Keeps a sample of the node now and then, for observers that start late.
 
-It is no part of the heartbeat: it only repeats what the store has acknowledged, in the master's own time, and what the
-store does not take is forgotten.
+It is no part of the heartbeat: it only repeats what the store has acknowledged, in the master's own
+time, and what the store does not take is forgotten.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 AT_MOST_EVERY = 5.0
 BEATS = 5
-"""One in so many heartbeats: an idle node's calls are counted, and curves over hours need no more."""
+"""One in so many heartbeats: an idle node's calls are counted, and curves over hours need no more.
+"""
 LOOK_EVERY = 300.0
 
 
@@ -68,12 +69,15 @@ class Sampler:
     async def run(self) -> None:
         """Sample for ever."""
         while True:
-            with contextlib.suppress(StoreError):  # there will be a next one, and a log of lost ones helps nobody
+            with contextlib.suppress(
+                StoreError
+            ):  # there will be a next one, and a log of lost ones helps nobody
                 await self.take()
             await asyncio.sleep(jittered(1.1 * self._every))
 
     async def take(self) -> None:
-        """Keep what the newest heartbeat told, once. While no heartbeat gets through, there is nothing to tell."""
+        """Keep what the newest heartbeat told, once. While no heartbeat gets through, there is
+        nothing to tell."""
         told = self._beat.told
         if told is None or told is self._sampled or not await self._has_place():
             return
@@ -92,7 +96,9 @@ class Sampler:
 
     def _sample(self, told: Told) -> Sample:
         standing, metrics = self._standing(), told.facts["metrics"]
-        counters = {name: metrics[name] for name in ("held", "done", "failed", "retried", "cpu", "memory")}
+        counters = {
+            name: metrics[name] for name in ("held", "done", "failed", "retried", "cpu", "memory")
+        }
         return Sample(
             at=told.at,
             node=self._beat.node,

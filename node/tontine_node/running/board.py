@@ -1,7 +1,8 @@
-"""The memory that a master shares with its workers: until when they may run, and what each slot runs and has begun.
+"""The memory that a master shares with its workers: until when they may run, and what each slot
+runs and has begun.
 
-It needs no message and no thread of the other side, so a master knows what a worker ran even when that worker has just
-crashed, and a renewed lease reaches a worker whose interpreter is busy.
+It needs no message and no thread of the other side, so a master knows what a worker ran even when
+that worker has just crashed, and a renewed lease reaches a worker whose interpreter is busy.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the slots of a worker have begun so far: how many jobs, and which was the last of each."""
+    """What the slots of a worker have begun so far: how many jobs, and which was the last of
+    each."""
 
     begun: int
     last: frozenset[int]
@@ -101,8 +103,12 @@ class Board:
 
     def past(self, worker: int) -> Past:
         """What a worker has begun since its line was cleared."""
-        slots = [_SLOT.unpack_from(self._memory, self._place(worker, slot)) for slot in range(self.slots)]
-        return Past(sum(begun for *_, begun, _ in slots), frozenset(last for *_, last in slots if last))
+        slots = [
+            _SLOT.unpack_from(self._memory, self._place(worker, slot)) for slot in range(self.slots)
+        ]
+        return Past(
+            sum(begun for *_, begun, _ in slots), frozenset(last for *_, last in slots if last)
+        )
 
     def _place(self, worker: int, slot: int | None = None) -> int:
         place = _HEAD + worker * _worker_size(self.slots)
@@ -118,7 +124,8 @@ def _temporary_file() -> IO[bytes]:
         return tempfile.TemporaryFile(prefix="tontine-")
     except FileNotFoundError as error:  # as in a container whose root is read-only
         raise ConfigError(
-            "no directory for temporary files can be written: mount one at /tmp, or name one with TMPDIR"
+            "no directory for temporary files can be written: mount one at /tmp, or name one "
+            "with TMPDIR"
         ) from error
 
 

@@ -1,4 +1,5 @@
-"""The schedules that a worker's modules declare, on their way to its master: as BSON, as arguments may be anything."""
+"""The schedules that a worker's modules declare, on their way to its master: as BSON, as arguments
+may be anything."""
 
 from __future__ import annotations
 

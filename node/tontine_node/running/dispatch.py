@@ -77,10 +77,15 @@ class Dispatcher:
 
     def running(self) -> dict[int, float]:
         """The jobs that run now, and since when."""
-        return {seq: since for load in list(self.workloads.values()) for seq, since in self.running_in(load).items()}
+        return {
+            seq: since
+            for load in list(self.workloads.values())
+            for seq, since in self.running_in(load).items()
+        }
 
     def room(self) -> int:
-        """How many more jobs to claim. Full batches, not a trickle: none until half of the target is used up."""
+        """How many more jobs to claim. Full batches, not a trickle: none until half of the target
+        is used up."""
         if not self.pool.is_ready:
             return 0
         # A worker that is busy with something long will not start what is claimed ahead for it.
@@ -98,7 +103,8 @@ class Dispatcher:
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a job that may be poison may be claimed now: alone, one at a time, for a slot that is free (P2)."""
+        """Whether a job that may be poison may be claimed now: alone, one at a time, for a slot
+        that is free (P2)."""
         return self.free_slots() > 0 and not self.claims.suspects
 
     @property
@@ -114,7 +120,8 @@ class Dispatcher:
         return attempt.allowed(entry.max_attempts, self.facts_of(entry).max_attempts)
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
-        """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before the others."""
+        """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before
+        the others."""
         now, is_ranked = self.clock.now(), False
         put = self.held.appendleft if first else self.held.append
         for entry in entries:
@@ -150,8 +157,9 @@ class Dispatcher:
         return room
 
     def _next_for(self, workload: Workload, room: int) -> list[Entry]:
-        """What a worker gets next. A job that must not run twice, or start late, goes only where a slot is free: sent
-        ahead of one, nobody could tell after the worker's end whether it had begun, or when it would."""
+        """What a worker gets next. A job that must not run twice, or start late, goes only where a
+        slot is free: sent ahead of one, nobody could tell after the worker's end whether it had
+        begun, or when it would."""
         entries: list[Entry] = []
         passed: list[Entry] = []
         while self.held and len(entries) < room:
@@ -172,7 +180,8 @@ class Dispatcher:
         return now is not None and now.timestamp() > start_by
 
     def _is_careful(self, entry: Entry) -> bool:
-        """Whether it must not run again once a worker has it: it was sent for a free slot, so it has begun."""
+        """Whether it must not run again once a worker has it: it was sent for a free slot, so it
+        has begun."""
         return self.facts_of(entry).on_lost == "fail"
 
     def hold_again(self) -> None:
@@ -246,7 +255,9 @@ class Dispatcher:
         for seq, ran, result in done:
             if entry := workload.take_report(seq):
                 clean = not entry.fails and not entry.lost
-                self.end(entry, Outcome("done", seq, entry.attempt, ran, result=result, clean=clean))
+                self.end(
+                    entry, Outcome("done", seq, entry.attempt, ran, result=result, clean=clean)
+                )
         workload.served += len(done)
         times = [ran for _, ran, _ in done]
         self.pace.ran(sum(times) / len(times), len(times), max(times))
@@ -257,7 +268,9 @@ class Dispatcher:
         if entry := workload.take_report(ended.seq):
             how = ended.how
             error = JobError(how.type, how.message, how.traceback)
-            outcome = Outcome(how.kind, entry.seq, entry.attempt, ended.ran, error=error, delay=how.delay)
+            outcome = Outcome(
+                how.kind, entry.seq, entry.attempt, ended.ran, error=error, delay=how.delay
+            )
             self.end(entry, outcome)
 
     def _take_returned(self, workload: Workload, seqs: Iterable[int]) -> None:
@@ -271,7 +284,8 @@ class Dispatcher:
                 self.held.append(entry)
 
     def ended(self, child: Child) -> bool:
-        """A worker is gone: what it ran is lost, unless we ended it; what may run again is given back."""
+        """A worker is gone: what it ran is lost, unless we ended it; what may run again is given
+        back."""
         workload = self.workloads.pop(child.index)
         for entry, outcome in workload.given_up:
             self.end(entry, outcome)
@@ -282,7 +296,8 @@ class Dispatcher:
             elif child.kill_reason == FENCE:
                 entry.status = Status.KILLED
             else:
-                # It may have run with its report still unsent, so it must not run again under the same attempt.
+                # It may have run with its report still unsent, so it must not run again under the
+                # same attempt.
                 self.end(entry, Outcome("released", seq, entry.attempt, begun=True))
         self.eased()
         return bool(workload.served or workload.sent)
@@ -290,9 +305,9 @@ class Dispatcher:
     def _blame(self, workload: Workload) -> set[int]:
         """A worker crashed: which of its jobs may have ended it.
 
-        The last that each slot began, running or not. One that had returned before, its report unsent, may have left
-        something behind that ended the worker later: it is spared as often as a neighbour that is poison can
-        take it along before that is claimed alone (P2).
+        The last that each slot began, running or not. One that had returned before, its report
+        unsent, may have left something behind that ended the worker later: it is spared as often as
+        a neighbour that is poison can take it along before that is claimed alone (P2).
         """
         past = self.board.past(workload.child.index)
         begun = workload.begun(past.begun)
@@ -300,7 +315,11 @@ class Dispatcher:
         if len(self._spared) > SPARED_AT_MOST:
             self._spared.clear()
         self._spared.update(seq for seq in begun if seq not in blamed)
-        facts = {"event": "worker-ended", "reason": workload.child.exit_reason, "running": sorted(blamed)}
+        facts = {
+            "event": "worker-ended",
+            "reason": workload.child.exit_reason,
+            "running": sorted(blamed),
+        }
         log.warning("a worker ended", extra=facts)
         return blamed
 

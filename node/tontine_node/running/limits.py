@@ -1,4 +1,5 @@
-"""What limits a run: time, a cancelling, memory. Orders that are stuck behind a long job are called back."""
+"""What limits a run: time, a cancelling, memory. Orders that are stuck behind a long job are called
+back."""
 
 from __future__ import annotations
 
@@ -62,7 +63,11 @@ class Limits:
     def _retire_if_worn(self, workload: Workload) -> None:
         """Replace a worker that has grown too large, once it has nothing to do."""
         limit = self._max_memory
-        if limit is not None and workload.can_work and memory_of(workload.child.process.pid) > limit:
+        if (
+            limit is not None
+            and workload.can_work
+            and memory_of(workload.child.process.pid) > limit
+        ):
             workload.is_retiring = True
             workload.recall()
         if workload.is_retiring and not workload.sent:
@@ -106,7 +111,8 @@ def _cancelled(entry: Entry, ran: float) -> Outcome:
 
 
 def _delay_before(fails: int, delays: Sequence[float]) -> float:
-    """What the worker said of the task's backoff; the longest that it said for all that come after."""
+    """What the worker said of the task's backoff; the longest that it said for all that come
+    after."""
     if not delays:
         return backoff.delay_before(fails)
     return delays[min(fails, len(delays)) - 1]

@@ -1,7 +1,9 @@
-"""Processes that tasks have left behind: Linux gives them to their master, which ends them with the worker they are of.
+"""Processes that tasks have left behind: Linux gives them to their master, which ends them with the
+worker they are of.
 
-A worker's group is ended by `process.py`; here is what left the group. Each process that a worker's tasks start has the
-worker's cookie in its environment. Elsewhere than on Linux nobody is adopted, and there is nothing to do.
+A worker's group is ended by `process.py`; here is what left the group. Each process that a worker's
+tasks start has the worker's cookie in its environment. Elsewhere than on Linux nobody is adopted,
+and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -38,14 +40,18 @@ def is_adopting() -> bool:
 
 
 def end(cookie: str) -> None:
-    """End what carries this cookie, and what that leaves behind in turn, until none is left. It may take a while."""
+    """End what carries this cookie, and what that leaves behind in turn, until none is left. It may
+    take a while."""
     if not is_adopting():
         return
     until = time.monotonic() + END_WITHIN
     while (found := _carrying(cookie)) is None or found:
         if time.monotonic() > until:
             pids = [process.pid for process in found or ()]
-            log.warning("processes of a task do not end", extra={"event": "orphans-stay", "pids": pids or "unknown"})
+            log.warning(
+                "processes of a task do not end",
+                extra={"event": "orphans-stay", "pids": pids or "unknown"},
+            )
             return
         for process in found or ():
             with contextlib.suppress(psutil.Error):
@@ -57,7 +63,8 @@ def end(cookie: str) -> None:
 
 
 def reap(workers: Collection[int]) -> bool:
-    """Reap the adopted that have ended; False when one of these workers has, too, and stands before the others."""
+    """Reap the adopted that have ended; False when one of these workers has, too, and stands before
+    the others."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in workers:

@@ -1,13 +1,16 @@
-"""How far ahead of its slots a node may claim and send: far for quick jobs, hardly at all for slow ones."""
+"""How far ahead of its slots a node may claim and send: far for quick jobs, hardly at all for slow
+ones."""
 
 from __future__ import annotations
 
 AHEAD_FOR = 0.1
-"""Seconds of work to keep ready per slot: enough to hide a claim, too little to keep jobs from idle nodes."""
+"""Seconds of work to keep ready per slot: enough to hide a claim, too little to keep jobs from idle
+nodes."""
 CLAIM_AT_MOST = 1000
 SEND_AT_MOST = 250
 CAREFUL_FOR = 50
-"""Jobs after one that took longer: there may be another among them, and what was claimed ahead would wait for it."""
+"""Jobs after one that took longer: there may be another among them, and what was claimed ahead
+would wait for it."""
 
 
 class Pace:
@@ -18,10 +21,13 @@ class Pace:
         self._careful = 0
 
     def ran(self, seconds: float, jobs: int = 1, longest: float = 0.0) -> None:
-        """Jobs ended that took `seconds` each on average. A frame of many counts more than a frame of one."""
+        """Jobs ended that took `seconds` each on average. A frame of many counts more than a frame
+        of one."""
         weight = 1 - 0.8 ** min(jobs, 10)
         self._mean += weight * (seconds - self._mean)
-        self._careful = CAREFUL_FOR if max(seconds, longest) > AHEAD_FOR else max(0, self._careful - jobs)
+        self._careful = (
+            CAREFUL_FOR if max(seconds, longest) > AHEAD_FOR else max(0, self._careful - jobs)
+        )
 
     @property
     def mean(self) -> float:

@@ -1,8 +1,9 @@
-"""Orders and reports: the messages between a master and its workers, each frame carrying many of them.
+"""Orders and reports: the messages between a master and its workers, each frame carrying many of
+them.
 
-A frame is two lengths, a JSON head and a body of BSON documents: a job's document goes to the worker as MongoDB sent
-it, and a result comes back as MongoDB will store it, so the master decodes neither. How a message lies in a frame is
-known here only.
+A frame is two lengths, a JSON head and a body of BSON documents: a job's document goes to the
+worker as MongoDB sent it, and a result comes back as MongoDB will store it, so the master decodes
+neither. How a message lies in a frame is known here only.
 """
 
 from __future__ import annotations
@@ -192,7 +193,8 @@ def pack_reports(reports: Iterable[Report]) -> bytes:
 
 @dataclass(slots=True)
 class Reports:
-    """A frame of a worker as its master reads it, by kind; each kind in the order in which it was said."""
+    """A frame of a worker as its master reads it, by kind; each kind in the order in which it was
+    said."""
 
     hello: Sequence[Hello] = ()
     broken: Sequence[Broken] = ()
@@ -214,7 +216,9 @@ class Reports:
         if "submit" in head:
             requests = cut(body[results_end:], [size for *_, size in head["submit"]])
             asked = zip(head["submit"], requests, strict=True)
-            reports.submit = [Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in asked]
+            reports.submit = [
+                Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in asked
+            ]
         for name, rows in head.items():
             if make := _READ.get(name):
                 setattr(reports, name, [make(*row) for row in rows])
@@ -241,7 +245,9 @@ _READ: dict[str, Callable[..., Report]] = {
 
 def pack(head: Head, bodies: Sequence[bytes] = ()) -> bytes:
     """One frame. `head` says how long each body is where the bodies are named."""
-    encoded = orjson.dumps(head, default=tuple)  # named tuples: orjson leaves it to us what they are
+    encoded = orjson.dumps(
+        head, default=tuple
+    )  # named tuples: orjson leaves it to us what they are
     body = b"".join(bodies)
     return _LENGTHS.pack(len(encoded), len(body)) + encoded + body
 

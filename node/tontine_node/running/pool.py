@@ -1,5 +1,5 @@
-"""The worker processes of a node: started, listened to, replaced when they end, killed. What they work on is their
-master's matter."""
+"""The worker processes of a node: started, listened to, replaced when they end, killed. What they
+work on is their master's matter."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Child:
         self.process.kill()
 
     def hang_up(self) -> None:
-        """Let the connection end after what is still in it, although somebody else may hold its other end.
+        """Let the connection end after what is still in it, although somebody else may hold its
+        other end.
 
         Elsewhere than on Linux that would throw away what is in it.
         """
@@ -83,7 +84,8 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
     """Start a worker by exec, with one end of a socket pair and the board."""
     ours, theirs = socket.socketpair()
     with theirs:
-        # First the connection: what can fail after the process has started would leave one that nobody knows.
+        # First the connection: what can fail after the process has started would leave one that
+        # nobody knows.
         reader, writer = await asyncio.open_connection(sock=ours, limit=2**20)
         board.clear(index)
         numbers = (index, theirs.fileno(), board.fd, config.processes, config.slots, os.getpid())
@@ -91,7 +93,9 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
         command = [*module, *map(str, numbers), config.log.word, *config.modules]
         environment = worker_environment(config.store, share_uri=config.share_uri)
         try:
-            return Child(index, Process(command, environment, (theirs.fileno(), board.fd)), reader, writer)
+            return Child(
+                index, Process(command, environment, (theirs.fileno(), board.fd)), reader, writer
+            )
         except BaseException:
             writer.close()
             raise
@@ -113,7 +117,9 @@ class Master(Protocol):
 class Pool:
     """The workers of one node, each in a place of its own."""
 
-    def __init__(self, config: NodeConfig, clock: Clock, board: Board, troubles: Troubles, master: Master) -> None:
+    def __init__(
+        self, config: NodeConfig, clock: Clock, board: Board, troubles: Troubles, master: Master
+    ) -> None:
         self.children: dict[int, Child] = {}
         self.crashes = 0
         self.last_crash = ""
@@ -158,9 +164,11 @@ class Pool:
                 self._keepers[index] = asyncio.create_task(self._keep(index))
 
     async def start(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they cannot be.
+        """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they
+        cannot be.
 
-        A process that cannot even be started is no fault of theirs: that is waited out, or until `is_over`.
+        A process that cannot even be started is no fault of theirs: that is waited out, or until
+        `is_over`.
         """
         self._refusal = ""
         self.keep_workers()
@@ -175,7 +183,8 @@ class Pool:
             await asyncio.sleep(0.01)
 
     async def kill_all(self, reason: str) -> list[int]:
-        """End every worker at once and wait until they are gone; the pids of those that even so do not end.
+        """End every worker at once and wait until they are gone; the pids of those that even so do
+        not end.
 
         What these run stays theirs: nobody may have it before their end is certain (N5, S3).
         """
@@ -185,7 +194,10 @@ class Pool:
         stuck = [child.process.pid for child in self.children.values()]
         if stuck:
             self._troubles.note("workers", f"SIGKILL does not end the worker processes {stuck}")
-            log.error("workers do not end; going on without them", extra={"event": "workers-stay", "pids": stuck})
+            log.error(
+                "workers do not end; going on without them",
+                extra={"event": "workers-stay", "pids": stuck},
+            )
         return stuck
 
     def kill_for_good(self, reason: str) -> None:
@@ -229,7 +241,8 @@ class Pool:
         await keep_alive(live, self._ending)
 
     async def _live(self, child: Child) -> None:
-        """Listen to a worker until its process has ended: others may hold its connection open for longer."""
+        """Listen to a worker until its process has ended: others may hold its connection open for
+        longer."""
         if self.is_ending:
             child.kill("the node ends")
         listening = asyncio.create_task(self._listen(child))
@@ -242,7 +255,8 @@ class Pool:
             child.writer.close()
 
     async def _listen(self, child: Child) -> None:
-        """Take what a worker says until it is silent. What it does then nobody can know, so it must not go on."""
+        """Take what a worker says until it is silent. What it does then nobody can know, so it must
+        not go on."""
         try:
             while frame := await pipe.read_async(child.reader):
                 self.take(child, pipe.Reports.unpack(*frame))
@@ -251,8 +265,12 @@ class Pool:
         except TimeoutError:
             pass
         except Exception:
-            # The top of this loop: tasks share their worker's descriptors, and may write whatever they like.
-            log.exception("a worker spoke nonsense", extra={"event": "worker-nonsense", "pid": child.process.pid})
+            # The top of this loop: tasks share their worker's descriptors, and may write whatever
+            # they like.
+            log.exception(
+                "a worker spoke nonsense",
+                extra={"event": "worker-nonsense", "pid": child.process.pid},
+            )
         child.process.kill()
 
     def _bury(self, child: Child) -> bool:
@@ -277,6 +295,9 @@ class Pool:
         Modules that no worker has ever loaded end the node, which tells why itself.
         """
         if not self._failing and not is_told:
-            log.error("a worker could not be started; trying again", extra={"event": "no-worker", "error": why})
+            log.error(
+                "a worker could not be started; trying again",
+                extra={"event": "no-worker", "error": why},
+            )
         self._failing.add(index)
         self._troubles.note("workers", f"a worker could not be started: {why}")

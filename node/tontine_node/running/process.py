@@ -1,4 +1,5 @@
-"""A process that a node keeps: it leads a session and a group of its own, and what it has started ends with it.
+"""A process that a node keeps: it leads a session and a group of its own, and what it has started
+ends with it.
 
 How it is started, watched, ended and started again; what it is for is no matter here.
 """
@@ -27,8 +28,11 @@ PAUSE, PAUSE_AT_MOST = 0.1, 10.0
 class Process:
     """One process, until it has ended and been reaped."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], fds: Sequence[int]) -> None:
-        """Start it, in the thread that lives longest: Linux ends a worker with the thread that started it."""
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], fds: Sequence[int]
+    ) -> None:
+        """Start it, in the thread that lives longest: Linux ends a worker with the thread that
+        started it."""
         self.returncode: int | None = None
         self.ended = asyncio.Event()
         """It is gone, and so is what it left behind, as far as that can be found."""
@@ -50,7 +54,8 @@ class Process:
             raise
 
     def kill(self) -> None:
-        """End it and its group. Until it is reaped, which only this thread does, its number is nobody else's."""
+        """End it and its group. Until it is reaped, which only this thread does, its number is
+        nobody else's."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -61,7 +66,9 @@ class Process:
             self.kill()
             orphans.end(self._cookie)
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the node has gone on without it
+            with contextlib.suppress(
+                RuntimeError
+            ):  # the loop is closed: the node has gone on without it
                 self._loop.call_soon_threadsafe(self._reap)
 
     def _reap(self) -> None:
@@ -81,7 +88,8 @@ def _wait_for_end(pid: int) -> None:
 
 
 async def keep_alive(live: Callable[[], Awaitable[bool]], ending: asyncio.Event) -> None:
-    """Live one life after another until it is time to end, with a growing pause after lives in vain.
+    """Live one life after another until it is time to end, with a growing pause after lives in
+    vain.
 
     `live` starts a process and waits for its end; it tells whether that was of any use.
     """

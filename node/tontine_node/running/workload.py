@@ -23,7 +23,8 @@ class Workload:
     """How many of those that it had begun are no longer in `sent`."""
     served: int = 0
     is_recalled: bool = False
-    """Its unstarted orders were called back: until it is idle again it gets no more than it can start."""
+    """Its unstarted orders were called back: until it is idle again it gets no more than it can
+    start."""
     recalls: int = 0
     """How many times it was asked for them and has not answered."""
     is_retiring: bool = False
@@ -31,7 +32,8 @@ class Workload:
     ending: dict[int, float] = field(default_factory=dict)
     """Jobs that were told to end, and when patience with them ends."""
     given_up: list[tuple[Entry, Outcome]] = field(default_factory=list)
-    """Jobs for which it was killed. They are settled when it is gone: only then may they be anybody else's."""
+    """Jobs for which it was killed. They are settled when it is gone: only then may they be anybody
+    else's."""
 
     @property
     def can_work(self) -> bool:
@@ -39,8 +41,8 @@ class Workload:
 
     @property
     def can_take(self) -> bool:
-        """Whether to send it orders now. Not between a recall and its answer: `sent` would have unbegun ones before
-        others that have begun, and after a crash nobody could tell which."""
+        """Whether to send it orders now. Not between a recall and its answer: `sent` would have
+        unbegun ones before others that have begun, and after a crash nobody could tell which."""
         return self.can_work and not self.recalls
 
     def recall(self) -> None:

@@ -1,4 +1,5 @@
-"""Reconcile and repair: the rules that put right what an outage or a death left behind, run again and again."""
+"""Reconcile and repair: the rules that put right what an outage or a death left behind, run again
+and again."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class Repairer:
         self._has_failed = False
 
     async def run(self) -> None:
-        """Keep at it for ever: often while there is something in hand, else the more rarely the more members."""
+        """Keep at it for ever: often while there is something in hand, else the more rarely the
+        more members."""
         loop = Loop(
             "upkeep",
             self._round,
@@ -79,33 +81,49 @@ class Repairer:
         return jittered(2.5 * every * self._member.crowd)
 
     async def reconcile(self) -> None:
-        """Release what the store says is ours and the table does not know (J6). Release, never adopt."""
+        """Release what the store says is ours and the table does not know (J6). Release, never
+        adopt."""
         held = await self._store.run(settle.find_held(self.node))
         for job in held.odd:  # nothing that this node sends can match it
             if is_whole(seq := job.get("seq")) and int(seq) in self._claims:
                 continue  # it still runs here: first its result is refused
             mine = {**identity(job), "state": "working", "node": self.node}
-            await self._store.run(repair.set_aside(mine, unfit(job) or "it cannot be settled", self._retention()))
-        strays = {seq: attempt for seq, attempt in held.attempts.items() if not self._claims.licensed(seq, attempt)}
-        # A release may land late, so until it is known to have landed these must not be claimed: a claim that finds
-        # itself there already would start what the release then gives to others.
+            await self._store.run(
+                repair.set_aside(mine, unfit(job) or "it cannot be settled", self._retention())
+            )
+        strays = {
+            seq: attempt
+            for seq, attempt in held.attempts.items()
+            if not self._claims.licensed(seq, attempt)
+        }
+        # A release may land late, so until it is known to have landed these must not be claimed: a
+        # claim that finds itself there already would start what the release then gives to others.
         self._claims.give_back(strays)
         if not strays:
             return
         # Most of these were settled since the read; the release finds only those that were not.
-        released = await self._store.run(repair.release_strays(self.node, strays, self._retention()))
+        released = await self._store.run(
+            repair.release_strays(self.node, strays, self._retention())
+        )
         self._claims.give_back(())
         if released:
-            log.warning("released claims that came to light", extra={"event": "strays", "jobs": released})
+            log.warning(
+                "released claims that came to light", extra={"event": "strays", "jobs": released}
+            )
 
     async def repair(self, holders: Collection[Any] | None = None) -> int:
         """Give back the jobs of dead nodes (J7), of those that hold any."""
         if not self._beat.has_lease():
             return 0
-        repaired = await self._store.run(repair.repair(self._dispatcher.careful_tasks, self._retention(), holders))
+        repaired = await self._store.run(
+            repair.repair(self._dispatcher.careful_tasks, self._retention(), holders)
+        )
         for node, count in repaired.items():
             if count:
-                log.warning("gave back a dead node's jobs", extra={"event": "repaired", "node": node, "jobs": count})
+                log.warning(
+                    "gave back a dead node's jobs",
+                    extra={"event": "repaired", "node": node, "jobs": count},
+                )
                 await self._member.note("repair", node=node, jobs=count, by=self._member.name)
         return sum(repaired.values())
 
@@ -116,16 +134,23 @@ class Repairer:
             await self._store.run(members.forget_old_dead(FORGET_DEAD_AFTER))
 
     async def repair_unowned(self, holders: Collection[Any]) -> None:
-        """Give back jobs that are held by what is no node; at once when it shows among the holders."""
+        """Give back jobs that are held by what is no node; at once when it shows among the
+        holders."""
         now = self._clock.now()
         is_seen = not all(is_text(holder) and not repair.is_mangled(holder) for holder in holders)
-        if self._beat.has_lease() and (is_seen or now - self._sought_at > UNOWNED_EVERY * self._member.crowd):
+        if self._beat.has_lease() and (
+            is_seen or now - self._sought_at > UNOWNED_EVERY * self._member.crowd
+        ):
             self._sought_at = now
             if count := await self._store.run(repair.repair_unowned(self._retention())):
-                log.warning("gave back jobs that no node can hold", extra={"event": "unowned", "jobs": count})
+                log.warning(
+                    "gave back jobs that no node can hold",
+                    extra={"event": "unowned", "jobs": count},
+                )
 
     async def _round(self) -> None:
-        """Every rule once, whatever becomes of the others; what failed is tried again in the next round."""
+        """Every rule once, whatever becomes of the others; what failed is tried again in the next
+        round."""
         self._has_failed = False
         holders = await self._store.run(repair.find_holders())
         rules: list[Callable[[], Awaitable[Any]]] = [
@@ -142,7 +167,8 @@ class Repairer:
                 self._note_failure(error)
                 log.warning("upkeep failed", extra={"event": "upkeep-failed", "error": str(error)})
             except Exception as error:
-                # The top of this loop: one rule that stumbles over what somebody wrote must not stop the others.
+                # The top of this loop: one rule that stumbles over what somebody wrote must not
+                # stop the others.
                 self._note_failure(repr(error))
                 log.exception("upkeep failed", extra={"event": "upkeep-failed"})
 

@@ -1,4 +1,5 @@
-"""What the store is told of jobs while they run: when they started, how far they are, what they print."""
+"""What the store is told of jobs while they run: when they started, how far they are, what they
+print."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LINES_AT_ONCE = 500
 
 
 class Reporter:
-    """No outcome depends on what it writes; only the lines of an attempt are written before its outcome."""
+    """No outcome depends on what it writes; only the lines of an attempt are written before its
+    outcome."""
 
     def __init__(
         self,
@@ -49,7 +51,11 @@ class Reporter:
     def long_running(self) -> dict[int, float]:
         """Jobs that have run long enough to be worth a look, and since when."""
         now = self._clock.now()
-        return {seq: since for seq, since in self._dispatcher.running().items() if now - since > SHOW_AFTER}
+        return {
+            seq: since
+            for seq, since in self._dispatcher.running().items()
+            if now - since > SHOW_AFTER
+        }
 
     async def show(self) -> None:
         """Write what is new, at most twice a second."""
@@ -77,7 +83,9 @@ class Reporter:
                 for _ in range(0, len(self._dispatcher.lines), LINES_AT_ONCE):
                     await self._store.run(logs.append(self._next_lines(), self._retention()))
             except StoreError as error:
-                log.warning("lines were not stored", extra={"event": "lines-lost", "error": str(error)})
+                log.warning(
+                    "lines were not stored", extra={"event": "lines-lost", "error": str(error)}
+                )
 
     def _next_lines(self) -> list[logs.Part]:
         lines = self._dispatcher.lines

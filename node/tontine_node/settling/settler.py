@@ -30,7 +30,8 @@ REFUSED_AT_MOST = 3
 
 
 class Settler:
-    """The settle loop of one node. What it has taken it keeps until the store has accepted or refused it (J3, J4)."""
+    """The settle loop of one node. What it has taken it keeps until the store has accepted or
+    refused it (J3, J4)."""
 
     def __init__(
         self,
@@ -57,7 +58,8 @@ class Settler:
         self._waiting: deque[Outcome] = deque()
         self._accepted = 0
         self._tries: dict[int, tuple[int, int]] = {}
-        """How often an outcome was put off, and how many others had been accepted before the first time."""
+        """How often an outcome was put off, and how many others had been accepted before the first
+        time."""
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
@@ -69,7 +71,12 @@ class Settler:
 
     def metrics(self) -> dict[str, int]:
         """What the node's record says of its jobs since its start."""
-        return {"done": self.done, "failed": self.failed, "retried": self.retried, "dropped": self.dropped}
+        return {
+            "done": self.done,
+            "failed": self.failed,
+            "retried": self.retried,
+            "dropped": self.dropped,
+        }
 
     async def drained(self) -> None:
         """Wait until nothing is left to settle."""
@@ -82,7 +89,9 @@ class Settler:
             await self._some.wait()
             batch = self._next_batch()
             try:
-                await self.keep_lines()  # first: whoever sees that a job has ended can read all that it printed
+                await (
+                    self.keep_lines()
+                )  # first: whoever sees that a job has ended can read all that it printed
                 await self._settle(batch)
                 self._is_well()
                 pause = 0.1
@@ -93,7 +102,9 @@ class Settler:
                     self._waiting.extendleft(reversed(mine))
                 else:  # what is wrong with one of these must not stand before all others
                     self._waiting.extend(mine)
-                log.warning("settling failed", extra={"event": "settle-failed", "error": f"{error}"})
+                log.warning(
+                    "settling failed", extra={"event": "settle-failed", "error": f"{error}"}
+                )
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
             if not self._waiting:
@@ -106,11 +117,17 @@ class Settler:
             self._troubles.over("settling")
 
     def _next_batch(self) -> list[Outcome]:
-        """The next outcomes that can go together: plain successes of one attempt number, or any others."""
+        """The next outcomes that can go together: plain successes of one attempt number, or any
+        others."""
         first = self._waiting.popleft()
         batch, kind, size = [first], _group(first), len(first.result)
         others: list[Outcome] = []
-        while self._waiting and len(batch) < JOBS_AT_ONCE and size < BYTES_AT_ONCE and len(others) < JOBS_AT_ONCE:
+        while (
+            self._waiting
+            and len(batch) < JOBS_AT_ONCE
+            and size < BYTES_AT_ONCE
+            and len(others) < JOBS_AT_ONCE
+        ):
             one = self._waiting.popleft()
             if _group(one) == kind:
                 batch.append(one)
@@ -134,7 +151,10 @@ class Settler:
         self._accepted += len(settled.accepted)
         if settled.dropped:
             self.dropped += len(settled.dropped)
-            log.warning("results were refused", extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]})
+            log.warning(
+                "results were refused",
+                extra={"event": "dropped", "seqs": sorted(settled.dropped)[:20]},
+            )
         news: list[tuple[Outcome, Entry | None]] = []
         tells_all = self.journal is not None and self.journal.is_thorough
         for one in batch:
@@ -150,7 +170,8 @@ class Settler:
         self._tell(news)
 
     async def _settle_apart(self, batch: Sequence[Outcome], error: StoreError) -> None:
-        """One of these is not taken, and would not be the next time: find it, and let the others go on."""
+        """One of these is not taken, and would not be the next time: find it, and let the others go
+        on."""
         if len(batch) == 1:
             await self._settle_otherwise(batch[0], error)
         elif isinstance(error, Unstorable):
@@ -161,7 +182,8 @@ class Settler:
             await self._settle_each(batch)
 
     async def _settle_each(self, batch: Sequence[Outcome]) -> None:
-        """The answer may be about one of them, or about the server, which may take them all a moment later."""
+        """The answer may be about one of them, or about the server, which may take them all a
+        moment later."""
         refused = []
         for one in batch:
             try:
@@ -176,10 +198,13 @@ class Settler:
             await self._settle_otherwise(one, why)
 
     async def _settle_otherwise(self, one: Outcome, error: StoreError) -> None:
-        """What cannot be stored is stored as a failure that can; what the server just does not take is put off."""
+        """What cannot be stored is stored as a failure that can; what the server just does not take
+        is put off."""
         is_about_it = isinstance(error, Unstorable) or self._is_alone_in_it(one)
         if is_about_it and (smaller := _smaller(one, error)) is not None:
-            log.warning("an outcome cannot be stored", extra={"event": "unstorable", "seq": one.seq})
+            log.warning(
+                "an outcome cannot be stored", extra={"event": "unstorable", "seq": one.seq}
+            )
             await self._settle([smaller])
         else:
             self._put_off(one, error)
@@ -195,8 +220,12 @@ class Settler:
         tries += 1
         self._tries[one.seq] = tries, accepted
         self._troubles.note("settling", f"job {one.seq}: {error}")
-        log.warning("an outcome is put off", extra={"event": "put-off", "seq": one.seq, "error": str(error)})
-        asyncio.get_running_loop().call_later(min(2.0**tries, PUT_OFF_AT_MOST), self._add_again, one)
+        log.warning(
+            "an outcome is put off", extra={"event": "put-off", "seq": one.seq, "error": str(error)}
+        )
+        asyncio.get_running_loop().call_later(
+            min(2.0**tries, PUT_OFF_AT_MOST), self._add_again, one
+        )
 
     def _add_again(self, one: Outcome) -> None:
         if self._is_mine(one):
@@ -207,14 +236,17 @@ class Settler:
     async def _send(self, batch: Sequence[Outcome]) -> Settled:
         if _group(batch[0]) is not None:
             results = {one.seq: one.result for one in batch}
-            return await self._store.run(settle.settle_done(self.node, batch[0].attempt, results, self._retention()))
+            return await self._store.run(
+                settle.settle_done(self.node, batch[0].attempt, results, self._retention())
+            )
         return await self._store.run(settle.settle_each(self.node, batch, self._retention()))
 
     def _is_mine(self, one: Outcome) -> bool:
         return self._claims.licensed(one.seq, one.attempt)
 
     def _tell(self, news: Sequence[tuple[Outcome, Entry | None]]) -> None:
-        """Last: a line that cannot be written must not keep in the table what is settled, nor any other from it."""
+        """Last: a line that cannot be written must not keep in the table what is settled, nor any
+        other from it."""
         for one, entry in news:
             if self.journal is not None and entry is not None:
                 self.journal.note(one, entry)
@@ -233,12 +265,14 @@ async def _nothing() -> None: ...
 
 
 def _group(one: Outcome) -> int | None:
-    """Clean successes of one attempt number can be settled by one update, unless they had said how far they are."""
+    """Clean successes of one attempt number can be settled by one update, unless they had said how
+    far they are."""
     return one.attempt if one.kind == "done" and one.clean and one.progress is None else None
 
 
 def _smaller(one: Outcome, error: StoreError) -> Outcome | None:
-    """What to store instead: why its outcome is not there; then the same without what else the job has."""
+    """What to store instead: why its outcome is not there; then the same without what else the job
+    has."""
     if one.bare:
         return None
     if one.kind == "refused":

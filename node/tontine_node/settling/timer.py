@@ -1,7 +1,8 @@
-"""What time alone ends: jobs that were not started by `start_by`, and keys that were held for long enough.
+"""What time alone ends: jobs that were not started by `start_by`, and keys that were held for long
+enough.
 
-The first member looks every few seconds, others now and then. Where no job has ever asked for either, a look is one
-small read.
+The first member looks every few seconds, others now and then. Where no job has ever asked for
+either, a look is one small read.
 """
 
 from __future__ import annotations
@@ -48,7 +49,14 @@ class Timer:
 
     async def run(self) -> None:
         """Look for ever."""
-        loop = Loop("times", self._look, self._pause, self._troubles, "looking at times failed", "times-failed")
+        loop = Loop(
+            "times",
+            self._look,
+            self._pause,
+            self._troubles,
+            "looking at times failed",
+            "times-failed",
+        )
         await loop.run(rests_first=True)
 
     def _pause(self) -> float:
@@ -58,7 +66,10 @@ class Timer:
         if self._share() is None:
             return
         if count := await self._store.run(late.cancel_late(self._retention())):
-            log.warning("cancelled jobs that were not started in time", extra={"event": "late", "jobs": count})
+            log.warning(
+                "cancelled jobs that were not started in time",
+                extra={"event": "late", "jobs": count},
+            )
             await self._note("late", jobs=count)
         if self._looks % HOLDS_EVERY == 0:
             await self._store.run(hold.review_holds())

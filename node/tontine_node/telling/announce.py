@@ -1,4 +1,5 @@
-"""What a node says of itself when it is ready: where it works, with how much room, and what it can run."""
+"""What a node says of itself when it is ready: where it works, with how much room, and what it can
+run."""
 
 from __future__ import annotations
 
@@ -32,8 +33,14 @@ def announce(node: str, config: NodeConfig, modules: Modules, *, as_json: bool) 
 def warn_of_empty(modules: Modules) -> None:
     """A module without tasks is allowed, and seldom meant."""
     for name in (legible(module.get("name"), 60) for module in modules if not module.get("tasks")):
-        sentence = f"the module {name} has no tasks: this node runs no job of it; write `@{name}.task` above a function"
-        log.warning("a module has no tasks", extra={"event": "no-tasks", "module_name": name, "sentence": sentence})
+        sentence = (
+            f"the module {name} has no tasks: this node runs no job of it; write "
+            f"`@{name}.task` above a function"
+        )
+        log.warning(
+            "a module has no tasks",
+            extra={"event": "no-tasks", "module_name": name, "sentence": sentence},
+        )
 
 
 def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
@@ -46,15 +53,23 @@ def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
         "slots": config.slots,
         "lease": config.timing.lease_for,
         "grace": config.grace,
-        "modules": [{name: module.get(name) for name in ("name", "version", "tasks")} for module in modules],
+        "modules": [
+            {name: module.get(name) for name in ("name", "version", "tasks")} for module in modules
+        ],
     }
 
 
 def lines(config: NodeConfig, modules: Modules) -> Iterator[str]:
     """The same for people."""
-    yield f"{config.name} is ready: database {config.store.database} of {shown(config.store.uri or '')}"
+    yield (
+        f"{config.name} is ready: database {config.store.database} of "
+        f"{shown(config.store.uri or '')}"
+    )
     each = " each" if config.processes > 1 else ""
-    room = f"{count(config.processes, 'process', 'processes')} with {count(config.slots, 'slot')}{each}"
+    room = (
+        f"{count(config.processes, 'process', 'processes')} with "
+        f"{count(config.slots, 'slot')}{each}"
+    )
     yield f"  {room}, a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
     for module in modules[:MODULES_SHOWN]:
         yield f"  {_named(module)}: {_tasks(module)}"

@@ -1,4 +1,5 @@
-"""What the node's log says of its jobs: one line per attempt that failed; with `--verbose` how each one ended."""
+"""What the node's log says of its jobs: one line per attempt that failed; with `--verbose` how each
+one ended."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _WORDS = {
 
 
 class Journal:
-    """Told of each outcome that the store has accepted, but for plain successes, unless it is thorough."""
+    """Told of each outcome that the store has accepted, but for plain successes, unless it is
+    thorough."""
 
     def __init__(self, node: str, attempts_of: Callable[[Entry], int]) -> None:
         """`attempts_of` tells how many attempts of a job may fail."""
@@ -40,11 +42,14 @@ class Journal:
         self._attempts_of = attempts_of
 
     def note(self, one: Outcome, entry: Entry) -> None:
-        """Write the line of one outcome; whatever is wrong with that, the outcome is settled, and stays so."""
+        """Write the line of one outcome; whatever is wrong with that, the outcome is settled, and
+        stays so."""
         try:
             self._note(one, entry)
         except Exception:
-            log.exception("a job's end could not be told", extra={"event": "untold", "seq": one.seq})
+            log.exception(
+                "a job's end could not be told", extra={"event": "untold", "seq": one.seq}
+            )
 
     def _note(self, one: Outcome, entry: Entry) -> None:
         if one.kind in ("failed", "refused") or (one.kind == "lost" and _is_last(one, entry)):
@@ -57,7 +62,9 @@ class Journal:
     def _failed(self, one: Outcome, entry: Entry) -> None:
         what = f"{_job(entry)} failed for good{self._of_how_many(one, entry)}: {_error(one)}"
         sentence = f"{what}; see `tontine job {entry.seq}`"
-        log.error("a job failed", extra=self._facts("job-failed", one, entry) | {"sentence": sentence})
+        log.error(
+            "a job failed", extra=self._facts("job-failed", one, entry) | {"sentence": sentence}
+        )
 
     def _runs_again(self, one: Outcome, entry: Entry) -> None:
         again = f"runs again in {duration(one.delay)}" if one.delay else "runs again"
@@ -71,7 +78,13 @@ class Journal:
     def _ended(self, one: Outcome, entry: Entry) -> None:
         words = _WORDS.get(one.kind, one.kind)
         after = f" after {duration(one.ran)}" if one.ran is not None else ""
-        facts = {"event": f"job-{one.kind}", "seq": one.seq, "task": entry.task, "attempt": one.attempt, "ran": one.ran}
+        facts = {
+            "event": f"job-{one.kind}",
+            "seq": one.seq,
+            "task": entry.task,
+            "attempt": one.attempt,
+            "ran": one.ran,
+        }
         log.debug("a job ended", extra=facts | {"sentence": f"{_job(entry)} {words}{after}"})
 
     def _of_how_many(self, one: Outcome, entry: Entry) -> str:

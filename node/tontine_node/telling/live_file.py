@@ -1,7 +1,9 @@
-"""`--live-file`: a file that is young while this node is well, for probes that must not ask the database.
+"""`--live-file`: a file that is young while this node is well, for probes that must not ask the
+database.
 
-It is touched while the lease holds, the claim loop moves and a worker is there. It is removed when the lease is over,
-and when the node begins or ends; whatever else stands still, a frozen process above all, lets it grow old.
+It is touched while the lease holds, the claim loop moves and a worker is there. It is removed when
+the lease is over, and when the node begins or ends; whatever else stands still, a frozen process
+above all, lets it grow old.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from .troubles import Troubles
 log = logging.getLogger(__name__)
 
 TOUCH_EVERY, LOOK_AGAIN_AFTER = 5.0, 0.5
-"""Seconds, of a node that is well and of one that is not: a probe that takes a minute for old has seen many chances
-missed."""
+"""Seconds, of a node that is well and of one that is not: a probe that takes a minute for old has
+seen many chances missed."""
 _WHAT = "live file"
 
 
@@ -34,10 +36,16 @@ class Vital:
 
 
 class LiveFile:
-    """Has a thread of its own: a disk that hangs may hold up neither the heartbeat nor the master."""
+    """Has a thread of its own: a disk that hangs may hold up neither the heartbeat nor the
+    master."""
 
     def __init__(
-        self, path: Path, node: str, look: Callable[[], Vital], troubles: Troubles, every: float = TOUCH_EVERY
+        self,
+        path: Path,
+        node: str,
+        look: Callable[[], Vital],
+        troubles: Troubles,
+        every: float = TOUCH_EVERY,
     ) -> None:
         self._path = path
         self._draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -65,7 +73,8 @@ class LiveFile:
             self._path.unlink(missing_ok=True)
 
     def keep(self) -> bool:
-        """Touch or remove the file, once, or leave it; whether it is young. What goes wrong is tried again."""
+        """Touch or remove the file, once, or leave it; whether it is young. What goes wrong is
+        tried again."""
         vital = self._look()
         is_well = vital.has_lease and vital.tick != self._tick and vital.workers > 0
         try:
@@ -75,7 +84,10 @@ class LiveFile:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             if not self._troubles.has(_WHAT):
-                log.warning("the live file cannot be kept", extra={"event": "live-file", "error": str(error)})
+                log.warning(
+                    "the live file cannot be kept",
+                    extra={"event": "live-file", "error": str(error)},
+                )
             self._troubles.note(_WHAT, error)
             return False
         if is_well:

@@ -61,6 +61,8 @@ def set_up(style: LogStyle) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if style.as_json else _Lines())
     handler.addFilter(OutageFilter(verbose=style.verbose))
-    logging.basicConfig(level=logging.DEBUG if style.verbose else logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(
+        level=logging.DEBUG if style.verbose else logging.INFO, handlers=[handler], force=True
+    )
     for noisy in ("pymongo", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,4 +1,5 @@
-"""How the log tells of an outage: once when MongoDB goes away and once when it is back, not once per loop and try."""
+"""How the log tells of an outage: once when MongoDB goes away and once when it is back, not once
+per loop and try."""
 
 from __future__ import annotations
 
@@ -17,16 +18,23 @@ def told_away(where: str, silent_for: float, lease_left: float, error: str) -> s
     """What the log says when MongoDB goes away, for people."""
     place = f" at {where}" if where else ""
     lasts = (
-        f"what runs goes on for {duration(lease_left)}, until the lease is over" if lease_left > 0 else "nothing runs"
+        f"what runs goes on for {duration(lease_left)}, until the lease is over"
+        if lease_left > 0
+        else "nothing runs"
     )
     meanwhile = f"{lasts}, nothing is claimed, and it is tried again until it answers"
-    return f"MongoDB{place} has not answered for {duration(silent_for)}; waiting: {meanwhile} ({error})"
+    return (
+        f"MongoDB{place} has not answered for {duration(silent_for)}; waiting: {meanwhile} "
+        f"({error})"
+    )
 
 
 class OutageFilter(logging.Filter):
-    """Keeps from the log, but for its details, what every loop has to say while MongoDB does not answer.
+    """Keeps from the log, but for its details, what every loop has to say while MongoDB does not
+    answer.
 
-    Who speaks while it handles a `StoreUnavailable` speaks of that: so no loop has to know whether it is the first.
+    Who speaks while it handles a `StoreUnavailable` speaks of that: so no loop has to know whether
+    it is the first.
     """
 
     def __init__(self, *, verbose: bool = False) -> None:
@@ -47,6 +55,7 @@ class OutageFilter(logging.Filter):
         return True
 
     def _is_repetition(self, record: logging.LogRecord) -> bool:
-        # Without an outage a warning tells of a call that took too long by itself; less than that is of no use.
+        # Without an outage a warning tells of a call that took too long by itself; less than that
+        # is of no use.
         is_about_it = isinstance(sys.exception(), StoreUnavailable)
         return is_about_it and (self._is_away or record.levelno <= logging.INFO)

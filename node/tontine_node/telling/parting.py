@@ -20,7 +20,10 @@ def tell_stopping(running: int, grace: float, signals: int) -> None:
         them = "it" if running == 1 else "them"
         waits = f"waits up to {duration(grace)} for {count(running, 'running job')}"
         sentence = f"stopping: {waits}; {more} ends {them} now and gives {them} back"
-    log.info("stopping", extra={"event": "stopping", "running": running, "grace": grace, "sentence": sentence})
+    log.info(
+        "stopping",
+        extra={"event": "stopping", "running": running, "grace": grace, "sentence": sentence},
+    )
 
 
 def tell_ending(jobs: Mapping[int, str], careful: Collection[str], why: str) -> None:
@@ -31,8 +34,13 @@ def tell_ending(jobs: Mapping[int, str], careful: Collection[str], why: str) -> 
         f"gives {_named(back, jobs)} back to run again" if back else "",
         f"{_named(fail, jobs)} must not run twice and fails" if fail else "",
     ]
-    sentence = f"{why}: ends what runs; " + ("; ".join(part for part in parts if part) or "that is nothing")
-    log.warning("ending what runs", extra={"event": "ending", "back": back, "failing": fail, "sentence": sentence})
+    sentence = f"{why}: ends what runs; " + (
+        "; ".join(part for part in parts if part) or "that is nothing"
+    )
+    log.warning(
+        "ending what runs",
+        extra={"event": "ending", "back": back, "failing": fail, "sentence": sentence},
+    )
 
 
 def tell_stopped(done: int, failed: int, lived: float) -> None:

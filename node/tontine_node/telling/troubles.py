@@ -1,4 +1,5 @@
-"""What is wrong inside this node at the moment, for its record: what fails, since when, how often, and why."""
+"""What is wrong inside this node at the moment, for its record: what fails, since when, how often,
+and why."""
 
 from __future__ import annotations
 
@@ -51,4 +52,7 @@ class Troubles:
     def to_document(self) -> list[dict[str, Any]]:
         """As the node's record shows them."""
         known = sorted(self._known.copy().items(), key=lambda item: item[0])
-        return [{"what": what, "why": one.why, "since": one.since, "times": one.times} for what, one in known]
+        return [
+            {"what": what, "why": one.why, "since": one.since, "times": one.times}
+            for what, one in known
+        ]

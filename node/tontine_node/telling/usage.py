@@ -24,7 +24,10 @@ class Usage:
                 process = self._processes.setdefault(pid, psutil.Process(pid))
                 cpu += process.cpu_percent() / 100
                 memory += process.memory_info().rss
-            except (psutil.Error, OSError):  # it has ended, or no file can be opened: no reason not to beat
+            except (
+                psutil.Error,
+                OSError,
+            ):  # it has ended, or no file can be opened: no reason not to beat
                 continue
         self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
         return {"cpu": round(cpu, 3), "memory": memory}

@@ -1,4 +1,5 @@
-"""What a task prints or logs goes to its job, and where it always went: line by line, with time, task and number."""
+"""What a task prints or logs goes to its job, and where it always went: line by line, with time,
+task and number."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ HELD_AT_MOST = 64 * 1024
 """Of a line that has no end yet."""
 
 _unwritable = contextlib.suppress(OSError, ValueError)
-"""A full disk, a pipe whose reader is gone, a file that is closed, a text that the file's encoding lacks."""
+"""A full disk, a pipe whose reader is gone, a file that is closed, a text that the file's encoding
+lacks."""
 
 
 class _Patient(io.TextIOBase):
@@ -159,7 +161,8 @@ class _Tee(_Patient):
 
 
 class _ToJob(logging.Handler):
-    """Adds log records to the job that made them, and writes them to the node's stderr, if nobody else does."""
+    """Adds log records to the job that made them, and writes them to the node's stderr, if nobody
+    else does."""
 
     def __init__(self, voice: _Voice) -> None:
         super().__init__()
@@ -206,8 +209,19 @@ class Output:
 
     def tell_begin(self, job: CurrentJob) -> None:
         """Say in the node's log that a job begins."""
-        facts = {"event": "job-begins", "seq": job.seq, "task": job.task, "attempt": job.attempt, "key": job.key}
-        self.log.tell("debug", "a job begins", f"job {job.seq} {job.task} begins, attempt {job.attempt}", facts)
+        facts = {
+            "event": "job-begins",
+            "seq": job.seq,
+            "task": job.task,
+            "attempt": job.attempt,
+            "key": job.key,
+        }
+        self.log.tell(
+            "debug",
+            "a job begins",
+            f"job {job.seq} {job.task} begins, attempt {job.attempt}",
+            facts,
+        )
 
 
 def shield() -> None:
@@ -221,7 +235,8 @@ def _open(stream: TextIO | None) -> TextIO:
 
 
 def install(*, as_json: bool = False) -> Output:
-    """Capture from now on; an application's own logging set-up, made while it is imported, stays as it is."""
+    """Capture from now on; an application's own logging set-up, made while it is imported, stays as
+    it is."""
     out, log = (_Voice(stream, as_json=as_json) for stream in (sys.stdout, sys.stderr))
     root = logging.getLogger()
     if root.level == logging.WARNING and not root.handlers:

@@ -1,4 +1,5 @@
-"""What a worker's life hangs on: the lease and the master. Without one of them it ends, with all its tasks (N6)."""
+"""What a worker's life hangs on: the lease and the master. Without one of them it ends, with all
+its tasks (N6)."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ class Lifeline:
         self.check_lease(self._clock.now())
 
     def check_lease(self, now: float) -> None:
-        """Right before each start of a job: a thawed worker may find orders of a life that is over (J2)."""
+        """Right before each start of a job: a thawed worker may find orders of a life that is over
+        (J2)."""
         if now > self._board.deadline:
             self._end()
 
     def _end(self) -> NoReturn:
-        """Somebody else may run these jobs now: all that works for them ends. Only the mark says that none is to
-        blame, because a task can exit with any code."""
+        """Somebody else may run these jobs now: all that works for them ends. Only the mark says
+        that none is to blame, because a task can exit with any code."""
         self._board.mark_deadline(self._index)
         end_group()
 
@@ -48,7 +50,8 @@ def end_group() -> NoReturn:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ask Linux to end this process when its master ends, however that ends; it may have ended before."""
+    """Ask Linux to end this process when its master ends, however that ends; it may have ended
+    before."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:

@@ -1,7 +1,8 @@
-"""The worker process: it loads the modules, reads orders and writes reports. It has no database connection.
+"""The worker process: it loads the modules, reads orders and writes reports. It has no database
+connection.
 
-Threads: one reads orders, one for each slot runs them, one writes reports (many to a frame), one watches the lease and
-the master. Async tasks share one event loop, in the main thread.
+Threads: one reads orders, one for each slot runs them, one writes reports (many to a frame), one
+watches the lease and the master. Async tasks share one event loop, in the main thread.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ BYTES_AT_ONCE = 4 * 1024 * 1024
 class Worker:
     """One worker process."""
 
-    def __init__(self, index: int, connection: socket.socket, board: Board, library: Library) -> None:
+    def __init__(
+        self, index: int, connection: socket.socket, board: Board, library: Library
+    ) -> None:
         clock = SystemClock()
         self.connection = connection
         self.board = board
@@ -62,7 +65,9 @@ class Worker:
             threading.Thread(target=_or_end, args=(target,), daemon=True).start()
         for slot in range(self.board.slots):
             name = f"slot-{slot}"
-            threading.Thread(target=_or_end, args=(self.slots.serve, slot), daemon=True, name=name).start()
+            threading.Thread(
+                target=_or_end, args=(self.slots.serve, slot), daemon=True, name=name
+            ).start()
         around.start(self.library.start_hooks(), self.loop)
         self.outbox.put(describe(self.library))
         self.loop.run_forever()
@@ -85,7 +90,9 @@ class Worker:
     def write_reports(self) -> None:
         while True:
             reports = [self.outbox.get()]
-            if self.slots.inbox:  # its slots have enough to do: a frame of many costs no more than a frame of one
+            if (
+                self.slots.inbox
+            ):  # its slots have enough to do: a frame of many costs no more than a frame of one
                 time.sleep(LINGER)
             size = pipe.size_of(reports[0])
             while len(reports) < REPORTS_AT_ONCE and size < BYTES_AT_ONCE:
@@ -107,13 +114,19 @@ class Worker:
             self.runner.say_all_news()
 
     def renounce(self) -> None:
-        """In a process that a task has forked: it is no worker, and must not speak or act as one."""
+        """In a process that a task has forked: it is no worker, and must not speak or act as
+        one."""
         self.runner.is_forked = True
         self.connection.close()
         self.board.detach()
-        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        for number, usual in (
+            (signal.SIGINT, signal.default_int_handler),
+            (signal.SIGTERM, signal.SIG_DFL),
+        ):
             signal.signal(number, usual)
-        self.loop.call_soon(os._exit, 0)  # where an async task forked, and waits: the jobs beside it are not its own
+        self.loop.call_soon(
+            os._exit, 0
+        )  # where an async task forked, and waits: the jobs beside it are not its own
 
 
 def describe(library: Library) -> pipe.Hello:
@@ -134,7 +147,8 @@ def describe(library: Library) -> pipe.Hello:
 
 
 def _or_end(target: Callable[..., None], *args: Any) -> None:
-    """Run a thread of the worker; without one of them the process is of no use, and its master must see that."""
+    """Run a thread of the worker; without one of them the process is of no use, and its master must
+    see that."""
     try:
         target(*args)
     except BaseException:  # noqa: BLE001 - the top of a thread
@@ -149,22 +163,35 @@ def _load(modules: Sequence[str]) -> Library | pipe.Broken:
         return pipe.Broken(f"{error}{_place(error)}")
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
         names = ", ".join(modules)
-        return pipe.Broken(f"{names} cannot be imported: {type(error).__name__}: {error}{_place(error)}")
+        return pipe.Broken(
+            f"{names} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
+        )
 
 
 def _place(error: BaseException) -> str:
     """Where in the user's files an import failed; nothing if it failed in none of them."""
-    machinery = ("<frozen", __file__, f"{Path(inspect.getfile(load)).parent}{os.sep}", inspect.getfile(importlib))
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(machinery)]
+    machinery = (
+        "<frozen",
+        __file__,
+        f"{Path(inspect.getfile(load)).parent}{os.sep}",
+        inspect.getfile(importlib),
+    )
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(machinery)
+    ]
     return f" ({os.path.relpath(own[-1].filename)}:{own[-1].lineno})" if own else ""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`python -m tontine_node.worker.main INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT LOG MODULE...`"""
+    """`python -m tontine_node.worker.main INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT LOG
+    MODULE...`"""
     index, connection_fd, board_fd, processes, slots, parent = map(int, arguments[:6])
     log, modules = LogStyle.parse(arguments[6]), arguments[7:]
     end_with_parent(parent)
-    # Only the master decides when a worker ends. Not SIG_IGN, which programs that a task starts would inherit.
+    # Only the master decides when a worker ends. Not SIG_IGN, which programs that a task starts
+    # would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     for fd in (connection_fd, board_fd):

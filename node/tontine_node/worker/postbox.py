@@ -1,7 +1,8 @@
-"""What tasks ask their master for: jobs to submit. Few requests are on their way at a time, the rest waits here.
+"""What tasks ask their master for: jobs to submit. Few requests are on their way at a time, the
+rest waits here.
 
-A request holds the wish, the names and the arguments. Its answer has the jobs as they are in the queue, or the error
-that the task gets.
+A request holds the wish, the names and the arguments. Its answer has the jobs as they are in the
+queue, or the error that the task gets.
 """
 
 from __future__ import annotations
@@ -57,9 +58,12 @@ class Postbox:
     def ask(self, request: Request) -> Future[list[Job]]:
         """Ask the master; the answer comes when the store has given it its own."""
         if os.getpid() != self._pid:
-            raise TontineError("a process that a task has forked cannot submit jobs: only the task itself can")
+            raise TontineError(
+                "a process that a task has forked cannot submit jobs: only the task itself can"
+            )
         answer: Future[list[Job]] = Future()
-        answer.set_running_or_notify_cancel()  # who waits may be cancelled; what was asked for cannot be
+        # Who waits may be cancelled; what was asked for cannot be.
+        answer.set_running_or_notify_cancel()
         encoded = _encode(request)
         with self._changing:
             number = next(self._numbers)
@@ -78,7 +82,9 @@ class Postbox:
             self._post_next()
         answer = bson.decode(body, CODEC)
         if "jobs" in answer:
-            letter.answer.set_result([Job.from_document(one["job"], existed=one["existed"]) for one in answer["jobs"]])
+            letter.answer.set_result(
+                [Job.from_document(one["job"], existed=one["existed"]) for one in answer["jobs"]]
+            )
         else:
             letter.answer.set_exception(_raised(letter.request, answer["error"], answer["message"]))
 

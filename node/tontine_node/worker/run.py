@@ -1,4 +1,5 @@
-"""One job in a worker, from its document to its result or to how else it ended; and the jobs that run now."""
+"""One job in a worker, from its document to its result or to how else it ended; and the jobs that
+run now."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ class Runner:
         except UnknownTask as error:
             return verdict.ended("refused", "UnknownTask", str(error))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a document, it fails that job only (P3)
-            return verdict.ended("refused", type(error).__name__, f"the job cannot be decoded: {error}")
+            return verdict.ended(
+                "refused", type(error).__name__, f"the job cannot be decoded: {error}"
+            )
         hooks = self._hooks.get(task.name)
         if hooks is not None:
             return self._attempt_hooked(hooks, task, document, args, reason, begun)
@@ -106,7 +109,9 @@ class Runner:
     def rest(self) -> None:
         """For a moment, or for long if there is nothing to watch until a job begins."""
         self._begun.clear()
-        if self.current or self._begun.wait(WATCH_IDLE_EVERY):  # in this order, no job begins unseen
+        if self.current or self._begun.wait(
+            WATCH_IDLE_EVERY
+        ):  # in this order, no job begins unseen
             time.sleep(WATCH_EVERY)
 
     def say_all_news(self) -> None:
@@ -116,7 +121,8 @@ class Runner:
     def say_news(self, job: CurrentJob) -> None:
         """Send on a job's newest progress, and what it printed since.
 
-        Two threads come here; nothing may be on its way in one when the other reports that the job has ended.
+        Two threads come here; nothing may be on its way in one when the other reports that the job
+        has ended.
         """
         with self._saying:
             if job.newest_progress is not None:
@@ -129,7 +135,9 @@ class Runner:
             if lines:
                 self._post(Lines(job.seq, job.attempt, lines))
 
-    def _judge_error(self, task: Task, document: Document, error: BaseException) -> verdict.NoResult:
+    def _judge_error(
+        self, task: Task, document: Document, error: BaseException
+    ) -> verdict.NoResult:
         seq = int(document["seq"])
         try:
             reason = task.misfit_inside(error)
@@ -142,14 +150,18 @@ class Runner:
 
     def _judge_result(self, seq: int, result: Any) -> bytes | verdict.NoResult:
         if self._was_cancelled(seq):
-            return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
+            return verdict.ended(
+                "cancelled", "Cancelled", "it saw that it was cancelled, and ended"
+            )
         return verdict.encode(result)
 
     def _was_cancelled(self, seq: int) -> bool:
         job, _ = self.current.get(seq, (None, None))
         return job is not None and job.cancelled
 
-    def _enter(self, task: Task, document: Document, begun: float | None) -> tuple[CurrentJob, contextvars.Context]:
+    def _enter(
+        self, task: Task, document: Document, begun: float | None
+    ) -> tuple[CurrentJob, contextvars.Context]:
         """The job that a task sees, and the context in which it sees it."""
         seq = int(document["seq"])
         job = CurrentJob(
@@ -172,7 +184,9 @@ class Runner:
             self.output.tell_begin(job)
         return job, context
 
-    def _call(self, task: Task, document: Document, args: dict[str, Any], begun: float | None) -> Any:
+    def _call(
+        self, task: Task, document: Document, args: dict[str, Any], begun: float | None
+    ) -> Any:
         job, context = self._enter(task, document, begun)
         if not task.is_async:
             result = context.run(task.function, **args)
@@ -191,7 +205,9 @@ class Runner:
             self._end_if_forked()
             return result
 
-        return around.unpacked(context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result())
+        return around.unpacked(
+            context.run(asyncio.run_coroutine_threadsafe, shell(), self.loop).result()
+        )
 
     def _attempt_hooked(
         self,
@@ -204,7 +220,9 @@ class Runner:
     ) -> bytes | verdict.NoResult:
         """Run one job with its module's hooks around it, all of them in one context."""
         job, context = self._enter(task, document, begun)
-        judge = around.Judge(partial(self._judge_error, task, document), partial(self._judge_result, job.seq))
+        judge = around.Judge(
+            partial(self._judge_error, task, document), partial(self._judge_result, job.seq)
+        )
         steps = around.play(hooks, job, partial(task.function, **args), judge, refusal=reason)
         if not task.is_async:
             return context.run(around.drive, steps, self._await_in_loop, self._end_if_forked)
@@ -222,7 +240,8 @@ class Runner:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def _end_if_forked(self, error: BaseException | None = None) -> None:
-        """A process that a task has forked comes back out of that task's function: it ends, as a program would."""
+        """A process that a task has forked comes back out of that task's function: it ends, as a
+        program would."""
         if self.is_forked:
             code = error.code if isinstance(error, SystemExit) else int(error is not None)
             os._exit(code if isinstance(code, int) else int(code is not None))

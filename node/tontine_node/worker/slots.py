@@ -1,4 +1,5 @@
-"""The slots of a worker: threads that each run one job at a time, in the order in which the orders came."""
+"""The slots of a worker: threads that each run one job at a time, in the order in which the orders
+came."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Slots:
         self._runner = runner
         self._post = post
         self._ordering = threading.Lock()
-        """Held to change the inbox: orders are begun, or given back, in the order in which they came."""
+        """Held to change the inbox: orders are begun, or given back, in the order in which they
+        came."""
         self._ordered = threading.Condition(self._ordering)
 
     def take(self, orders: Sequence[tuple[int, bytes]]) -> None:
@@ -63,7 +65,8 @@ class Slots:
                 self._post(Ended(seq, ran, end))
 
     def begin_next(self, slot: int) -> tuple[int, bytes, float]:
-        """Take the next order and count it as begun, at once: so the begun ones are always the first that came."""
+        """Take the next order and count it as begun, at once: so the begun ones are always the
+        first that came."""
         with self._ordering:
             while not self.inbox:
                 self._ordered.wait()

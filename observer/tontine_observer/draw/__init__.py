@@ -1,1 +1,2 @@
-"""How things look: glyphs, colours, lines of text and small plots. Knows nothing of terminals or jobs."""
+"""How things look: glyphs, colours, lines of text and small plots. Knows nothing of terminals or
+jobs."""

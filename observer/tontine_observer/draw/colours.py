@@ -9,7 +9,10 @@ def parts(colour: str) -> tuple[int, int, int]:
 
 def mix(colour: str, other: str, share: float) -> str:
     """The colour with `share` of the other in it."""
-    mixed = (round(one + (two - one) * share) for one, two in zip(parts(colour), parts(other), strict=True))
+    mixed = (
+        round(one + (two - one) * share)
+        for one, two in zip(parts(colour), parts(other), strict=True)
+    )
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 

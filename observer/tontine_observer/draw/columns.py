@@ -1,4 +1,5 @@
-"""Columns of a table: which of them fit, how wide each is, and a row's cells set into them. Pure."""
+"""Columns of a table: which of them fit, how wide each is, and a row's cells set into them.
+Pure."""
 
 from __future__ import annotations
 
@@ -34,13 +35,16 @@ class Place:
 
 
 def arrange(columns: Sequence[Column], width: int) -> list[Place]:
-    """The columns that fit into `width` cells, the least important left out, and what is left given to the growing."""
+    """The columns that fit into `width` cells, the least important left out, and what is left given
+    to the growing."""
     shown = list(columns)
     while len(shown) > 1 and _total([column.width for column in shown]) > width:
         shown.remove(min(shown, key=lambda column: column.keep))
     widths = {column.name: min(column.width, width) for column in shown}
     spare = width - _total(list(widths.values()))
-    for column in sorted((column for column in shown if column.most), key=lambda column: -column.keep):
+    for column in sorted(
+        (column for column in shown if column.most), key=lambda column: -column.keep
+    ):
         grown = min(spare, max(0, column.most - column.width))
         widths[column.name] += grown
         spare -= grown
@@ -75,4 +79,8 @@ def _cell(span: Span | Line, place: Place, number: int) -> Line:
     text = cut(span[0], place.width)
     blank = " " * (place.width - size(text))
     gap = " " * GAP if number else ""
-    return [(gap + blank + text, span[1])] if place.column.is_right else [(gap, "text"), (text + blank, span[1])]
+    return (
+        [(gap + blank + text, span[1])]
+        if place.column.is_right
+        else [(gap, "text"), (text + blank, span[1])]
+    )

@@ -1,4 +1,5 @@
-"""The characters that stand for things, and what stands for them on terminals that have only ASCII. Pure."""
+"""The characters that stand for things, and what stands for them on terminals that have only ASCII.
+Pure."""
 
 from __future__ import annotations
 
@@ -39,8 +40,27 @@ class Glyphs:
 
 UNICODE = Glyphs(
     node={"initializing": "◌", "waiting": "○", "working": "●", "paused": "‖", "dead": "✕"},
-    job={"queued": "·", "claimed": "◔", "working": "●", "done": "✓", "failed": "✗", "cancelled": "⊘", "hole": " "},
-    cell={"q": "·", "l": "◦", "c": "◔", "r": "●", "d": "✓", "f": "✗", "x": "⊘", "?": "?", "h": "_", " ": " "},
+    job={
+        "queued": "·",
+        "claimed": "◔",
+        "working": "●",
+        "done": "✓",
+        "failed": "✗",
+        "cancelled": "⊘",
+        "hole": " ",
+    },
+    cell={
+        "q": "·",
+        "l": "◦",
+        "c": "◔",
+        "r": "●",
+        "d": "✓",
+        "f": "✗",
+        "x": "⊘",
+        "?": "?",
+        "h": "_",
+        " ": " ",
+    },
     lane={"w": "━", "-": "─", "p": "=", "i": "·", "x": "x", "?": "?", " ": " "},
     sparks="▁▂▃▄▅▆▇█",
     parts="▏▎▍▌▋▊▉█",
@@ -63,8 +83,27 @@ UNICODE = Glyphs(
 
 ASCII = Glyphs(
     node={"initializing": "~", "waiting": "o", "working": "*", "paused": "=", "dead": "x"},
-    job={"queued": ".", "claimed": "c", "working": "*", "done": "+", "failed": "x", "cancelled": "/", "hole": " "},
-    cell={"q": ".", "l": ",", "c": "c", "r": "*", "d": "+", "f": "x", "x": "/", "?": "?", "h": "_", " ": " "},
+    job={
+        "queued": ".",
+        "claimed": "c",
+        "working": "*",
+        "done": "+",
+        "failed": "x",
+        "cancelled": "/",
+        "hole": " ",
+    },
+    cell={
+        "q": ".",
+        "l": ",",
+        "c": "c",
+        "r": "*",
+        "d": "+",
+        "f": "x",
+        "x": "/",
+        "?": "?",
+        "h": "_",
+        " ": " ",
+    },
     lane={"w": "#", "-": "-", "p": "=", "i": ".", "x": "x", "?": "?", " ": " "},
     sparks="_.:-=+*#",
     parts="#",

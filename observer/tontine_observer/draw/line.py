@@ -108,7 +108,8 @@ def wrap(text: str, width: int) -> list[str]:
         while size(rest) > width > 0:
             head = set_cell_size(rest, width)
             place = head.rfind(" ")
-            # A wide character on the edge was replaced by a blank; never take less than one character.
+            # A wide character on the edge was replaced by a blank; never take less than one
+            # character.
             keep = place if place > width // 2 else max(1, len(head.rstrip(" ")) or width)
             lines.append(rest[:keep].rstrip())
             rest = rest[keep:].lstrip(" ")

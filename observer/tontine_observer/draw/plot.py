@@ -7,12 +7,21 @@ from collections.abc import Sequence
 from .glyphs import Glyphs
 
 
-def spark(values: Sequence[float | None], width: int, glyphs: Glyphs, top: float | None = None) -> str:
-    """The newest values as one row, newest at the right; what is not known is blank, nothing at all is lowest."""
+def spark(
+    values: Sequence[float | None], width: int, glyphs: Glyphs, top: float | None = None
+) -> str:
+    """The newest values as one row, newest at the right; what is not known is blank, nothing at all
+    is lowest."""
     levels = glyphs.sparks
     shown = list(values[-width:]) if width > 0 else []
-    highest = top if top is not None else max((value for value in shown if value is not None), default=0.0)
-    cells = (" " if value is None else levels[_level(value, highest, len(levels))] for value in shown)
+    highest = (
+        top
+        if top is not None
+        else max((value for value in shown if value is not None), default=0.0)
+    )
+    cells = (
+        " " if value is None else levels[_level(value, highest, len(levels))] for value in shown
+    )
     return "".join(cells).rjust(max(0, width))
 
 
@@ -27,7 +36,11 @@ def tall_spark(
 ) -> list[str]:
     """The same over several rows, the upper first."""
     shown = list(values[-width:]) if width > 0 else []
-    highest = top if top is not None else max((value for value in shown if value is not None), default=0.0)
+    highest = (
+        top
+        if top is not None
+        else max((value for value in shown if value is not None), default=0.0)
+    )
     steps = len(glyphs.sparks)
     heights = [None if value is None else _height(value, highest, rows * steps) for value in shown]
     lines = []

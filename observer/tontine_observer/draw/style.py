@@ -1,4 +1,5 @@
-"""Roles become terminal styles: a theme, one set of glyphs, and whether what is shown is out of date."""
+"""Roles become terminal styles: a theme, one set of glyphs, and whether what is shown is out of
+date."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ _PLAIN = Role()
 class Look:
     """The styles of one theme; every role, known or not, on every ground has one."""
 
-    def __init__(self, theme: Theme = DARK, *, is_ascii: bool = False, is_dim: bool = False) -> None:
+    def __init__(
+        self, theme: Theme = DARK, *, is_ascii: bool = False, is_dim: bool = False
+    ) -> None:
         self.theme = theme
         self.glyphs: Glyphs = ASCII if is_ascii else UNICODE
         self.is_ascii = is_ascii
@@ -49,9 +52,15 @@ class Look:
         hues = self.theme.hues
         if role.chip:
             behind = dimmed(hues[role.hue], hues["ground"]) if self.is_dim else hues[role.hue]
-            return Style.from_color(Color.parse(hues["ink"]), Color.parse(behind)) + Style(bold=role.bold)
+            return Style.from_color(Color.parse(hues["ink"]), Color.parse(behind)) + Style(
+                bold=role.bold
+            )
         behind = hues.get(ground or "ground", hues["ground"])
-        colour = hues[role.hue] if role.hue == "rule" else readable(hues[role.hue], behind, hues["strong"])
+        colour = (
+            hues[role.hue]
+            if role.hue == "rule"
+            else readable(hues[role.hue], behind, hues["strong"])
+        )
         if self.is_dim and role.hue != "rule":
             colour = dimmed(colour, behind)
         attributes = Style(bold=role.bold and not self.is_dim, underline=role.underline)
@@ -59,12 +68,15 @@ class Look:
 
     def _ansi(self, role: Role, ground: str) -> Style:
         attributes = _attributes(role, ground, is_dim=self.is_dim or role.dim)
-        # Reversed, every hue would be another ground: the row under the cursor is easier to read in one.
+        # Reversed, every hue would be another ground: the row under the cursor is easier to read in
+        # one.
         colour = "default" if ground in REVERSED else self.theme.hues.get(role.hue, "default")
         return Style(color=colour, bgcolor="default") + attributes
 
     def _mono(self, role: Role, ground: str) -> Style:
-        return Style(color="default", bgcolor="default") + _attributes(role, ground, is_dim=self.is_dim or role.dim)
+        return Style(color="default", bgcolor="default") + _attributes(
+            role, ground, is_dim=self.is_dim or role.dim
+        )
 
 
 def _attributes(role: Role, ground: str, *, is_dim: bool) -> Style:

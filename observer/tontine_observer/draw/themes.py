@@ -1,5 +1,5 @@
-"""Themes: the hues of each, and what hue a role has. States keep one hue everywhere, chosen to survive colour
-blindness; a glyph and a word always say the same. Pure."""
+"""Themes: the hues of each, and what hue a role has. States keep one hue everywhere, chosen to
+survive colour blindness; a glyph and a word always say the same. Pure."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ THEMES = {theme.name: theme for theme in (DARK, LIGHT, CONTRAST, TERMINAL, MONO)
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a role looks like: its hue, its attributes, and the hue of its own ground if it has one."""
+    """What a role looks like: its hue, its attributes, and the hue of its own ground if it has
+    one."""
 
     hue: str = "text"
     bold: bool = False
@@ -146,7 +147,13 @@ class Role:
     """Dark text on a ground of its hue."""
 
 
-NODE_HUES = {"initializing": "pink", "waiting": "blue", "working": "green", "paused": "amber", "dead": "red"}
+NODE_HUES = {
+    "initializing": "pink",
+    "waiting": "blue",
+    "working": "green",
+    "paused": "amber",
+    "dead": "red",
+}
 JOB_HUES = {
     "queued": "blue",
     "claimed": "cyan",
@@ -202,6 +209,11 @@ ROLES: dict[str, Role] = {
     "choice": Role("blue", chip=True, bold=True),
     "danger": Role("red", chip=True, bold=True),
     **{f"node.{state}": Role(hue, bold=state == "dead") for state, hue in NODE_HUES.items()},
-    **{f"job.{state}": Role(hue, bold=state == "failed", dim=state == "hole") for state, hue in JOB_HUES.items()},
-    **{f"badge.{name}": Role(hue, chip=name != "rw", bold=True) for name, hue in BADGE_HUES.items()},
+    **{
+        f"job.{state}": Role(hue, bold=state == "failed", dim=state == "hole")
+        for state, hue in JOB_HUES.items()
+    },
+    **{
+        f"badge.{name}": Role(hue, chip=name != "rw", bold=True) for name, hue in BADGE_HUES.items()
+    },
 }

@@ -1,4 +1,5 @@
-"""`--follow`: every change as one line, as JSON for programs or as plain words for a screen reader or a log.
+"""`--follow`: every change as one line, as JSON for programs or as plain words for a screen reader
+or a log.
 
 It ends with the pipe it writes to, or by a signal; a store that goes away is a line, not an end.
 """
@@ -61,7 +62,8 @@ class Follower:
             self._write({"kind": "snapshot", **document(picture)})
 
     def look(self) -> None:
-        """What is not told but found by looking: alerts that came and went, and how well is seen."""
+        """What is not told but found by looking: alerts that came and went, and how well is
+        seen."""
         link = self._board.link
         if (link.mode, link.reason) != self._mode:
             self._mode = (link.mode, link.reason)
@@ -85,7 +87,10 @@ class Follower:
 
 def _summary(picture: Picture) -> str:
     status = picture.status
-    states = ", ".join(f"{number} {state}" for state, number in status.states.items() if number) or "none"
+    states = (
+        ", ".join(f"{number} {state}" for state, number in status.states.items() if number)
+        or "none"
+    )
     counts = ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
     return f"{status.database}: epoch {status.epoch}; nodes: {states}; jobs: {counts}"
 
@@ -109,7 +114,14 @@ def _node(at: float, before: NodeFact | None, after: NodeFact | None) -> dict[st
     new = after.state if after else None
     if fact is None or old == new or is_routine(old or "", new or ""):
         return None
-    line = {"kind": "node", "at": date(at), "node": fact.id, "name": fact.name, "from": old, "to": new}
+    line = {
+        "kind": "node",
+        "at": date(at),
+        "node": fact.id,
+        "name": fact.name,
+        "from": old,
+        "to": new,
+    }
     return {**line, "why": fact.death} if fact.is_dead and fact.death else line
 
 
@@ -149,7 +161,10 @@ def _words(line: Mapping[str, Any]) -> str:
             return f"epoch {line['epoch']}: {len(line['members'])} members"
         case "job":
             error = f", {line['error']}" if line.get("error") and line["to"] != "done" else ""
-            return f"job {line['seq']} {line['task']}: {line['from'] or 'new'} to {line['to'] or 'removed'}{error}"
+            return (
+                f"job {line['seq']} {line['task']}: {line['from'] or 'new'} to "
+                f"{line['to'] or 'removed'}{error}"
+            )
         case "alert":
             return f"alert: {line['text']}" if line["raised"] else f"over: {line['text']}"
         case "gap":
@@ -162,7 +177,8 @@ def follow(feed: Feed, board: Board, *, plain: bool, timeout: float) -> int:
     try:
         return asyncio.run(_follow(feed, board, plain=plain, within=timeout))
     except BrokenPipeError:
-        # Whoever read has gone: nothing is wrong. Python would complain once more when it closes stdout.
+        # Whoever read has gone: nothing is wrong. Python would complain once more when it closes
+        # stdout.
         with contextlib.suppress(OSError):
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
         return 0
@@ -199,7 +215,11 @@ async def _first_look(board: Board, feed: Feed, within: float) -> int | None:
 
 
 def _refuse(link: Link, trouble: Exception | None) -> int:
-    if isinstance(trouble, ConfigError) and not isinstance(trouble, StoreError) and trouble.__cause__ is None:
+    if (
+        isinstance(trouble, ConfigError)
+        and not isinstance(trouble, StoreError)
+        and trouble.__cause__ is None
+    ):
         raise trouble
     click.echo(f"tontine: {link.reason or 'MongoDB does not answer'}", err=True)
     return NOT_PERMITTED if isinstance(trouble, NotPermitted) else UNREACHABLE

@@ -1,4 +1,5 @@
-"""One snapshot, as text or as one JSON document, and the exit code that tells a script how things are."""
+"""One snapshot, as text or as one JSON document, and the exit code that tells a script how things
+are."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ _COLUMNS = ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED", "BEAT", "TICK
 _RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK")
 
 
-def observe_once(config: StoreConfig, board: Board, *, as_json: bool, timeout: float, watch: float) -> int:
+def observe_once(
+    config: StoreConfig, board: Board, *, as_json: bool, timeout: float, watch: float
+) -> int:
     """Look once and show it; the exit code."""
     try:
         _look(config, board, timeout, watch)
@@ -95,7 +98,16 @@ def document(picture: Picture) -> dict[str, Any]:
         "shares": [asdict(share) for share in picture.shares],
         "flow": {
             name: getattr(flow, name)
-            for name in ("started", "later", "wait_p50", "wait_p95", "run_p50", "run_p95", "oldest", "oldest_age")
+            for name in (
+                "started",
+                "later",
+                "wait_p50",
+                "wait_p95",
+                "run_p50",
+                "run_p95",
+                "oldest",
+                "oldest_age",
+            )
         },
     }
 
@@ -103,13 +115,22 @@ def document(picture: Picture) -> dict[str, Any]:
 def write(picture: Picture) -> None:
     """The picture as text."""
     out, status = console(), picture.status
-    states = ", ".join(f"{number} {state}" for state, number in status.states.items() if number) or "no node"
-    out.print(f"{status.database}  epoch {status.epoch}, {count(status.members, 'member')}: {states}")
-    out.print("jobs  " + ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items()))
+    states = (
+        ", ".join(f"{number} {state}" for state, number in status.states.items() if number)
+        or "no node"
+    )
+    out.print(
+        f"{status.database}  epoch {status.epoch}, {count(status.members, 'member')}: {states}"
+    )
+    out.print(
+        "jobs  " + ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
+    )
     if picture.nodes:
         out.print()
         sys.stdout.flush()
-        write_table(_COLUMNS, [row(node) for node in picture.nodes], right=_RIGHT, cut=("NOTE", "NODE"))
+        write_table(
+            _COLUMNS, [row(node) for node in picture.nodes], right=_RIGHT, cut=("NOTE", "NODE")
+        )
     for alert in picture.alerts:
         out.print(Text(f"! {alert.text}", style="bold yellow"))
 

@@ -1,7 +1,9 @@
-"""(6) The feed: keeps a board true. One change stream, counts to check it by, and an answer to every way it can fail.
+"""(6) The feed: keeps a board true. One change stream, counts to check it by, and an answer to
+every way it can fail.
 
-It never gives up and never writes. Losing the stream costs it detail; losing the store, freshness. Where more happens
-than anybody can follow it takes samples, so that looking on does not slow down what it looks at.
+It never gives up and never writes. Losing the stream costs it detail; losing the store, freshness.
+Where more happens than anybody can follow it takes samples, so that looking on does not slow down
+what it looks at.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class _TooMuch(Exception):
 
 
 class Feed:
-    """Runs in the loop that started it, until it is stopped; started again, it goes on from where it was."""
+    """Runs in the loop that started it, until it is stopped; started again, it goes on from where
+    it was."""
 
     def __init__(
         self,
@@ -145,7 +148,8 @@ class Feed:
             self._token = None
             await self._poll(store, legible(refusal, 160), STREAM_AGAIN)
         except _TooMuch:
-            # The stream begins anew after it: going on from here would mean to read all that was left out.
+            # The stream begins anew after it: going on from here would mean to read all that was
+            # left out.
             self._token = None
             await self._sample(store)
 
@@ -159,7 +163,9 @@ class Feed:
                 await self._polls.read_all(store, hello, begin_again=True)
             self.trouble = None
             self._link.heard(mode=Mode.LIVE, reason="", retry_in=None)
-            await self._together(self._pump(stream), self._polls.keep_checking(store, self._breaking))
+            await self._together(
+                self._pump(stream), self._polls.keep_checking(store, self._breaking)
+            )
 
     async def _together(self, *loops: Coroutine[Any, Any, None]) -> None:
         """Run loops until one of them ends, or all shall; then end as that one did."""
@@ -196,9 +202,11 @@ class Feed:
             raise _TooMuch
 
     async def _sample(self, store: AsyncStore) -> None:
-        """Look every two seconds at what is small, and at a page of jobs, until it is calm enough to follow all.
+        """Look every two seconds at what is small, and at a page of jobs, until it is calm enough
+        to follow all.
 
-        Without a stream: even one of nodes alone makes the server go through every change of every job.
+        Without a stream: even one of nodes alone makes the server go through every change of every
+        job.
         """
         self._pressure.let_go()
         self._show_sampled()  # at once: what is checked by counting follows from it
@@ -212,7 +220,10 @@ class Feed:
 
     def _show_sampled(self) -> None:
         rate = self._pressure.rate
-        reason = f"more than {self._pressure.limits.rate:,.0f} changes a second: jobs are counted, and some shown"
+        reason = (
+            f"more than {self._pressure.limits.rate:,.0f} changes a second: jobs are "
+            "counted, and some shown"
+        )
         self._link.show(mode=Mode.SAMPLED, reason=reason, retry_in=None, lag=None, rate=rate)
 
     async def _poll(self, store: AsyncStore, reason: str, again: float | None) -> None:
@@ -226,10 +237,12 @@ class Feed:
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    """Wait for loops that were told to end; one that does not hear of it is cancelled, again and again.
+    """Wait for loops that were told to end; one that does not hear of it is cancelled, again and
+    again.
 
-    Cancelling at once would leave connections open, and the driver swallows a cancellation at a bad moment. Whoever is
-    cancelled while waiting here still sees them end: what they use is closed after that.
+    Cancelling at once would leave connections open, and the driver swallows a cancellation at a bad
+    moment. Whoever is cancelled while waiting here still sees them end: what they use is closed
+    after that.
     """
     pending, patience = set(tasks), ENDED_WITHIN
     cancelled: asyncio.CancelledError | None = None

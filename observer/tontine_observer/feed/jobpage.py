@@ -1,4 +1,5 @@
-"""One job's own page: document, why it is where it is, attempts, errors, progress and lines. Clean and redacted."""
+"""One job's own page: document, why it is where it is, attempts, errors, progress and lines. Clean
+and redacted."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tontine.diagnose.why import Evidence, explain
 from tontine.diagnose.why import read as evidence
 from tontine.legible import duration
 from tontine.store import logs, read
-from tontine.store.call import Steps
+from tontine.store.call import Operation
 
 from ..records.clean import Cleaner
 from ..records.job import Attempt, JobPage, JobRow
@@ -22,7 +23,7 @@ LINES_SHOWN = 2000
 _SHOWN = {"_id", "args", "result", "error", "errors", "progress"}
 
 
-def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
+def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
     """Everything about one job; None when there is no such job."""
     document = yield from read.read_document(seq)
     if document is None:
@@ -35,10 +36,19 @@ def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
         row=row,
         owner=clean.name(found.name_of(found.owner_id)) if found.owner_id else "",
         holder=clean.name(found.name_of(row.node)) if row.node else "",
-        why=tuple((clean.text(one.sentence, 2000), clean.text(one.advice, 2000)) for one in explain(found)),
+        why=tuple(
+            (clean.text(one.sentence, 2000), clean.text(one.advice, 2000)) for one in explain(found)
+        ),
         attempts=tuple(_attempts(document, row, clean)),
-        logs=tuple((_date(one.at, found.now), one.attempt, clean.text(one.text, 2000)) for one in lines[-LINES_SHOWN:]),
-        facts=tuple((clean.name(name), _shown(value, clean)) for name, value in document.items() if name not in _SHOWN),
+        logs=tuple(
+            (_date(one.at, found.now), one.attempt, clean.text(one.text, 2000))
+            for one in lines[-LINES_SHOWN:]
+        ),
+        facts=tuple(
+            (clean.name(name), _shown(value, clean))
+            for name, value in document.items()
+            if name not in _SHOWN
+        ),
         args=_payload(document.get("args"), clean),
         result=_payload(document["result"], clean) if "result" in document else "",
         family=tuple((name, clean.text(text)) for name, text in _family(found)),
@@ -47,7 +57,9 @@ def read_page(seq: int, clean: Cleaner) -> Steps[JobPage | None]:
 
 def _family(found: Evidence) -> Iterator[tuple[str, str]]:
     if found.job and found.job.parent is not None:
-        parent = f"{found.parent.task}  {found.parent.state.value}" if found.parent else "no longer kept"
+        parent = (
+            f"{found.parent.task}  {found.parent.state.value}" if found.parent else "no longer kept"
+        )
         yield "parent", f"#{found.job.parent}  {parent}"
     if found.children.count:
         yield "children", found.children.summary
@@ -79,7 +91,8 @@ def _attempts(document: Mapping[str, Any], row: JobRow, clean: Cleaner) -> Itera
     failures: Sequence[Any] = earlier if isinstance(earlier, list) else []
     last = document.get("error")
     total = len(failures) + (last is not None)
-    # Attempts that were given back leave no error: only when none was are errors and attempts one to one.
+    # Attempts that were given back leave no error: only when none was are errors and attempts one
+    # to one.
     is_exact = total == row.attempt
     for place, failure in enumerate(failures, 1):
         yield _failure(place if is_exact else 0, failure, clean)

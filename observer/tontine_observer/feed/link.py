@@ -1,4 +1,5 @@
-"""How well the observer hears, kept true and said: also when nothing is heard any more and no call has failed yet."""
+"""How well the observer hears, kept true and said: also when nothing is heard any more and no call
+has failed yet."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ..records.link import ELECTION, Link, Mode
 
 WATCH_EVERY = 0.5
 ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER = 1.0, 3.0, 6.0
-"""How long nothing may be heard until that is said. A stream says something twice a second; who polls pauses."""
+"""How long nothing may be heard until that is said. A stream says something twice a second; who
+polls pauses."""
 
 
 class LinkKeeper:
@@ -46,7 +48,8 @@ class LinkKeeper:
         self.known.link = replace(self.link, age=age, refused=dict(self.refused), **facts)
 
     def heard(self, **facts: Any) -> None:
-        """The store answered just now, and with more than a greeting: that also who may not read gets."""
+        """The store answered just now, and with more than a greeting: that also who may not read
+        gets."""
         self._heard_at = time.monotonic()
         self._has_answered = True
         self._silent_rounds = 0
@@ -56,9 +59,11 @@ class LinkKeeper:
         self.show(**facts)
 
     def watch(self, *, is_electing: bool) -> None:
-        """Say when nothing was heard for too long, although no call has failed yet; called every `WATCH_EVERY`.
+        """Say when nothing was heard for too long, although no call has failed yet; called every
+        `WATCH_EVERY`.
 
-        Counted in rounds: a machine that slept has not heard anything either, and its store is in order.
+        Counted in rounds: a machine that slept has not heard anything either, and its store is in
+        order.
         """
         self._silent_rounds += 1
         link = self.link
@@ -66,7 +71,9 @@ class LinkKeeper:
         if is_electing:
             patience = ELECTION_AFTER
         if link.is_fresh and self._silent_rounds * WATCH_EVERY >= patience:
-            self.show(mode=Mode.STALE, reason=ELECTION if is_electing else "", retry_in=None, lag=None)
+            self.show(
+                mode=Mode.STALE, reason=ELECTION if is_electing else "", retry_in=None, lag=None
+            )
             self._doubted = link
         elif link.mode is Mode.STALE:
             self.show()

@@ -1,4 +1,5 @@
-"""The live source: a board that a feed keeps true, single jobs read on demand, and requests passed on."""
+"""The live source: a board that a feed keeps true, single jobs read on demand, and requests passed
+on."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ SEARCH_DEPTH, FOUND_AT_MOST = 200_000, 5_000
 class LiveSource:
     """Everything a screen needs from a store."""
 
-    def __init__(self, config: StoreConfig, board: Board, *, polls: Polls | None = None, streams: bool = True) -> None:
+    def __init__(
+        self, config: StoreConfig, board: Board, *, polls: Polls | None = None, streams: bool = True
+    ) -> None:
         self.board = board
         self.feed = Feed(config, board, streams=streams, polls=polls)
 
@@ -47,7 +50,8 @@ class LiveSource:
         return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
 
     async def search(self, wanted: Filter) -> None:
-        """Add to the board what a filter asks for and the window does not hold, as far as numbers are new."""
+        """Add to the board what a filter asks for and the window does not hold, as far as numbers
+        are new."""
         known = self.board.known
         where = condition(wanted, {fact.name: node for node, fact in known.lives.facts().items()})
         if where is None:
@@ -61,7 +65,9 @@ class LiveSource:
         """Pass a request on, and tell what becomes of it."""
         known = self.board.known
         if known.link.read_only:
-            yield Progress(Phase.REFUSED, f"read-only: {known.link.read_only}", failed=len(request.targets))
+            yield Progress(
+                Phase.REFUSED, f"read-only: {known.link.read_only}", failed=len(request.targets)
+            )
             return
         leases = [fact.lease for fact in known.lives.facts().values() if not fact.is_dead]
         lease = max(leases, default=DEFAULT_LEASE)

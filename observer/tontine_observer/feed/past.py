@@ -1,4 +1,5 @@
-"""Reads what was before the observer came: stored events and samples, else what the oplog still has.
+"""Reads what was before the observer came: stored events and samples, else what the oplog still
+has.
 
 All of it is welcome and none of it is needed: what takes too long or may not be read is left out.
 """
@@ -13,7 +14,7 @@ from tontine.errors import StoreError
 from tontine.records.change import Delta
 from tontine.records.states import JobState
 from tontine.store import events, samples
-from tontine.store.call import AsyncStore, Steps
+from tontine.store.call import AsyncStore, Operation
 from tontine.store.read import hurried
 from tontine.store.stream import Stream
 
@@ -47,9 +48,14 @@ async def fill(known: Known, store: AsyncStore, now: datetime, since: float) -> 
 async def _samples(store: AsyncStore, now: datetime, since: float) -> list[samples.Sample]:
     """The nodes' samples: of the last hour all, of what was before that some."""
     found: list[samples.Sample] = []
-    for first, last, step in ((since, FINE_FOR, COARSE_STEP), (min(FINE_FOR, since), 0.0, FINE_STEP)):
+    for first, last, step in (
+        (since, FINE_FOR, COARSE_STEP),
+        (min(FINE_FOR, since), 0.0, FINE_STEP),
+    ):
         if first > last:
-            reading = samples.read(now - timedelta(seconds=first), now - timedelta(seconds=last), step)
+            reading = samples.read(
+                now - timedelta(seconds=first), now - timedelta(seconds=last), step
+            )
             found += await _read(store, reading) or []
     return found
 
@@ -71,7 +77,7 @@ async def _recall(store: AsyncStore, now: datetime, since: float) -> list[Delta]
     return deltas
 
 
-async def _read(store: AsyncStore, steps: Steps[T]) -> T | None:
+async def _read(store: AsyncStore, steps: Operation[T]) -> T | None:
     try:
         return await store.run(hurried(steps, READ_WITHIN))
     except StoreError:

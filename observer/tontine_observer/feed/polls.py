@@ -1,4 +1,5 @@
-"""Reads the store beside the stream: the whole at first, counts to check by, and what may be read and asked.
+"""Reads the store beside the stream: the whole at first, counts to check by, and what may be read
+and asked.
 
 Counting reads what it counts: the longer it takes, the less often it is done.
 """
@@ -17,7 +18,7 @@ from tontine.legible import legible
 from tontine.records.roster import Roster
 from tontine.records.states import OPEN
 from tontine.store import events, read, window
-from tontine.store.call import AsyncStore, Steps
+from tontine.store.call import AsyncStore, Operation
 from tontine.store.read import hurried
 
 from ..model import intake
@@ -40,7 +41,8 @@ COUNT_IDLE_EVERY = 30.0
 WINDOW_EVERY = 4.0
 RIGHTS_EVERY = 60.0
 COUNT_PART, WINDOW_PART = 100, 20
-"""Counting, and reading the list of jobs, takes at most one part in so many of the time: the server is as busy."""
+"""Counting, and reading the list of jobs, takes at most one part in so many of the time: the server
+is as busy."""
 ALL_COUNT_WITHIN = 60.0
 EVENTS_OVERLAP = timedelta(seconds=10)
 """Events may become visible this much later than their time says: so much is read twice."""
@@ -52,7 +54,12 @@ class Polls:
     """Reads and counts what a stream does not tell, part by part, each as often as it is worth."""
 
     def __init__(
-        self, known: Known, *, answer_within: float = 10.0, read_only: str = "", since: float = BACKFILL_FOR
+        self,
+        known: Known,
+        *,
+        answer_within: float = 10.0,
+        read_only: str = "",
+        since: float = BACKFILL_FOR,
     ) -> None:
         self.known = known
         self.link = LinkKeeper(known)
@@ -95,13 +102,19 @@ class Polls:
         self.link.show(read_only="" if may else "this database user may only read")
 
     async def read_all(
-        self, store: AsyncStore, hello: window.Hello, *, begin_again: bool = False, polled: bool = False
+        self,
+        store: AsyncStore,
+        hello: window.Hello,
+        *,
+        begin_again: bool = False,
+        polled: bool = False,
     ) -> None:
         """Read everything, and take it in."""
         nodes = await self._part(store, "nodes", read.read_nodes(), [])
         roster, seq = await self._part(store, "cluster", read.read_cluster(), (Roster(), 0))
         self._tasks = known_tasks(nodes)
-        # Who polls goes on from the last count by what nodes tell, and counts again when that is due.
+        # Who polls goes on from the last count by what nodes tell, and counts again when that is
+        # due.
         counts = {} if polled else await self._part(store, "jobs", window.count_open(), {})
         jobs = Window(is_known=False, is_complete=False)
         is_all_refused = self.link.refused.keys() >= {"nodes", "cluster"}  # unless jobs may be read
@@ -133,8 +146,10 @@ class Polls:
             self.agenda.put_off("refill", COUNT_EVERY)
 
     async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
-        """Look at what is small, and at a page of jobs; how many there are follows from what nodes count themselves."""
-        # The roster first: a member whose record is not there yet would look like one that is missing.
+        """Look at what is small, and at a page of jobs; how many there are follows from what nodes
+        count themselves."""
+        # The roster first: a member whose record is not there yet would look like one that is
+        # missing.
         roster, seq = await self._part(store, "cluster", read.read_cluster(), (Roster(), 0))
         nodes = await self._part(store, "nodes", read.read_nodes(), [])
         self._tasks = known_tasks(nodes)
@@ -156,7 +171,8 @@ class Polls:
         await self.check(store, hello)
 
     async def _news(self, store: AsyncStore, hello: window.Hello) -> list[dict[str, Any]]:
-        """The events since the last time: what nodes and rosters went through between two looks is among them."""
+        """The events since the last time: what nodes and rosters went through between two looks is
+        among them."""
         first = (self._events_from or hello.at) - EVENTS_OVERLAP
         found = await self._part(store, "events", events.after(first, EVENTS_AT_ONCE), [])
         news = [one for one in found if repr(one["_id"]) not in self._events_seen]
@@ -223,7 +239,8 @@ class Polls:
         self._tasks = sorted({task for fact in living for task in fact.tasks})
 
     async def _count_all(self, store: AsyncStore) -> None:
-        """Count finished jobs too, which reads them all; if that takes too long, they stay uncounted."""
+        """Count finished jobs too, which reads them all; if that takes too long, they stay
+        uncounted."""
         with self.known.tally.counting() as take:
             hello = await self.greet(store)
             try:
@@ -252,13 +269,14 @@ class Polls:
         if "events" in refused:
             await self._part(store, "events", events.latest(1), [])
         if refused - set(self.link.refused):
-            # Not from the beginning: changes that the stream has told meanwhile must not be forgotten.
+            # Not from the beginning: changes that the stream has told meanwhile must not be
+            # forgotten.
             await self.read_all(store, await self.greet(store))
 
-    async def _run(self, store: AsyncStore, steps: Steps[T]) -> T:
+    async def _run(self, store: AsyncStore, steps: Operation[T]) -> T:
         return await store.run(hurried(steps, self._within))
 
-    async def _part(self, store: AsyncStore, name: str, steps: Steps[T], otherwise: T) -> T:
+    async def _part(self, store: AsyncStore, name: str, steps: Operation[T], otherwise: T) -> T:
         """One part of a look; a part that may not be read is told, and the others go on."""
         try:
             answer = await self._run(store, steps)

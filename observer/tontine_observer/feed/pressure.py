@@ -1,7 +1,8 @@
 """How much happens: whether every change can be followed, or only a sample of it. Pure.
 
-A person cannot follow single jobs at thousands a second, and reading them all costs an observer and the server as much
-as the work itself. So an observer lets go early, by the rate, long before it falls behind.
+A person cannot follow single jobs at thousands a second, and reading them all costs an observer and
+the server as much as the work itself. So an observer lets go early, by the rate, long before it
+falls behind.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to let go of single changes, and when to take them up again. All by the server's clock."""
+    """When to let go of single changes, and when to take them up again. All by the server's
+    clock."""
 
     rate: float = 3_000.0
     """Changes a second that are followed for as long as they come."""
@@ -21,13 +23,15 @@ class Limits:
     late: float = 5.0
     """Seconds that changes may be late, whatever their rate."""
     calm: float = 1_500.0
-    """Changes a second at which they are followed again: half of `rate`, so that it does not go to and fro."""
+    """Changes a second at which they are followed again: half of `rate`, so that it does not go to
+    and fro."""
     calm_for: float = 10.0
     """Seconds for which it has to be calm."""
 
 
 class Pressure:
-    """Fills with every change and empties at the rate that can be followed: what does not fit any more is too much."""
+    """Fills with every change and empties at the rate that can be followed: what does not fit any
+    more is too much."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
@@ -39,7 +43,8 @@ class Pressure:
         self._totals: deque[tuple[float, int]] = deque()
 
     def note(self, count: int, at: float, lag: float) -> bool:
-        """Take `count` changes, the last made at `at` and heard `lag` seconds later; whether it is too much."""
+        """Take `count` changes, the last made at `at` and heard `lag` seconds later; whether it is
+        too much."""
         limits = self.limits
         passed = max(0.0, at - self._noted_at) if self._noted_at is not None else 0.0
         self._noted_at = at
@@ -56,7 +61,8 @@ class Pressure:
         self._totals.clear()
 
     def is_calm(self, at: float, total: int) -> bool:
-        """Take how many changes there were in all until `at`; whether few enough came of late to follow each again."""
+        """Take how many changes there were in all until `at`; whether few enough came of late to
+        follow each again."""
         totals = self._totals
         totals.append((at, total))
         while len(totals) > 2 and at - totals[1][0] >= self.limits.calm_for:

@@ -1,4 +1,5 @@
-"""Looks at the store: everything at once for a snapshot, or part by part for those who may not read all of it."""
+"""Looks at the store: everything at once for a snapshot, or part by part for those who may not read
+all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tontine.records.node import Sighting
 from tontine.records.roster import Roster
 from tontine.rules import health
 from tontine.store import events, read, window
-from tontine.store.call import Steps
+from tontine.store.call import Operation
 
 from ..model.jobs import reading_version
 from ..picture.alerts import COUNTED_AT_MOST
@@ -20,7 +21,7 @@ from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
 EVENTS_READ = 500
 
 
-def read_snapshot() -> Steps[Snapshot]:
+def read_snapshot() -> Operation[Snapshot]:
     """One look at everything, for those who look once."""
     hello = yield from window.greet()
     nodes = yield from read.read_nodes()
@@ -47,14 +48,17 @@ def known_tasks(nodes: list[dict[str, Any]]) -> list[str]:
     return sorted(health.known_tasks(map(Sighting.from_document, nodes)))
 
 
-def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Steps[Window]:
+def read_window(tasks: list[str], limit: int = window.OPEN_AT_MOST) -> Operation[Window]:
     """The jobs to show."""
     documents, is_complete, known_from = yield from window.read_window(tasks, limit)
     return Window(documents, is_complete, known_from)
 
 
-def read_truth(tasks: list[str], version: Version, at: datetime, *, spread: bool) -> Steps[tuple[Truth, Roster]]:
-    """Count what is unfinished, with `spread` also by share; and the roster whose shares these are."""
+def read_truth(
+    tasks: list[str], version: Version, at: datetime, *, spread: bool
+) -> Operation[tuple[Truth, Roster]]:
+    """Count what is unfinished, with `spread` also by share; and the roster whose shares these
+    are."""
     counts = yield from window.count_open()
     roster, seq = yield from read.read_cluster()
     raw = yield from read.find_unnumbered(COUNTED_AT_MOST)
@@ -63,7 +67,8 @@ def read_truth(tasks: list[str], version: Version, at: datetime, *, spread: bool
     if spread and roster.members:
         found, is_all = yield from window.spread(len(roster.members))
         waiting = {
-            rank: Waiting(number, due.timestamp() if due else None, not is_all) for rank, (number, due) in found.items()
+            rank: Waiting(number, due.timestamp() if due else None, not is_all)
+            for rank, (number, due) in found.items()
         }
     return Truth(at, version, counts, seq, raw, unknown, waiting, roster.epoch), roster
 

@@ -1,4 +1,5 @@
-"""Recordings: everything a board is told, clean and redacted, one JSON object a line; `replay.py` reads them."""
+"""Recordings: everything a board is told, clean and redacted, one JSON object a line; `replay.py`
+reads them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ class Recorder:
     """Writes what a board is told. A disk that is full ends the recording, not the observer."""
 
     def __init__(
-        self, path: Path, database: str, clean: Cleaner, complain: Callable[[str], None] = lambda _: None
+        self,
+        path: Path,
+        database: str,
+        clean: Cleaner,
+        complain: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._complain = complain
         self._clean = clean
@@ -125,13 +130,20 @@ def _window(one: Window) -> dict[str, Any]:
 
 
 def _delta(one: Delta) -> list[Any]:
-    # Paths stay pairs: a path has dots, and a name of a payload's own field must not be taken for one.
-    fields = [(path, value) for path, value in one.fields.items() if path.partition(".")[0] not in _PAYLOAD]
+    # Paths stay pairs: a path has dots, and a name of a payload's own field must not be taken for
+    # one.
+    fields = [
+        (path, value)
+        for path, value in one.fields.items()
+        if path.partition(".")[0] not in _PAYLOAD
+    ]
     return [one.collection, one.kind.value, one.id, one.at, one.version, fields, one.removed]
 
 
 def _truth(one: Truth) -> dict[str, Any]:
-    waiting = [[rank, some.number, some.oldest_due, some.is_partial] for rank, some in one.waiting.items()]
+    waiting = [
+        [rank, some.number, some.oldest_due, some.is_partial] for rank, some in one.waiting.items()
+    ]
     return {
         "at": one.at,
         "version": one.version,

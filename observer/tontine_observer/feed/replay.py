@@ -1,6 +1,8 @@
-"""A board again from a recording: to look at an incident afterwards, for demonstrations and for tests.
+"""A board again from a recording: to look at an incident afterwards, for demonstrations and for
+tests.
 
-It needs no database. Whatever the file says has been cleaned when it was written, and is cleaned again.
+It needs no database. Whatever the file says has been cleaned when it was written, and is cleaned
+again.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
                 except (orjson.JSONDecodeError, ValueError, OverflowError, OSError):
                     if not line.endswith(b"\n"):
                         return
-                    raise ConfigError(f"{path}: line {number + 1} is no line of a recording") from None
+                    raise ConfigError(
+                        f"{path}: line {number + 1} is no line of a recording"
+                    ) from None
                 if not isinstance(entry, dict) or (number == 0 and entry.get("kind") != HEADER):
                     raise ConfigError(f"{path} is no recording of the observer")
                 yield entry
@@ -71,7 +75,9 @@ def replay(path: Path, known: Known) -> None:
         try:
             _take(known, entry)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(f"{path} is a recording of another version, or was changed: {error!r}") from error
+            raise ConfigError(
+                f"{path} is a recording of another version, or was changed: {error!r}"
+            ) from error
 
 
 def _take(known: Known, entry: Mapping[str, Any]) -> None:
@@ -118,7 +124,9 @@ def _read_snapshot(entry: Mapping[str, Any]) -> Snapshot:
 
 def _read_delta(entry: list[Any]) -> Delta:
     collection, kind, key, at, version, fields, removed = entry
-    return Delta(collection, DeltaKind(kind), key, at, _version(version), dict(fields), tuple(removed))
+    return Delta(
+        collection, DeltaKind(kind), key, at, _version(version), dict(fields), tuple(removed)
+    )
 
 
 def _read_truth(entry: Mapping[str, Any]) -> Truth:
@@ -152,15 +160,25 @@ class ReplaySource:
             return None
         why = (("This is a recording: only what happened is known, not why.", ""),)
         moment = self.board.moment()
-        owner = moment.name_of(moment.members[rank_of(seq, len(moment.members))]) if moment.members else ""
+        owner = (
+            moment.name_of(moment.members[rank_of(seq, len(moment.members))])
+            if moment.members
+            else ""
+        )
         holder = moment.name_of(row.node) if row.node else ""
-        return JobPage(self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded")
+        return JobPage(
+            self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded"
+        )
 
     async def search(self, wanted: object) -> None:
         """All that was recorded is on the board."""
 
     async def ask(self, request: Request) -> AsyncIterator[Progress]:
-        yield Progress(Phase.REFUSED, "this is a recording: there is nobody to ask", failed=len(request.targets))
+        yield Progress(
+            Phase.REFUSED,
+            "this is a recording: there is nobody to ask",
+            failed=len(request.targets),
+        )
 
     def hide(self, text: str) -> str:
         return self.board.known.clean.redacted(text)

@@ -1,6 +1,8 @@
-"""What an operator asks through the observer: the only thing it ever writes, by the same functions as the commands.
+"""What an operator asks through the observer: the only thing it ever writes, by the same functions
+as the commands.
 
-Every request names the state that the operator saw: what has changed meanwhile is left alone and said so.
+Every request names the state that the operator saw: what has changed meanwhile is left alone and
+said so.
 """
 
 from __future__ import annotations
@@ -40,16 +42,26 @@ See = Callable[[str], NodeFact | None]
 """How the board sees a node now."""
 
 
-async def ask(store: AsyncStore, request: Request, see: See, lease: float) -> AsyncIterator[Progress]:
+async def ask(
+    store: AsyncStore, request: Request, see: See, lease: float
+) -> AsyncIterator[Progress]:
     """Carry a request out, and tell how far it is until it has ended."""
     if len(request.targets) > MOST:
-        raise ConfigError(f"{len(request.targets):,} jobs at once are too many: {MOST:,} is the most")
-    steps = _ask_node(store, request, see) if request.verb in _DESIRED else _ask_jobs(store, request, lease)
+        raise ConfigError(
+            f"{len(request.targets):,} jobs at once are too many: {MOST:,} is the most"
+        )
+    steps = (
+        _ask_node(store, request, see)
+        if request.verb in _DESIRED
+        else _ask_jobs(store, request, lease)
+    )
     try:
         async for progress in steps:
             yield progress
     except NotPermitted as refusal:
-        yield Progress(Phase.REFUSED, f"not permitted: {legible(refusal, 160)}", failed=len(request.targets))
+        yield Progress(
+            Phase.REFUSED, f"not permitted: {legible(refusal, 160)}", failed=len(request.targets)
+        )
 
 
 async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncIterator[Progress]:
@@ -60,7 +72,9 @@ async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncItera
     # A node that finds work or runs out of it is the same to an operator.
     states = sorted(ROUTINE) if seen in ROUTINE else [seen]
     if not await store.run(control.ask_seen(node, _DESIRED[request.verb], states)):
-        yield Progress(Phase.CHANGED, f"{name} changed meanwhile: nothing was asked of it", failed=1)
+        yield Progress(
+            Phase.CHANGED, f"{name} changed meanwhile: nothing was asked of it", failed=1
+        )
         return
     await _record(store, request, name, node=node)
     yield Progress(Phase.REQUESTED, f"{name} was asked to {request.verb}")
@@ -68,7 +82,9 @@ async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncItera
         yield progress
 
 
-async def _follow_node(verb: str, node: str, name: str, before: NodeFact | None, see: See) -> AsyncIterator[Progress]:
+async def _follow_node(
+    verb: str, node: str, name: str, before: NodeFact | None, see: See
+) -> AsyncIterator[Progress]:
     began = time.monotonic()
     beat = before.beat if before else 0
     patience = LEASES * (before.lease if before else DEFAULT_LEASE)
@@ -88,7 +104,9 @@ async def _follow_node(verb: str, node: str, name: str, before: NodeFact | None,
             yield Progress(Phase.ACCEPTED, f"{name} has heard of it{rest}")
         if time.monotonic() - began > (ACCEPTED_FOR if is_accepted else patience):
             waited = duration(time.monotonic() - began)
-            yield Progress(Phase.TIMED_OUT, f"{name} did not answer in {waited}; the request stays", failed=1)
+            yield Progress(
+                Phase.TIMED_OUT, f"{name} did not answer in {waited}; the request stays", failed=1
+            )
             return
         await asyncio.sleep(_LOOK_EVERY)
 
@@ -112,12 +130,19 @@ async def _ask_jobs(store: AsyncStore, request: Request, lease: float) -> AsyncI
         if place % _TOLD_EVERY == 0:
             yield Progress(Phase.REQUESTED, f"{place:,} of {len(seqs):,}", done, changed)
     if pending:
-        yield Progress(Phase.ACCEPTED, f"the nodes were asked to end {count(len(pending), 'job')}", done, changed)
+        yield Progress(
+            Phase.ACCEPTED,
+            f"the nodes were asked to end {count(len(pending), 'job')}",
+            done,
+            changed,
+        )
         left = await _wait_for(store, pending, LEASES * lease)
         done += len(pending) - len(left)
         if left:
             what = f"#{left[0]}" if len(left) == 1 else count(len(left), "job")
-            yield Progress(Phase.TIMED_OUT, f"{what} still running; the request stays", done, changed)
+            yield Progress(
+                Phase.TIMED_OUT, f"{what} still running; the request stays", done, changed
+            )
             return
     yield _ended(request.verb, name, done, changed, problem)
 
@@ -154,7 +179,13 @@ async def _wait_for(store: AsyncStore, seqs: Sequence[int], limit: float) -> lis
 
 async def _record(store: AsyncStore, request: Request, subject: str, **targets: object) -> None:
     """Leave a trace of who asked for what and why; nothing depends on it."""
-    facts = {"verb": request.verb, "subject": subject, "actor": actor(), "host": socket.gethostname(), **targets}
+    facts = {
+        "verb": request.verb,
+        "subject": subject,
+        "actor": actor(),
+        "host": socket.gethostname(),
+        **targets,
+    }
     if request.reason:
         facts["why"] = request.reason[:500]
     try:

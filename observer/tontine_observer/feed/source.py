@@ -12,7 +12,8 @@ from ..records.request import Progress, Request
 
 
 class Source(Protocol):
-    """Fills a board for as long as it runs, reads single jobs, and passes on what is asked of nodes and jobs."""
+    """Fills a board for as long as it runs, reads single jobs, and passes on what is asked of nodes
+    and jobs."""
 
     @property
     def board(self) -> Shown: ...

@@ -1,4 +1,5 @@
-"""Fills in what was before the observer came: from stored events and from the nodes' samples. Pure."""
+"""Fills in what was before the observer came: from stored events and from the nodes' samples.
+Pure."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def tell_events(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def fill_curves(curves: Curves, samples: Sequence[Sample], until: float, queued: int) -> None:
-    """What was settled and given out before `until`, and how many jobs must have been waiting then."""
+    """What was settled and given out before `until`, and how many jobs must have been waiting
+    then."""
     past = [sample for sample in samples if sample[0] < until]
     if len(past) < 2:
         return
@@ -112,7 +114,9 @@ def _given_out(flows: dict[int, dict[str, float]], past: Iterable[Sample]) -> No
             known = (at, one.seq)
 
 
-def _spread(flows: dict[int, dict[str, float]], begin: float, end: float, amounts: dict[str, int]) -> None:
+def _spread(
+    flows: dict[int, dict[str, float]], begin: float, end: float, amounts: dict[str, int]
+) -> None:
     first, last = int(begin // BIN), int(end // BIN)
     bins = range(first + 1, last + 1) if last > first else range(first, first + 1)
     for kind, amount in amounts.items():
@@ -131,10 +135,18 @@ def _write(curves: Curves, flows: dict[int, dict[str, float]], queued: int) -> N
             curves.level(at, {"queued": max(0, round(depth))})
             for kind, amount in flows[place].items():
                 curves.add(at, kind, amount / BIN)
-        depth += flows[place].get(DONE, 0.0) + flows[place].get(FAILED, 0.0) - flows[place].get(INCOMING, 0.0)
+        depth += (
+            flows[place].get(DONE, 0.0)
+            + flows[place].get(FAILED, 0.0)
+            - flows[place].get(INCOMING, 0.0)
+        )
 
 
 def fill_lives(lives: Lives, samples: Iterable[Sample], until: float, clean: Cleaner) -> None:
-    """The states that nodes said they were in before `until`: that they found work or ran out of it is not recorded."""
-    told = ((at, clean.name(one.node), clean.name(one.name), clean.name(one.state)) for at, one in samples)
+    """The states that nodes said they were in before `until`: that they found work or ran out of it
+    is not recorded."""
+    told = (
+        (at, clean.name(one.node), clean.name(one.name), clean.name(one.state))
+        for at, one in samples
+    )
     lives.fill_in(told, until)

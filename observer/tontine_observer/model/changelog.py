@@ -1,4 +1,5 @@
-"""What happened, line by line: moves, epochs, failures, requests and gaps; routine is folded away. Pure."""
+"""What happened, line by line: moves, epochs, failures, requests and gaps; routine is folded away.
+Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class _Line:
 
 
 class Changelog:
-    """The lines, oldest first. One fact heard twice (as a change and as a stored event) is one line."""
+    """The lines, oldest first. One fact heard twice (as a change and as a stored event) is one
+    line."""
 
     def __init__(self, clean: Cleaner) -> None:
         self._lines: list[_Line] = []
@@ -49,11 +51,21 @@ class Changelog:
             return
         self._insert(_Line(at, change, key))
 
-    def fold(self, at: float, kind: ChangeKind, subject: str, text: str, key: tuple[Any, ...], target: Target) -> None:
+    def fold(
+        self,
+        at: float,
+        kind: ChangeKind,
+        subject: str,
+        text: str,
+        key: tuple[Any, ...],
+        target: Target,
+    ) -> None:
         """Add a line, or count it into a recent one of the same key."""
         before = self._newest.get(key)
         if before is not None and 0 <= at - before.at < _FOLD_WITHIN:
-            before.change = replace(before.change, text=text, subject=subject, times=before.change.times + 1)
+            before.change = replace(
+                before.change, text=text, subject=subject, times=before.change.times + 1
+            )
         else:
             self._insert(_Line(at, Change(date(at), kind, subject, text, target), key))
 
@@ -69,7 +81,9 @@ class Changelog:
                     del self._newest[old.key]
             del self._lines[: KEPT // 10]
 
-    def latest(self, kinds: Collection[ChangeKind] | None, limit: int, until: float) -> tuple[Change, ...]:
+    def latest(
+        self, kinds: Collection[ChangeKind] | None, limit: int, until: float
+    ) -> tuple[Change, ...]:
         """The newest lines until a timestamp, oldest first."""
         found: list[Change] = []
         for place in range(bisect_right(self._lines, until, key=lambda one: one.at) - 1, -1, -1):
@@ -81,7 +95,8 @@ class Changelog:
         return tuple(reversed(found))
 
     def node(self, at: float, before: NodeFact | None, after: NodeFact | None) -> None:
-        """A change of a node's record; beats, routine and the removal of a dead one's record leave no line."""
+        """A change of a node's record; beats, routine and the removal of a dead one's record leave
+        no line."""
         if after is None:
             return
         if before is None:
@@ -96,12 +111,16 @@ class Changelog:
     def _moved(self, at: float, fact: NodeFact, text: str) -> None:
         why = f"  ({fact.death})" if fact.is_dead and fact.death else ""
         key = ("node", fact.id, fact.state)
-        self.add(at, ChangeKind.NODE, fact.name, text + why, key=key, target=Target(Pane.NODES, fact.id))
+        self.add(
+            at, ChangeKind.NODE, fact.name, text + why, key=key, target=Target(Pane.NODES, fact.id)
+        )
 
     def _asked(self, at: float, fact: NodeFact) -> None:
         text = f"asked to be {fact.desired}"
         key = ("asked", fact.id, fact.desired)
-        self.add(at, ChangeKind.REQUEST, fact.name, text, key=key, target=Target(Pane.NODES, fact.id))
+        self.add(
+            at, ChangeKind.REQUEST, fact.name, text, key=key, target=Target(Pane.NODES, fact.id)
+        )
 
     def roster(self, new: Epoch, old: Epoch | None, names: Mapping[str, str]) -> None:
         """A new epoch."""
@@ -112,7 +131,14 @@ class Changelog:
             left = [names.get(one, one) for one in old.members if one not in new.members]
             text += f"  {', '.join(joined)} joined" if joined else ""
             text += f"  {', '.join(left)} left" if left else ""
-        self.add(new.at, ChangeKind.EPOCH, f"E{new.epoch}", text, key=("epoch", new.epoch), target=Target(Pane.SHARES))
+        self.add(
+            new.at,
+            ChangeKind.EPOCH,
+            f"E{new.epoch}",
+            text,
+            key=("epoch", new.epoch),
+            target=Target(Pane.SHARES),
+        )
 
     def event(self, event: Mapping[str, Any], names: Mapping[str, str]) -> None:
         """A stored event; what is not known is shown as it is."""
@@ -136,12 +162,18 @@ class Changelog:
             case "demo":
                 self.add(at, ChangeKind.NOTE, "demo", clean.text(event.get("text")))
             case kind:
-                facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("_id", "at", "kind"))
+                facts = " ".join(
+                    f"{key}={value}"
+                    for key, value in event.items()
+                    if key not in ("_id", "at", "kind")
+                )
                 self.add(at, ChangeKind.NOTE, clean.name(kind), clean.text(facts))
 
     def _why(self, why: Any, names: Mapping[str, str]) -> str:
         """A reason, with the names of the nodes whose ids it mentions."""
-        return " ".join(names.get(word.rstrip(","), word) for word in self._clean.text(why).split(" "))
+        return " ".join(
+            names.get(word.rstrip(","), word) for word in self._clean.text(why).split(" ")
+        )
 
     def _node_event(self, at: float, event: Mapping[str, Any], name: str, why: str) -> None:
         clean = self._clean
@@ -152,7 +184,9 @@ class Changelog:
         moved = f"{clean.name(before)} → {after}" if before else after
         by = f"  by {clean.name(event['by'])}" if event.get("by") else ""
         target = Target(Pane.NODES, node)
-        self.add(at, ChangeKind.NODE, name, moved + why + by, key=("node", node, after), target=target)
+        self.add(
+            at, ChangeKind.NODE, name, moved + why + by, key=("node", node, after), target=target
+        )
 
     def _roster_event(self, at: float, event: Mapping[str, Any], why: str) -> None:
         members = event.get("members")
@@ -160,9 +194,17 @@ class Changelog:
         epoch = whole(event.get("epoch"))
         line = self._newest.get(("epoch", epoch))
         if line is not None and why.strip():
-            # The line that was derived says who came and went; the event adds nothing but the reason.
+            # The line that was derived says who came and went; the event adds nothing but the
+            # reason.
             return
-        self.add(at, ChangeKind.EPOCH, f"E{epoch}", f"{size}{why}", key=("epoch", epoch), target=Target(Pane.SHARES))
+        self.add(
+            at,
+            ChangeKind.EPOCH,
+            f"E{epoch}",
+            f"{size}{why}",
+            key=("epoch", epoch),
+            target=Target(Pane.SHARES),
+        )
 
     def _request_event(self, at: float, event: Mapping[str, Any]) -> None:
         clean = self._clean

@@ -16,7 +16,9 @@ COARSE = 10
 _SLACK = 120
 
 INCOMING, CLAIMED, RETRIED = "inserted", "claimed", "retried"
-DONE, FAILED, CANCELLED = (state.value for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED))
+DONE, FAILED, CANCELLED = (
+    state.value for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+)
 OUT = (DONE, FAILED, CANCELLED)
 SAMPLED = frozenset({INCOMING, RETRIED, DONE, FAILED})
 """What nodes' own samples tell of times before the observer came."""
@@ -100,7 +102,8 @@ class Curves:
         return None
 
     def rate(self, kinds: Iterable[str], at: float, over: float = 10.0) -> float:
-        """How many a second, over the whole seconds before `at`; less long when it was not watched that long."""
+        """How many a second, over the whole seconds before `at`; less long when it was not watched
+        that long."""
         first = self.watched.oldest
         end = int(at)
         start = max(end - int(over), int(first) if first is not None else end)
@@ -115,7 +118,9 @@ class Curves:
         )
         return total / (end - start)
 
-    def flows(self, kinds: Iterable[str], start: float, step: float, columns: int) -> tuple[float | None, ...]:
+    def flows(
+        self, kinds: Iterable[str], start: float, step: float, columns: int
+    ) -> tuple[float | None, ...]:
         """How many a second, column by column."""
         wanted = tuple(kinds)
         spans = [self.watched, self.sampled] if SAMPLED.intersection(wanted) else [self.watched]
@@ -125,12 +130,17 @@ class Curves:
             if not any(span.cover(begin, end) for span in spans):
                 found.append(None)
                 continue
-            total = sum(bucket.flow.get(kind, 0) for bucket in self._between(begin, end) for kind in wanted)
+            total = sum(
+                bucket.flow.get(kind, 0) for bucket in self._between(begin, end) for kind in wanted
+            )
             found.append(total / step)
         return tuple(found)
 
-    def depths(self, state: str, start: float, step: float, columns: int) -> tuple[float | None, ...]:
-        """How many jobs were in a state, column by column; a column without a count takes the one before."""
+    def depths(
+        self, state: str, start: float, step: float, columns: int
+    ) -> tuple[float | None, ...]:
+        """How many jobs were in a state, column by column; a column without a count takes the one
+        before."""
         found: list[float | None] = []
         last: float | None = None
         for column in range(columns):
@@ -165,7 +175,8 @@ class Curves:
         return bucket
 
     def _fold(self) -> None:
-        """Seconds that are more than an hour old become tens; tens that are more than a day old are forgotten."""
+        """Seconds that are more than an hour old become tens; tens that are more than a day old are
+        forgotten."""
         newest = max(self._fine)
         for second in sorted(second for second in self._fine if second < newest - FINE_KEPT):
             self._coarse.setdefault(second // COARSE, Bucket()).add(self._fine.pop(second))

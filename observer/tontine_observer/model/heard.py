@@ -1,4 +1,5 @@
-"""What a board was told and what it made of it, for recordings and for those who want every change. Pure."""
+"""What a board was told and what it made of it, for recordings and for those who want every change.
+Pure."""
 
 from __future__ import annotations
 
@@ -69,4 +70,6 @@ class RosterMoved:
     old: Epoch | None
 
 
-Heard = Loaded | WindowRead | Deltas | Truth | Remembered | Lost | NodeMoved | RosterMoved | JobMoved
+Heard = (
+    Loaded | WindowRead | Deltas | Truth | Remembered | Lost | NodeMoved | RosterMoved | JobMoved
+)

@@ -1,4 +1,5 @@
-"""What comes in finds its place in what is known: readings and changes, in whatever order they come. Pure."""
+"""What comes in finds its place in what is known: readings and changes, in whatever order they
+come. Pure."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _load_jobs(known: Known, snapshot: Snapshot, at: float, *, polled: bool) -> 
 
 
 def _flow(known: Known, at: float, given: int, moved: Iterable[NodeChange]) -> None:
-    """What came and went between two looks, from the numbers given and from what nodes counted themselves."""
+    """What came and went between two looks, from the numbers given and from what nodes counted
+    themselves."""
     done = failed = 0
     for before, after in moved:
         if before and after and after.done + after.failed > before.done + before.failed:
@@ -222,7 +224,9 @@ def _note_failure(known: Known, moved: JobMoved, before: JobRow, row: JobRow) ->
     verb = "failed" if row.state == "failed" else "will be tried again"
     target = Target(Pane.JOBS, str(row.seq), f"state:{row.state} task:{row.task}")
     text = f"{row.task} {verb}: {row.error or 'no reason given'}"
-    known.log.fold(moved.at, ChangeKind.ERROR, f"#{row.seq}", text, ("error", row.task, verb), target)
+    known.log.fold(
+        moved.at, ChangeKind.ERROR, f"#{row.seq}", text, ("error", row.task, verb), target
+    )
     known.touch(Pane.CHANGES)
 
 
@@ -235,7 +239,8 @@ def _take_node(known: Known, delta: Delta) -> None:
         known.pulse.note(after)
     known.log.node(delta.at, before, after)
     known.tell(NodeMoved(delta.at, before, after))
-    # Every node beats every few seconds: what a beat says is seen when the ages are drawn anew, once a second.
+    # Every node beats every few seconds: what a beat says is seen when the ages are drawn anew,
+    # once a second.
     if before is None or after is None or before.state != after.state or is_move(before, after):
         known.touch(Pane.NODES, Pane.CHANGES, Pane.TIME)
 
@@ -254,7 +259,9 @@ def see_roster(known: Known, roster: Roster, at: float, version: Version) -> Non
     _see_roster(known, roster, at, version, is_exact=True)
 
 
-def _see_roster(known: Known, roster: Roster, at: float, version: Version, *, is_exact: bool) -> None:
+def _see_roster(
+    known: Known, roster: Roster, at: float, version: Version, *, is_exact: bool
+) -> None:
     old = known.lives.epochs[-1] if known.lives.epochs else None
     new = Epoch(at, roster.epoch, tuple(known.clean.name(one) for one in roster.members), is_exact)
     if known.lives.see_roster(new, version) and is_exact:
@@ -271,7 +278,8 @@ def remember(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def recall(known: Known, deltas: Sequence[Delta]) -> None:
-    """Take in changes from before the first look: what flowed, who moved, which rosters there were."""
+    """Take in changes from before the first look: what flowed, who moved, which rosters there
+    were."""
     moves, rosters = [], []
     clean = known.clean
     for delta in deltas:
@@ -282,7 +290,9 @@ def recall(known: Known, deltas: Sequence[Delta]) -> None:
             now = known.lives.fact(node)
             name = now.name if now else clean.name(delta.fields.get("name", delta.id))
             moves.append((delta.at, node, name, clean.name(delta.fields["state"])))
-        elif delta.collection == CLUSTER and isinstance(members := delta.fields.get("members"), list):
+        elif delta.collection == CLUSTER and isinstance(
+            members := delta.fields.get("members"), list
+        ):
             epoch = whole(delta.fields.get("epoch"))
             rosters.append(Epoch(delta.at, epoch, tuple(map(clean.name, members))))
     if deltas:

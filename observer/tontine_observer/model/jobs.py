@@ -1,7 +1,8 @@
-"""The window of jobs: every unfinished one as far as there is room, the newest finished, and how to undo what happened.
+"""The window of jobs: every unfinished one as far as there is room, the newest finished, and how to
+undo what happened.
 
-Changes are applied in the order of their versions, so that hearing of one twice, or of one that a reading already
-contained, does no harm. Pure.
+Changes are applied in the order of their versions, so that hearing of one twice, or of one that a
+reading already contained, does no harm. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class JobMoved(NamedTuple):
 class JobTable:
     """Rows by `_id`, and their newest moves."""
 
-    def __init__(self, clean: Cleaner, *, open_kept: int = OPEN_KEPT, ended_kept: int = ENDED_KEPT) -> None:
+    def __init__(
+        self, clean: Cleaner, *, open_kept: int = OPEN_KEPT, ended_kept: int = ENDED_KEPT
+    ) -> None:
         self.rows: dict[Any, JobRow] = {}
         self.moves: deque[JobMoved] = deque(maxlen=MOVES_KEPT)
         self.is_complete = True
@@ -54,9 +57,15 @@ class JobTable:
         """Moves are kept from this moment on."""
 
     def read(
-        self, documents: Iterable[Mapping[str, Any]], version: Version, *, complete: bool, known_from: int
+        self,
+        documents: Iterable[Mapping[str, Any]],
+        version: Version,
+        *,
+        complete: bool,
+        known_from: int,
     ) -> None:
-        """Take in what a reading found that began at `version`; what has changed since it began stays."""
+        """Take in what a reading found that began at `version`; what has changed since it began
+        stays."""
         self.add(documents, version)
         self.is_complete = complete
         self.known_from = max(known_from, 0)
@@ -74,7 +83,8 @@ class JobTable:
             self._put(key, row, version)
 
     def forget(self, at: float) -> None:
-        """Begin again: what happens until the next reading is not known, so nothing from before `at` can be undone."""
+        """Begin again: what happens until the next reading is not known, so nothing from before
+        `at` can be undone."""
         self.rows.clear()
         self._unfinished.clear()
         self._versions.clear()
@@ -84,7 +94,8 @@ class JobTable:
         self.moves_from = at
 
     def retain(self, ids: Iterable[Any], version: Version) -> None:
-        """Drop unfinished rows that a complete reading of all unfinished jobs at `version` did not find."""
+        """Drop unfinished rows that a complete reading of all unfinished jobs at `version` did not
+        find."""
         found = set(map(job_key, ids))
         stale = [key for key in self._unfinished if key not in found]
         for key in stale:
@@ -92,7 +103,8 @@ class JobTable:
                 self._drop(key)
 
     def apply(self, delta: Delta) -> JobMoved | None:
-        """Take in one change; None when it is old news, or about a job that is not in the window."""
+        """Take in one change; None when it is old news, or about a job that is not in the
+        window."""
         key = job_key(delta.id)
         if delta.version <= (self._versions.get(key) or self._graves.get(key, NEVER)):
             return None
@@ -102,7 +114,9 @@ class JobTable:
             return self._log(delta.at, key, before, None) if before is not None else None
         if delta.is_whole:
             after = job_row(delta.id, delta.fields, self._clean)
-            if after.state == JobState.WORKING and (before is None or after.attempt != before.attempt):
+            if after.state == JobState.WORKING and (
+                before is None or after.attempt != before.attempt
+            ):
                 after = after._replace(claimed_at=delta.at)
         elif before is None:
             return None
@@ -168,5 +182,6 @@ class JobTable:
 
 
 def reading_version(time: tuple[int, int]) -> Version:
-    """The version of a reading that began at this operation time: everything of that time is in it."""
+    """The version of a reading that began at this operation time: everything of that time is in
+    it."""
     return (*time, LAST)

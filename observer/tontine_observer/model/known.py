@@ -1,4 +1,5 @@
-"""What is known of a deployment, in the parts that keep it: `intake` writes them, the board reads them. Pure."""
+"""What is known of a deployment, in the parts that keep it: `intake` writes them, the board reads
+them. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Known:
         return self.lives.epochs[-1] if self.lives.epochs else Epoch(0.0, 0, ())
 
     def flowed(self) -> int:
-        """About how many changes jobs have been through in all: they get a number, are claimed and are settled."""
+        """About how many changes jobs have been through in all: they get a number, are claimed and
+        are settled."""
         settled = sum(fact.done + fact.failed for fact in self.lives.facts().values())
         return self.seq + 2 * settled
 

@@ -1,4 +1,5 @@
-"""The lives of nodes and the sequence of rosters: each record as it was over time, thinned as it gets old. Pure."""
+"""The lives of nodes and the sequence of rosters: each record as it was over time, thinned as it
+gets old. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _AT = itemgetter(0)
 
 
 def is_routine(before: str, after: str) -> bool:
-    """A node that finds work or runs out of it: it happens all day, and would hide everything else."""
+    """A node that finds work or runs out of it: it happens all day, and would hide everything
+    else."""
     return before != after and {before, after} == ROUTINE
 
 
@@ -61,14 +63,21 @@ class Lives:
         self._versions: dict[Any, Version] = {}
         self._roster_version = NEVER
 
-    def read(self, documents: Iterable[Mapping[str, Any]], at: float, version: Version) -> list[NodeChange]:
-        """Take in all records, as a reading found them that began at `version`; the changes: before, after."""
+    def read(
+        self, documents: Iterable[Mapping[str, Any]], at: float, version: Version
+    ) -> list[NodeChange]:
+        """Take in all records, as a reading found them that began at `version`; the changes:
+        before, after."""
         moved, found = [], set()
         for document in documents:
             found.add(key_of(document["_id"]))
             if self._versions.get(key_of(document["_id"]), NEVER) <= version:
                 moved.append(self._put(document["_id"], dict(document), at, version))
-        gone = [key for key in self._documents if key not in found and self._versions.get(key, NEVER) <= version]
+        gone = [
+            key
+            for key in self._documents
+            if key not in found and self._versions.get(key, NEVER) <= version
+        ]
         moved += [self._put(key, None, at, version) for key in gone]
         return [pair for pair in moved if pair[0] is not pair[1]]
 
@@ -84,9 +93,13 @@ class Lives:
         known = self._documents.get(key)
         if known is None:
             return None
-        return self._put(delta.id, with_change(known, delta.fields, delta.removed), delta.at, delta.version)
+        return self._put(
+            delta.id, with_change(known, delta.fields, delta.removed), delta.at, delta.version
+        )
 
-    def _put(self, id: Any, document: dict[str, Any] | None, at: float, version: Version) -> NodeChange:
+    def _put(
+        self, id: Any, document: dict[str, Any] | None, at: float, version: Version
+    ) -> NodeChange:
         key = key_of(id)
         self._versions[key] = version
         before = self.fact(self._clean.name(id))
@@ -119,8 +132,14 @@ class Lives:
         for node, life in self._past(moments).items():
             seen = self.lives.get(node, [])
             own = bisect_left(seen, until, key=_AT)
-            known = sorted([*seen[:own], *(moment for moment in life if moment[0] < until)], key=_AT)
-            stored = [moment for place, moment in enumerate(known) if moment[1] is None or not _same(known, place)]
+            known = sorted(
+                [*seen[:own], *(moment for moment in life if moment[0] < until)], key=_AT
+            )
+            stored = [
+                moment
+                for place, moment in enumerate(known)
+                if moment[1] is None or not _same(known, place)
+            ]
             self.lives[node] = stored + seen[own:]
 
     def _past(self, moments: Iterable[Move]) -> dict[str, list[Dated]]:
@@ -145,7 +164,9 @@ class Lives:
 
     def facts(self) -> dict[str, NodeFact]:
         """All records as they are now."""
-        return {node: fact for node, life in self.lives.items() if (fact := life[-1][1]) is not None}
+        return {
+            node: fact for node, life in self.lives.items() if (fact := life[-1][1]) is not None
+        }
 
     def names(self) -> dict[str, str]:
         """The names of all nodes, those whose record is gone included."""
@@ -189,7 +210,11 @@ class Lives:
         if version < self._roster_version:
             return False
         self._roster_version = version
-        if self.epochs and self.epochs[-1].epoch == epoch.epoch and self.epochs[-1].members == epoch.members:
+        if (
+            self.epochs
+            and self.epochs[-1].epoch == epoch.epoch
+            and self.epochs[-1].members == epoch.members
+        ):
             return False
         self.epochs.append(epoch)
         del self.epochs[:-ROSTERS_KEPT]
@@ -201,7 +226,9 @@ class Lives:
         older = {one.epoch: one for one in past if first is None or one.epoch <= first.epoch}
         if first is not None and not first.is_exact and first.epoch in older:
             self.epochs[0] = replace(first, at=older[first.epoch].at, is_exact=True)
-        self.epochs[:0] = [older[epoch] for epoch in sorted(older) if first is None or epoch < first.epoch]
+        self.epochs[:0] = [
+            older[epoch] for epoch in sorted(older) if first is None or epoch < first.epoch
+        ]
 
     def epoch_at(self, at: float) -> Epoch | None:
         place = bisect_right(self.epochs, at, key=lambda one: one.at)
@@ -209,7 +236,11 @@ class Lives:
 
     def _forget_oldest(self) -> None:
         """Room for others: of nodes long gone, the one that was seen last the longest ago."""
-        gone = [(life[-1][0], node) for node, life in self.lives.items() if life[-1][1] is None or life[-1][1].is_dead]
+        gone = [
+            (life[-1][0], node)
+            for node, life in self.lives.items()
+            if life[-1][1] is None or life[-1][1].is_dead
+        ]
         if sum(map(len, self.lives.values())) > ENTRIES_KEPT and gone:
             self.rates.pop(min(gone)[1], None)
             del self.lives[min(gone)[1]]
@@ -226,7 +257,8 @@ def _same(life: list[Dated], place: int) -> bool:
 
 
 def thinned(life: list[Dated], before: float) -> list[Dated]:
-    """A life in which the part before a moment keeps its moves, and of the rest one entry a minute."""
+    """A life in which the part before a moment keeps its moves, and of the rest one entry a
+    minute."""
     kept: list[Dated] = []
     for place, (at, fact) in enumerate(life):
         last = life[place - 1][1] if place else None

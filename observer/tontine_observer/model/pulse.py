@@ -1,4 +1,5 @@
-"""Heartbeats and claim loops over time: only over time does one see a loop that stands still. Pure."""
+"""Heartbeats and claim loops over time: only over time does one see a loop that stands still.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class Pulse:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
         self.still: set[str] = set()
-        """The live nodes that have beaten for `STILL_FOR` seconds without a round of their claim loop."""
+        """The live nodes that have beaten for `STILL_FOR` seconds without a round of their claim
+        loop."""
 
     def note(self, fact: NodeFact) -> None:
         """Look at a record that has just changed."""

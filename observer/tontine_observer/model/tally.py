@@ -1,7 +1,7 @@
 """Counting jobs: how many are in each state, and what flowed, from every change of a job. Pure.
 
-A change of a job outside the window tells only what it became; what it was follows from the state machine. The next
-count in the store puts right what that gets wrong.
+A change of a job outside the window tells only what it became; what it was follows from the state
+machine. The next count in the store puts right what that gets wrong.
 """
 
 from __future__ import annotations
@@ -40,14 +40,19 @@ class Tally:
 
     @contextmanager
     def counting(self) -> Iterator[Callable[[Mapping[str, int], Version, float], None]]:
-        """While somebody counts as of a moment from now on; what it yields takes the counts, and what changed since."""
+        """While somebody counts as of a moment from now on; what it yields takes the counts, and
+        what changed since."""
         moves: list[_Move] = []
         self._moves = moves
 
         def take(counts: Mapping[str, int], version: Version, at: float) -> None:
             self.correct(counts, version, at)
             for moved_at, before, after in moves if version != NEVER else ():
-                self._move(moved_at, before if before in counts else None, after if after in counts else None)
+                self._move(
+                    moved_at,
+                    before if before in counts else None,
+                    after if after in counts else None,
+                )
 
         try:
             yield take
@@ -72,7 +77,8 @@ class Tally:
         counts[JobState.FAILED.value] += failed
 
     def _begin(self, at: float) -> None:
-        """The counts of a second are those at its end: shared while it lasts, copied when it is over."""
+        """The counts of a second are those at its end: shared while it lasts, copied when it is
+        over."""
         if int(at) != self._second:
             if self._second:
                 self.curves.level(self._second, dict(self.counts))
@@ -103,9 +109,13 @@ class Tally:
             self.curves.add(delta.at, kind)
 
     def _states(self, delta: Delta, moved: JobMoved | None) -> tuple[str | None, str | None]:
-        """What the job was and became; None is no job, and both the same when its state did not change."""
+        """What the job was and became; None is no job, and both the same when its state did not
+        change."""
         if moved is not None:
-            return moved.before.state if moved.before else None, moved.after.state if moved.after else None
+            return (
+                moved.before.state if moved.before else None,
+                moved.after.state if moved.after else None,
+            )
         if delta.kind is DeltaKind.INSERTED:
             return None, self._clean.name(delta.fields.get("state") or QUEUED)
         if delta.kind is DeltaKind.GONE:

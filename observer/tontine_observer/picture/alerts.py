@@ -1,4 +1,5 @@
-"""What needs somebody, worst first: derived from one moment, so it holds for the past as for now. Pure."""
+"""What needs somebody, worst first: derived from one moment, so it holds for the past as for now.
+Pure."""
 
 from __future__ import annotations
 
@@ -72,9 +73,12 @@ def _share_alerts(shares: Sequence[ShareRow]) -> Iterator[Alert]:
             state = row.state if row.state in ("missing", NodeState.DEAD) else _idle(row)
             more = " or more" if row.is_partial else ""
             text = (
-                f"share {row.rank} stalled {age}: owner {row.name} {state}, {count(row.waiting, 'job')}{more} waiting"
+                f"share {row.rank} stalled {age}: owner {row.name} {state}, "
+                f"{count(row.waiting, 'job')}{more} waiting"
             )
-            yield Alert("stalled-share", str(row.rank), text, target=Target(Pane.SHARES, str(row.rank)))
+            yield Alert(
+                "stalled-share", str(row.rank), text, target=Target(Pane.SHARES, str(row.rank))
+            )
 
 
 def _idle(row: ShareRow) -> str:
@@ -91,7 +95,12 @@ def _node_alerts(moment: Moment, fact: NodeFact) -> Iterator[Alert]:
         text = f"{fact.name}'s lease ran out {late} ago: the others will bury it"
         yield Alert("lease-over", fact.name, text, target=target)
     elif fact.id in moment.still:
-        yield Alert("standing-still", fact.name, f"{fact.name} beats, but its claim loop stands still", target=target)
+        yield Alert(
+            "standing-still",
+            fact.name,
+            f"{fact.name} beats, but its claim loop stands still",
+            target=target,
+        )
     for trouble in troubles_of(fact, moment.at):
         if (weight := _weight(trouble, moment.at)) is not None:
             text = f"{fact.name} {trouble.told(date(moment.at))}"
@@ -121,7 +130,9 @@ def _claim_alerts(moment: Moment) -> Iterator[Alert]:
         what = f"#{rows[0].seq}" if len(rows) == 1 else count(len(rows), "job")
         target = Target(Pane.JOBS, str(rows[0].seq), f"state:working node:{name}")
         if is_gone(fact):
-            yield Alert("dead-with-claim", name, f"{name} is dead and still holds {what}", target=target)
+            yield Alert(
+                "dead-with-claim", name, f"{name} is dead and still holds {what}", target=target
+            )
         else:
             text = f"{name} is no member and claimed {what}"
             yield Alert("foreign-claim", name, text, Weight.WARNING, target)
@@ -131,9 +142,14 @@ def _is_orphan(moment: Moment, row: JobRow) -> bool:
     fact = moment.facts.get(row.node)
     if fact is None or is_gone(fact):
         return True
-    # Members help each other, and one that pauses or stops finishes what it runs: both are as it should be.
+    # Members help each other, and one that pauses or stops finishes what it runs: both are as it
+    # should be.
     since = max(row.claimed_at or moment.at, moment.roster.at)
-    return row.node not in moment.members and fact.desired == Desired.RUNNING and moment.at - since > FOREIGN_FOR
+    return (
+        row.node not in moment.members
+        and fact.desired == Desired.RUNNING
+        and moment.at - since > FOREIGN_FOR
+    )
 
 
 def _queue_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
@@ -151,9 +167,15 @@ def _queue_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
 
 def _task_alerts(moment: Moment) -> Iterator[Alert]:
     for task, number in sorted(moment.unknown.items()):
-        amount = f"{COUNTED_AT_MOST:,} jobs or more" if number >= COUNTED_AT_MOST else count(number, "job")
+        amount = (
+            f"{COUNTED_AT_MOST:,} jobs or more"
+            if number >= COUNTED_AT_MOST
+            else count(number, "job")
+        )
         text = f"{amount} of {task} queued, and no live node has that task"
-        yield Alert("unknown-task", task, text, target=Target(Pane.JOBS, "", f"state:queued task:{task}"))
+        yield Alert(
+            "unknown-task", task, text, target=Target(Pane.JOBS, "", f"state:queued task:{task}")
+        )
 
 
 def _idle_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
@@ -165,8 +187,17 @@ def _idle_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
         if row.state == JobState.QUEUED and row.task in tasks and row.seq is not None
     ]
     waited = moment.at - min(due, default=moment.at)
-    is_busy = any(fact.state == NodeState.WORKING or fact.running for fact in moment.facts.values() if not fact.is_dead)
-    if waited > IDLE_FOR and not is_busy and not flow.out_rate and not flow.counts.get(JobState.WORKING):
+    is_busy = any(
+        fact.state == NodeState.WORKING or fact.running
+        for fact in moment.facts.values()
+        if not fact.is_dead
+    )
+    if (
+        waited > IDLE_FOR
+        and not is_busy
+        and not flow.out_rate
+        and not flow.counts.get(JobState.WORKING)
+    ):
         text = f"nobody is working, and jobs have waited for {duration(waited)}"
         yield Alert("nobody-working", "", text, target=Target(Pane.SHARES))
 

@@ -1,4 +1,5 @@
-"""The board: pictures of what is known, now or at any moment back in time. Pure: no store, no screen.
+"""The board: pictures of what is known, now or at any moment back in time. Pure: no store, no
+screen.
 
 The one source for screen, text, JSON and web.
 """
@@ -35,7 +36,8 @@ from .shares import share_rows
 from .timeline import differences, next_moment, timeline
 
 MANY = 1_000
-"""Unfinished jobs: of more than these, what follows from all of them is worked out once a second."""
+"""Unfinished jobs: of more than these, what follows from all of them is worked out once a second.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ class _Rows:
 class Board:
     """Draws pictures of what is known."""
 
-    def __init__(self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time) -> None:
+    def __init__(
+        self, database: str, clean: Cleaner | None = None, clock: Callable[[], float] = wall_time
+    ) -> None:
         self.known = Known(database, clean)
         self.has_cells = True
         """Whether somebody looks at the single jobs of each share."""
@@ -78,7 +82,8 @@ class Board:
         return self.known.generation(pane)
 
     def now(self) -> datetime:
-        """The server's clock; it stands still while the store is away, so that an outage paints no node dead."""
+        """The server's clock; it stands still while the store is away, so that an outage paints no
+        node dead."""
         return date(self._now())
 
     def _now(self) -> float:
@@ -123,7 +128,9 @@ class Board:
     def _work_out(self, moment: Moment, memo: Memo | None) -> _Derived:
         tally = self.known.tally
         shares = share_rows(moment)
-        flowing = flow(moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo)
+        flowing = flow(
+            moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo
+        )
         return _Derived(shares, flowing, alerts(moment, shares, flowing))
 
     def _status(self, moment: Moment, states: Sequence[str], rate: float) -> Status:
@@ -194,7 +201,9 @@ class Board:
         if self._rows.generation != generation:
             table = self.known.jobs
             unfinished = sorted_rows(table.unfinished())
-            self._rows = _Rows(generation, sorted_rows(table.rows.values()), unfinished, working_of(unfinished))
+            self._rows = _Rows(
+                generation, sorted_rows(table.rows.values()), unfinished, working_of(unfinished)
+            )
         return self._rows
 
     def jobs(self, at: datetime | None = None) -> JobList:
@@ -207,11 +216,16 @@ class Board:
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""
-        began = max(self.known.jobs.moves_from, self.known.tally.curves.watched.oldest or self._now())
+        began = max(
+            self.known.jobs.moves_from, self.known.tally.curves.watched.oldest or self._now()
+        )
         return f"jobs are known from {date(began).astimezone():%H:%M:%S} on" if at < began else ""
 
     def changes(
-        self, kinds: Collection[ChangeKind] | None = None, limit: int = 500, until: datetime | None = None
+        self,
+        kinds: Collection[ChangeKind] | None = None,
+        limit: int = 500,
+        until: datetime | None = None,
     ) -> tuple[Change, ...]:
         """What happened, oldest first; every change of a job only when asked for."""
         end = until.timestamp() if until is not None else float("inf")
@@ -229,9 +243,13 @@ class Board:
     def timeline(self, start: datetime, step: float, columns: int) -> Timeline:
         """The time pane: `columns` columns of `step` seconds from `start`."""
         lives, curves = self.known.lives, self.known.tally.curves
-        return timeline(lives, curves, self.oldest().timestamp(), self._now(), start.timestamp(), step, columns)
+        return timeline(
+            lives, curves, self.oldest().timestamp(), self._now(), start.timestamp(), step, columns
+        )
 
-    def next_change(self, after: datetime, back: bool = False, epochs: bool = False) -> datetime | None:
+    def next_change(
+        self, after: datetime, back: bool = False, epochs: bool = False
+    ) -> datetime | None:
         """The nearest change of a node or the roster before or after a moment."""
         lives = self.known.lives
         moments = {one.at for one in lives.epochs if one.is_exact}
@@ -264,4 +282,10 @@ def _job_line(moved: JobMoved) -> Change:
         return Change(date(moved.at), ChangeKind.JOB, "?", f"  {before} → {after}")
     subject = f"#{row.seq}" if row.seq is not None else row.id
     text = f"{before} → {after}" if before != after else after
-    return Change(date(moved.at), ChangeKind.JOB, subject, f"{row.task}  {text}", Target(Pane.JOBS, str(row.seq)))
+    return Change(
+        date(moved.at),
+        ChangeKind.JOB,
+        subject,
+        f"{row.task}  {text}",
+        Target(Pane.JOBS, str(row.seq)),
+    )

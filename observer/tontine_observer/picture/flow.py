@@ -1,4 +1,5 @@
-"""The flow: what goes in, waits, runs and comes out, at one moment and over the ten minutes before it. Pure."""
+"""The flow: what goes in, waits, runs and comes out, at one moment and over the ten minutes before
+it. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +27,18 @@ def quantile(ordered: Sequence[float], part: float) -> float | None:
 Memo = dict[str, tuple[int, Series]]
 
 
-def flow(moment: Moment, curves: Curves, times: Times, *, is_counted: bool = True, memo: Memo | None = None) -> Flow:
+def flow(
+    moment: Moment,
+    curves: Curves,
+    times: Times,
+    *,
+    is_counted: bool = True,
+    memo: Memo | None = None,
+) -> Flow:
     """The flow at a moment. What a `memo` keeps of curves is worked out once a second."""
-    queued = [row for row in moment.unfinished if row.state == JobState.QUEUED and row.seq is not None]
+    queued = [
+        row for row in moment.unfinished if row.state == JobState.QUEUED and row.seq is not None
+    ]
     due = [row for row in queued if (row.due_at or 0.0) <= moment.at]
     oldest: JobRow | None = min(due, key=lambda row: row.due_at or 0.0, default=None)
     started = [row for row in moment.working if row.started_at is not None]
@@ -51,10 +61,19 @@ def flow(moment: Moment, curves: Curves, times: Times, *, is_counted: bool = Tru
         run_p95=quantile(runs, 0.95),
         oldest=oldest.seq if oldest else None,
         oldest_age=moment.at - oldest.due_at if oldest and oldest.due_at is not None else None,
-        oldest_rank=rank_of(oldest.seq, size) if oldest and oldest.seq is not None and size else None,
-        incoming=_remembered(memo, "in", moment.at, lambda: _series(curves.flows, (INCOMING,), moment.at)),
+        oldest_rank=rank_of(oldest.seq, size)
+        if oldest and oldest.seq is not None and size
+        else None,
+        incoming=_remembered(
+            memo, "in", moment.at, lambda: _series(curves.flows, (INCOMING,), moment.at)
+        ),
         outgoing=_remembered(memo, "out", moment.at, lambda: _series(curves.flows, OUT, moment.at)),
-        depth=_remembered(memo, "depth", moment.at, lambda: _series(curves.depths, JobState.QUEUED.value, moment.at)),
+        depth=_remembered(
+            memo,
+            "depth",
+            moment.at,
+            lambda: _series(curves.depths, JobState.QUEUED.value, moment.at),
+        ),
         is_counted=is_counted,
     )
 

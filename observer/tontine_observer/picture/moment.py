@@ -51,7 +51,9 @@ class Moment:
     @property
     def tasks(self) -> frozenset[str]:
         """The tasks that live nodes have."""
-        return frozenset(task for fact in self.facts.values() if not fact.is_dead for task in fact.tasks)
+        return frozenset(
+            task for fact in self.facts.values() if not fact.is_dead for task in fact.tasks
+        )
 
     def name_of(self, id: str) -> str:
         fact = self.facts.get(id)
@@ -60,7 +62,8 @@ class Moment:
 
 def sorted_rows(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
     """By seq; those without a number last."""
-    # They are nearly in order: with a key that costs nothing, sorting thousands for every frame costs next to nothing.
+    # They are nearly in order: with a key that costs nothing, sorting thousands for every frame
+    # costs next to nothing.
     every = list(rows)
     numbered = [row for row in every if row.seq is not None]
     numbered.sort(key=_SEQ)

@@ -1,4 +1,5 @@
-"""The rows of nodes at one moment: the living first, then those who died a short while ago. Pure."""
+"""The rows of nodes at one moment: the living first, then those who died a short while ago.
+Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def node_rows(moment: Moment, lives: Lives) -> tuple[NodeRow, ...]:
     ranks = {member: rank for rank, member in enumerate(moment.members)}
     shown = [fact for fact in moment.facts.values() if is_shown(fact, moment, held)]
     shown.sort(key=lambda fact: (fact.is_dead, fact.name, fact.id))
-    return tuple(_row(fact, moment, lives, ranks.get(fact.id), held.get(fact.id, ())) for fact in shown)
+    return tuple(
+        _row(fact, moment, lives, ranks.get(fact.id), held.get(fact.id, ())) for fact in shown
+    )
 
 
 def is_shown(fact: NodeFact, moment: Moment, held: Mapping[str, Sequence[JobRow]]) -> bool:
@@ -39,8 +42,14 @@ def is_shown(fact: NodeFact, moment: Moment, held: Mapping[str, Sequence[JobRow]
     )
 
 
-def _row(fact: NodeFact, moment: Moment, lives: Lives, rank: int | None, held: Sequence[JobRow]) -> NodeRow:
-    job = min(held, key=lambda row: (row.started_at is None, row.started_at or row.claimed_at or 0), default=None)
+def _row(
+    fact: NodeFact, moment: Moment, lives: Lives, rank: int | None, held: Sequence[JobRow]
+) -> NodeRow:
+    job = min(
+        held,
+        key=lambda row: (row.started_at is None, row.started_at or row.claimed_at or 0),
+        default=None,
+    )
     started = job.started_at if job is not None else None
     return NodeRow(
         id=fact.id,
@@ -100,7 +109,8 @@ def _note(fact: NodeFact, now: float) -> str:
 
 
 def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]:
-    """Jobs a second over the last minute, from the counters that heartbeats carry, spread over the time between."""
+    """Jobs a second over the last minute, from the counters that heartbeats carry, spread over the
+    time between."""
     life = lives.lives.get(fact.id, ())
     # Drawn with every frame, and different once a second at most.
     stamp = (int(now), life[-1] if life else None)

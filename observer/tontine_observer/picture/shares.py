@@ -73,7 +73,8 @@ def _note_activity(moment: Moment, ranks: Sequence[_Rank], size: int) -> None:
     waiting = {
         place
         for place, rank in enumerate(ranks)
-        if rank.runnable_due is not None and moment.at - max(rank.runnable_due, rank.active_at) >= STALLED_AFTER
+        if rank.runnable_due is not None
+        and moment.at - max(rank.runnable_due, rank.active_at) >= STALLED_AFTER
     }
     if not waiting:
         return
@@ -86,7 +87,8 @@ def _note_activity(moment: Moment, ranks: Sequence[_Rank], size: int) -> None:
 
 
 def _window(moment: Moment, rows: Sequence[JobRow], size: int) -> int:
-    """The first number shown: just before the oldest open one, but not so far back that a straggler hides the rest."""
+    """The first number shown: just before the oldest open one, but not so far back that a straggler
+    hides the rest."""
     waits = [row.seq or 0 for row in rows if row.run_at is None or row.run_at <= moment.at]
     if not waits:
         known = moment.rows[0].seq if moment.rows and not moment.is_complete else None
@@ -142,7 +144,9 @@ def _row(moment: Moment, rank: int, seen: _Rank, codes: Sequence[str], start: in
 def _waiting(moment: Moment, rank: int, seen: _Rank) -> Waiting:
     counted = moment.waiting.get(rank)
     if moment.is_complete or counted is None:
-        return Waiting(seen.waiting, seen.oldest.due_at if seen.oldest else None, not moment.is_complete)
+        return Waiting(
+            seen.waiting, seen.oldest.due_at if seen.oldest else None, not moment.is_complete
+        )
     return counted
 
 
@@ -175,9 +179,15 @@ def _notes(moment: Moment, owner: str, seen: _Rank, cells: str) -> list[str]:
 
 
 def _is_stalled(moment: Moment, owner: str, seen: _Rank) -> bool:
-    """Waiting without anything happening, although the owner could: a busy owner's share is slow, not stalled."""
+    """Waiting without anything happening, although the owner could: a busy owner's share is slow,
+    not stalled."""
     since = max(seen.runnable_due or moment.at, seen.active_at, moment.settled_at.get(owner, 0.0))
     if moment.at - since < STALLED_AFTER:
         return False
     fact = moment.facts.get(owner)
-    return fact is None or fact.is_dead or fact.is_silent(moment.at) or fact.running < max(1, fact.slots)
+    return (
+        fact is None
+        or fact.is_dead
+        or fact.is_silent(moment.at)
+        or fact.running < max(1, fact.slots)
+    )

@@ -1,4 +1,5 @@
-"""The time pane and what else looks back: lanes, epochs, curves, differences of two moments. Pure."""
+"""The time pane and what else looks back: lanes, epochs, curves, differences of two moments.
+Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def timeline(
         epochs=tuple(_marks(lives, start, step, end)),
         members=tuple(_members(lives, edge + step, now) for edge in edges),
         waiting=curves.depths(JobState.QUEUED.value, start, step, columns),
-        recorded=tuple(edge + step > oldest and edge <= now and _is_recorded(curves, edge, step) for edge in edges),
+        recorded=tuple(
+            edge + step > oldest and edge <= now and _is_recorded(curves, edge, step)
+            for edge in edges
+        ),
         lanes=tuple(present[:LANES_SHOWN]),
     )
 
@@ -85,7 +89,8 @@ def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, n
 
 
 def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float, str]]:
-    """From when on a node was in which state: most moments of a life are beats, which change nothing."""
+    """From when on a node was in which state: most moments of a life are beats, which change
+    nothing."""
     place = bisect_right(life, start, key=_AT) - 1
     stretches = [(start, " " if place < 0 else _code(life[place][1]))]
     for at, fact in life[place + 1 :]:
@@ -101,7 +106,8 @@ def _code(fact: NodeFact | None) -> str:
 
 
 def _mixed(stretches: list[tuple[float, str]], place: int, begin: float, end: float) -> str:
-    """The state that a node was in for most of a column; a death in it wins, and any work wins over waiting."""
+    """The state that a node was in for most of a column; a death in it wins, and any work wins over
+    waiting."""
     spent: dict[str, float] = {}
     at, code = begin, stretches[place][1]
     for until, following in [*stretches[place + 1 :], (end, " ")]:

@@ -1,7 +1,9 @@
-"""The filter language: `state:failed node:ada seq:4800..4900 err~timeout !task:mail age>30s word`. Pure.
+"""The filter language: `state:failed node:ada seq:4800..4900 err~timeout !task:mail age>30s word`.
+Pure.
 
-All terms must hold. `field:` compares whole values (numbers, or texts that contain it; `a,b` means either), `~` looks
-inside a text, `<` and `>` compare numbers and ages, `!` turns a term around, and a bare word is looked for everywhere.
+All terms must hold. `field:` compares whole values (numbers, or texts that contain it; `a,b` means
+either), `~` looks inside a text, `<` and `>` compare numbers and ages, `!` turns a term around, and
+a bare word is looked for everywhere.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ class Filter:
 
 
 def parse(text: str, fields: frozenset[str] | None = None) -> Filter:
-    """Read a filter. With a problem it has no terms, so that nothing disappears while somebody types."""
+    """Read a filter. With a problem it has no terms, so that nothing disappears while somebody
+    types."""
     terms: list[Term] = []
     for match in _TERM.finditer(text):
         if not match[0].strip() or match[0] == "!":
@@ -93,8 +96,12 @@ def parse(text: str, fields: frozenset[str] | None = None) -> Filter:
         if not value:
             continue
         if relation in ("<", ">") and number(value) is None:
-            return Filter(text, (), f"{name}{relation} wants a number or an age like 30s, not {value!r}")
-        values = tuple(filter(None, value.split(","))) if name and not raw.startswith('"') else (value,)
+            return Filter(
+                text, (), f"{name}{relation} wants a number or an age like 30s, not {value!r}"
+            )
+        values = (
+            tuple(filter(None, value.split(","))) if name and not raw.startswith('"') else (value,)
+        )
         terms.append(Term(name, relation or "", values or (value,), bool(negated)))
     return Filter(text, tuple(terms))
 

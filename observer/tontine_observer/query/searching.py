@@ -1,4 +1,5 @@
-"""A filter as a condition for the store: what MongoDB can be asked for; the rest is filtered afterwards. Pure."""
+"""A filter as a condition for the store: what MongoDB can be asked for; the rest is filtered
+afterwards. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +14,19 @@ _LARGEST = 2**63 - 1
 
 
 def condition(wanted: Filter, ids: Mapping[str, str]) -> dict[str, Any] | None:
-    """The condition on `jobs`, given the nodes' names and ids; None when the filter says nothing that helps."""
+    """The condition on `jobs`, given the nodes' names and ids; None when the filter says nothing
+    that helps."""
     where: dict[str, Any] = {}
     if states := wanted.wanted("state"):
         where["state"] = {"$in": list(states)}
     if tasks := wanted.wanted("task"):
         where["task"] = {"$regex": "|".join(map(re.escape, tasks)), "$options": "i"}
     if nodes := wanted.wanted("node"):
-        matching = [one for name, one in ids.items() if any(node.casefold() in name.casefold() for node in nodes)]
+        matching = [
+            one
+            for name, one in ids.items()
+            if any(node.casefold() in name.casefold() for node in nodes)
+        ]
         where["node"] = {"$in": [*matching, *nodes]}
     if seqs := _seqs(wanted.wanted("seq")):
         where["seq"] = seqs

@@ -1,4 +1,5 @@
-"""Sorting rows by one fact; equal ones keep the order of their names, and what has no value comes last. Pure."""
+"""Sorting rows by one fact; equal ones keep the order of their names, and what has no value comes
+last. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def choose(rows: Iterable[T], facts: Callable[[T], Facts], chosen: Filter, order
         if value is None or value == "":
             unknown.append(row)
         else:
-            known.append(((0, value, "") if not isinstance(value, str) else (1, 0.0, value.casefold()), row))
+            known.append(
+                ((0, value, "") if not isinstance(value, str) else (1, 0.0, value.casefold()), row)
+            )
     known.sort(key=lambda pair: pair[0], reverse=order.is_reversed)
     return [row for _, row in known] + unknown
 

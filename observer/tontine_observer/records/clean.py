@@ -1,4 +1,5 @@
-"""Text from the store, made safe once, on entry: control and bidi characters visible, length capped, secrets hidden.
+"""Text from the store, made safe once, on entry: control and bidi characters visible, length
+capped, secrets hidden.
 
 Pure. Everything that is drawn, exported, recorded or served has passed through here.
 """
@@ -18,11 +19,16 @@ from tontine.legible import legible, legible_lines
 NAME_KEPT, TEXT_KEPT, PAGE_KEPT = 120, 300, 100_000
 HIDDEN = "***"
 
-_SECRET_KEY = re.compile(r"passw(or)?d|secret|token|api[-_]?key|authori[sz]ation|credential|private[-_]?key", re.I)
+_SECRET_KEY = re.compile(
+    r"passw(or)?d|secret|token|api[-_]?key|authori[sz]ation|credential|private[-_]?key", re.I
+)
 _SECRET_TEXT = (
-    # Bounded everywhere: on a long text without a match, anything else would take the square of its length.
+    # Bounded everywhere: on a long text without a match, anything else would take the square of its
+    # length.
     re.compile(r"(?P<before>[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{1,200}:)[^\s@/]{1,500}(?=@)", re.I),
-    re.compile(r"(?P<before>\b(?:passw(?:or)?d|secret|token|api[-_]?key)\b\s*[=:]\s*)[^\s,;&\"']+", re.I),
+    re.compile(
+        r"(?P<before>\b(?:passw(?:or)?d|secret|token|api[-_]?key)\b\s*[=:]\s*)[^\s,;&\"']+", re.I
+    ),
     re.compile(r"(?P<before>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"),
 )
 
@@ -43,7 +49,11 @@ class Cleaner:
 
     def name(self, value: Any) -> str:
         """A short word: an id, a state, a task."""
-        return _name(value) if type(value) is str and len(value) <= NAME_KEPT else legible(value, NAME_KEPT)
+        return (
+            _name(value)
+            if type(value) is str and len(value) <= NAME_KEPT
+            else legible(value, NAME_KEPT)
+        )
 
     def text(self, value: Any, limit: int = TEXT_KEPT) -> str:
         """One line that may hold a secret."""

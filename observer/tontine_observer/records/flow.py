@@ -23,7 +23,8 @@ class Flow:
     counts: Mapping[str, int] = field(default_factory=dict)
     """Jobs per state, the known states first."""
     started: int | None = None
-    """Of those working, how many are known to have started; None when the window does not hold all of them."""
+    """Of those working, how many are known to have started; None when the window does not hold all
+    of them."""
     later: int = 0
     """Of those queued, how many are for later, as far as known."""
     unnumbered: int = 0

@@ -12,9 +12,11 @@ _ENDED = frozenset(state.value for state in FINAL)
 
 
 class JobRow(NamedTuple):
-    """One job as the window knows it. Moments are the server's, in seconds since 1970, so a row never ages.
+    """One job as the window knows it. Moments are the server's, in seconds since 1970, so a row
+    never ages.
 
-    A tuple, because thousands are made every second: a frozen dataclass takes five times as long to make.
+    A tuple, because thousands are made every second: a frozen dataclass takes five times as long to
+    make.
     """
 
     id: str
@@ -64,7 +66,8 @@ class JobList:
     is_complete: bool = True
     """Whether every unfinished job is among them."""
     note: str = ""
-    """What is missing and why, in one line: `older than what is kept`, `jobs may not be read: ...`."""
+    """What is missing and why, in one line: `older than what is kept`, `jobs may not be read: ...`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

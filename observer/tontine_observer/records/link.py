@@ -8,12 +8,16 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """How the data comes in. What the user froze or scrolled back to is the screen's own business."""
+    """How the data comes in. What the user froze or scrolled back to is the screen's own
+    business."""
 
     CONNECTING = "connecting"
     LIVE = "live"
-    SAMPLED = "sampled"  # more than anybody can follow: looked at every two seconds, jobs are counted and some shown
-    POLL = "poll"  # no change stream: looked at every two seconds, what happens in between is unseen
+    # More than anybody can follow: looked at every two seconds, jobs are counted and some shown.
+    SAMPLED = "sampled"
+    POLL = (
+        "poll"  # no change stream: looked at every two seconds, what happens in between is unseen
+    )
     STALE = "stale"  # the store does not answer: the last known data
     REPLAY = "replay"  # from a recording, without a store
 

@@ -94,7 +94,9 @@ class NodeFact:
             modules=_modules(document.get("modules"), clean),
             troubles=read_troubles(document.get("troubles"), ahead, clean.text),
             workers=whole(metrics["workers"]) if "workers" in metrics else None,
-            workers_wanted=whole(metrics["workers_wanted"]) if "workers_wanted" in metrics else None,
+            workers_wanted=whole(metrics["workers_wanted"])
+            if "workers_wanted" in metrics
+            else None,
             bytes=whole(metrics["bytes"]) if "bytes" in metrics else None,
         )
 
@@ -170,7 +172,8 @@ class NodeRow:
     held: int = 0
     """Jobs that are claimed by it, started or not, as far as they are in the window."""
     rate: tuple[float, ...] = ()
-    """Jobs settled per second, in steps of 2 s over the last minute, oldest first; shorter when younger."""
+    """Jobs settled per second, in steps of 2 s over the last minute, oldest first; shorter when
+    younger."""
     cpu: float | None = None
     memory: int | None = None
     lease: float = 0.0

@@ -19,7 +19,8 @@ class Pane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What `enter` on an alert or a change shows: a pane, and the row in it (node id, rank, seq or task as text)."""
+    """What `enter` on an alert or a change shows: a pane, and the row in it (node id, rank, seq or
+    task as text)."""
 
     pane: Pane
     key: str = ""

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def with_change(document: Mapping[str, Any], change: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
-    """A whole document after a change, by the dotted paths that a change stream names; the old one is left alone."""
+def with_change(
+    document: Mapping[str, Any], change: Mapping[str, Any], removed: Iterable[str]
+) -> dict[str, Any]:
+    """A whole document after a change, by the dotted paths that a change stream names; the old one
+    is left alone."""
     new = dict(document)
     for path in removed:
         parent, name = _parent(new, path)
@@ -26,7 +29,8 @@ def with_change(document: Mapping[str, Any], change: Mapping[str, Any], removed:
 
 
 def _parent(document: dict[str, Any], path: str) -> tuple[dict[str, Any] | list[Any], str]:
-    """The mapping or array that a dotted path leads to, copied on the way, and the name or place in it."""
+    """The mapping or array that a dotted path leads to, copied on the way, and the name or place in
+    it."""
     *steps, name = path.split(".")
     parent: dict[str, Any] | list[Any] = document
     for step in steps:
@@ -49,4 +53,8 @@ def _copy(value: Any) -> dict[str, Any] | list[Any]:
 
 def _place(name: str, array: list[Any]) -> int:
     """A place in an array, or its end when there is no such place."""
-    return min(int(name), len(array)) if name.isascii() and name.isdecimal() and len(name) < 9 else len(array)
+    return (
+        min(int(name), len(array))
+        if name.isascii() and name.isdecimal() and len(name) < 9
+        else len(array)
+    )

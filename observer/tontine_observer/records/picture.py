@@ -1,4 +1,5 @@
-"""The picture: everything that any face draws of one moment. Its texts are clean, its moments the server's. Pure.
+"""The picture: everything that any face draws of one moment. Its texts are clean, its moments the
+server's. Pure.
 
 Ages are seconds at the picture's own moment, so a past picture is as true as a live one.
 """

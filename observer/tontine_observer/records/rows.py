@@ -1,6 +1,7 @@
 """The rows of jobs, from their documents and from the changes of these. Pure.
 
-Thousands of rows change every second: their values are read into places of a list, by tables, and one row made of it.
+Thousands of rows change every second: their values are read into places of a list, by tables, and
+one row made of it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ def job_row(id: Any, document: Mapping[str, Any], clean: Cleaner) -> JobRow:
 
 
 def changed_row(
-    row: JobRow, change: Mapping[str, Any], removed: Iterable[str], clean: Cleaner, at: float | None = None
+    row: JobRow,
+    change: Mapping[str, Any],
+    removed: Iterable[str],
+    clean: Cleaner,
+    at: float | None = None,
 ) -> JobRow:
-    """The row after a change of its document: fields that were set, and names of fields that were removed.
+    """The row after a change of its document: fields that were set, and names of fields that were
+    removed.
 
     A change that claims the job does so `at` that time.
     """
@@ -87,7 +93,10 @@ _PLAIN: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "cancel": (_PLACES["cancel"], bool),
     "progress.value": (_PROGRESS, number),
     **{name: (_PLACES[name], whole) for name in ("attempt", "fails", "lost", "priority")},
-    **{name: (_PLACES[name], timestamp) for name in ("run_at", "created_at", "started_at", "finished_at")},
+    **{
+        name: (_PLACES[name], timestamp)
+        for name in ("run_at", "created_at", "started_at", "finished_at")
+    },
 }
 """Where the value of a field goes, and how it is read."""
 _TEXTS = {
@@ -111,6 +120,9 @@ _WITHOUT: dict[str, list[tuple[int, Any]]] = {
     "error": [(_ERROR, "")],
     "progress": [(_PROGRESS, None), (_PROGRESS_NOTE, "")],
     "progress.note": [(_PROGRESS_NOTE, "")],
-    **{name: [(_PLACES[name], None)] for name in ("run_at", "created_at", "started_at", "finished_at", "seq")},
+    **{
+        name: [(_PLACES[name], None)]
+        for name in ("run_at", "created_at", "started_at", "finished_at", "seq")
+    },
 }
 """What a row says when its document no longer has a field."""

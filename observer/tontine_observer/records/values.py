@@ -49,6 +49,9 @@ def key_of(id: Any) -> Any:
 
 
 def job_key(id: Any) -> Any:
-    """The same for jobs, of which there are many: an ObjectId compares in Python, its bytes do not."""
+    """The same for jobs, of which there are many: an ObjectId compares in Python, its bytes do
+    not."""
     binary = getattr(id, "binary", None)
-    return key_of(id) if binary is None else b"\x07" + binary  # BSON's own mark, to be no other's bytes
+    return (
+        key_of(id) if binary is None else b"\x07" + binary
+    )  # BSON's own mark, to be no other's bytes

@@ -1,4 +1,5 @@
-"""Every command: its name, its keys, its words for footer and help, where it applies, and what it does. One table."""
+"""Every command: its name, its keys, its words for footer and help, where it applies, and what it
+does. One table."""
 
 from __future__ import annotations
 
@@ -65,8 +66,18 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", ("question_mark",), "help", "help for the pane in focus", Deed.HELP, weight=100),
-    Command("filter", ("slash",), "filter", "filter the list while you type; esc clears it", Deed.FILTER, _LISTS, 90),
+    Command(
+        "help", ("question_mark",), "help", "help for the pane in focus", Deed.HELP, weight=100
+    ),
+    Command(
+        "filter",
+        ("slash",),
+        "filter",
+        "filter the list while you type; esc clears it",
+        Deed.FILTER,
+        _LISTS,
+        90,
+    ),
     Command("sort", ("s",), "sort", "sort by the next column", moves.sort, _LISTS, 80),
     Command("reverse", ("S",), "", "turn the order around", moves.reverse, _LISTS),
     Command(
@@ -85,11 +96,35 @@ COMMANDS: tuple[Command, ...] = (
         Deed.DETAIL,
         weight=76,
     ),
-    Command("back", ("escape",), "", "back: close, clear the filter, restore the panes, return to now", moves.back),
-    Command("pause", ("p",), "pause", "ask the node to pause after what it runs", Ask("pause"), _OF_NODES, 70),
+    Command(
+        "back",
+        ("escape",),
+        "",
+        "back: close, clear the filter, restore the panes, return to now",
+        moves.back,
+    ),
+    Command(
+        "pause",
+        ("p",),
+        "pause",
+        "ask the node to pause after what it runs",
+        Ask("pause"),
+        _OF_NODES,
+        70,
+    ),
     Command("resume", ("r",), "resume", "ask the node to work again", Ask("resume"), _OF_NODES, 69),
-    Command("drain", ("D",), "drain", "ask the node to finish, leave the roster and end", Ask("stop"), _OF_NODES, 60),
-    Command("retry", ("R",), "retry", "put ended jobs back in the queue", Ask("retry"), (JOBS,), 70),
+    Command(
+        "drain",
+        ("D",),
+        "drain",
+        "ask the node to finish, leave the roster and end",
+        Ask("stop"),
+        _OF_NODES,
+        60,
+    ),
+    Command(
+        "retry", ("R",), "retry", "put ended jobs back in the queue", Ask("retry"), (JOBS,), 70
+    ),
     Command(
         "cancel",
         ("X",),
@@ -99,14 +134,48 @@ COMMANDS: tuple[Command, ...] = (
         (JOBS,),
         69,
     ),
-    Command("select", ("ctrl+a",), "", "mark every job listed for R and X; again to unmark", moves.mark_all, (JOBS,)),
-    Command("mark_row", ("insert", "asterisk"), "", "mark one job for R and X", moves.mark_row, (JOBS,)),
-    Command("palette", ("colon", "ctrl+p"), "commands", "all commands by name", Deed.PALETTE, weight=75),
+    Command(
+        "select",
+        ("ctrl+a",),
+        "",
+        "mark every job listed for R and X; again to unmark",
+        moves.mark_all,
+        (JOBS,),
+    ),
+    Command(
+        "mark_row", ("insert", "asterisk"), "", "mark one job for R and X", moves.mark_row, (JOBS,)
+    ),
+    Command(
+        "palette", ("colon", "ctrl+p"), "commands", "all commands by name", Deed.PALETTE, weight=75
+    ),
     Command("time", ("t",), "time", "look at the past", moves.show_time, weight=50),
-    Command("earlier", ("left",), "", "one column back in time", partial(moves.shift, columns=-1), (TIME,)),
-    Command("later", ("right",), "", "one column forward", partial(moves.shift, columns=1), (TIME,)),
-    Command("much_earlier", ("shift+left",), "", "ten columns back", partial(moves.shift, columns=-10), (TIME,)),
-    Command("much_later", ("shift+right",), "", "ten columns forward", partial(moves.shift, columns=10), (TIME,)),
+    Command(
+        "earlier",
+        ("left",),
+        "",
+        "one column back in time",
+        partial(moves.shift, columns=-1),
+        (TIME,),
+    ),
+    Command(
+        "later", ("right",), "", "one column forward", partial(moves.shift, columns=1), (TIME,)
+    ),
+    Command(
+        "much_earlier",
+        ("shift+left",),
+        "",
+        "ten columns back",
+        partial(moves.shift, columns=-10),
+        (TIME,),
+    ),
+    Command(
+        "much_later",
+        ("shift+right",),
+        "",
+        "ten columns forward",
+        partial(moves.shift, columns=10),
+        (TIME,),
+    ),
     Command(
         "change_before",
         ("left_square_bracket",),
@@ -136,11 +205,33 @@ COMMANDS: tuple[Command, ...] = (
         "to the epoch after this moment",
         partial(moves.jump, back=False, epochs=True),
     ),
-    Command("closer", ("plus",), "zoom", "fewer seconds in a column", partial(moves.zoom, closer=True), (TIME,), 45),
-    Command("farther", ("minus",), "", "more seconds in a column", partial(moves.zoom, closer=False), (TIME,)),
+    Command(
+        "closer",
+        ("plus",),
+        "zoom",
+        "fewer seconds in a column",
+        partial(moves.zoom, closer=True),
+        (TIME,),
+        45,
+    ),
+    Command(
+        "farther",
+        ("minus",),
+        "",
+        "more seconds in a column",
+        partial(moves.zoom, closer=False),
+        (TIME,),
+    ),
     Command("oldest", ("home",), "", "the oldest time there is", moves.go_to_oldest, (TIME,)),
     Command("now", ("end",), "now", "return to now", moves.go_to_now, (TIME,), 46),
-    Command("mark", ("equals_sign",), "mark", "mark this moment; the next = lists what differs", Deed.MARK, weight=20),
+    Command(
+        "mark",
+        ("equals_sign",),
+        "mark",
+        "mark this moment; the next = lists what differs",
+        Deed.MARK,
+        weight=20,
+    ),
     Command(
         "changes",
         ("f",),
@@ -151,8 +242,17 @@ COMMANDS: tuple[Command, ...] = (
         44,
     ),
     Command("alert", ("exclamation_mark",), "", "show what the alert is about", moves.show_alert),
-    Command("dismiss", ("x",), "dismiss", "put the alert aside until it changes", moves.dismiss, weight=15),
-    Command("copy", ("c",), "copy", "copy the name or number under the cursor", Deed.COPY, _LISTS, 30),
+    Command(
+        "dismiss",
+        ("x",),
+        "dismiss",
+        "put the alert aside until it changes",
+        moves.dismiss,
+        weight=15,
+    ),
+    Command(
+        "copy", ("c",), "copy", "copy the name or number under the cursor", Deed.COPY, _LISTS, 30
+    ),
     Command(
         "export",
         ("e",),
@@ -161,11 +261,25 @@ COMMANDS: tuple[Command, ...] = (
         Deed.EXPORT,
         weight=35,
     ),
-    Command("reveal", ("v",), "", "show the arguments and results of jobs, or hide them again", moves.reveal),
-    Command("mouse", ("m",), "", "let the terminal have the mouse, to select text; again to take it back", Deed.MOUSE),
+    Command(
+        "reveal",
+        ("v",),
+        "",
+        "show the arguments and results of jobs, or hide them again",
+        moves.reveal,
+    ),
+    Command(
+        "mouse",
+        ("m",),
+        "",
+        "let the terminal have the mouse, to select text; again to take it back",
+        Deed.MOUSE,
+    ),
     Command("theme", ("ctrl+t",), "", "the next theme", Deed.THEME),
     Command("next_pane", ("tab",), "", "focus the next pane", partial(moves.cycle, by=1)),
-    Command("previous_pane", ("shift+tab",), "", "focus the pane before", partial(moves.cycle, by=-1)),
+    Command(
+        "previous_pane", ("shift+tab",), "", "focus the pane before", partial(moves.cycle, by=-1)
+    ),
     Command("up", ("up", "k"), "", "up", partial(moves.move, by=-1)),
     Command("down", ("down", "j"), "", "down", partial(moves.move, by=1)),
     Command("left", ("h",), "", "left", partial(moves.move_sideways, by=-1)),
@@ -174,13 +288,21 @@ COMMANDS: tuple[Command, ...] = (
     Command("page_down", ("pagedown",), "", "a page down", partial(moves.move_page, sign=1)),
     Command("first", ("g", "home"), "", "to the first row", partial(moves.move, by=-moves.FAR)),
     Command("last", ("G", "end"), "", "to the last row", partial(moves.move, by=moves.FAR)),
-    Command("pane_1", ("1",), "", "Nodes, and again: as large as the screen", partial(moves.show_pane, pane=PANES[0])),
+    Command(
+        "pane_1",
+        ("1",),
+        "",
+        "Nodes, and again: as large as the screen",
+        partial(moves.show_pane, pane=PANES[0]),
+    ),
     Command("pane_2", ("2",), "", "Shares", partial(moves.show_pane, pane=PANES[1])),
     Command("pane_3", ("3",), "", "Jobs", partial(moves.show_pane, pane=PANES[2])),
     Command("pane_4", ("4",), "", "Time", partial(moves.show_pane, pane=PANES[3])),
     Command("pane_5", ("5",), "", "Changes", partial(moves.show_pane, pane=PANES[4])),
     Command("redraw", ("ctrl+l",), "", "draw the screen anew", Deed.REDRAW),
-    Command("quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74),
+    Command(
+        "quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74
+    ),
 )
 
 NODE_PAGE = {"pause": "pause", "resume": "resume", "drain": "drain", "copy": "copy id"}
@@ -200,6 +322,13 @@ def meant(commands: Iterable[Command], key: str, pane: str) -> Command | None:
 
 def hints(commands: Iterable[Command], pane: str) -> list[tuple[str, str]]:
     """Keys and labels for the footer of a pane, those that matter most first."""
-    shown = [command for command in commands if command.label and command.keys and command.applies_to(pane)]
+    shown = [
+        command
+        for command in commands
+        if command.label and command.keys and command.applies_to(pane)
+    ]
     shown.sort(key=lambda command: -command.weight)
-    return [(_TOGETHER.get(command.keys[0]) or written(command.keys[0]), command.label) for command in shown]
+    return [
+        (_TOGETHER.get(command.keys[0]) or written(command.keys[0]), command.label)
+        for command in shown
+    ]

@@ -1,4 +1,5 @@
-"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed first."""
+"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed
+first."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from .panes.scene import Scene
 from .stage import Stage
 
 _JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")}
-_BUTTONS = {"pause": "Pause", "resume": "Resume", "stop": "Drain", "retry": "Retry", "cancel": "Cancel jobs"}
+_BUTTONS = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "stop": "Drain",
+    "retry": "Retry",
+    "cancel": "Cancel jobs",
+}
 _OF_NODES = ("pause", "resume", "stop")
 
 
@@ -104,7 +111,11 @@ def _about_node(verb: str, node: NodeRow | None, scene: Scene) -> Intent | str:
 
 def _consequences(verb: str, node: NodeRow, scene: Scene) -> list[str]:
     size = scene.picture.status.members
-    running = f"It finishes the {count(node.running, 'job')} it runs and claims no more." if node.running else ""
+    running = (
+        f"It finishes the {count(node.running, 'job')} it runs and claims no more."
+        if node.running
+        else ""
+    )
     if verb == "resume":
         grown = size if node.id in scene.picture.members else size + 1
         return [f"{node.name} joins the roster and works again: members {size} → {grown}."]
@@ -112,27 +123,44 @@ def _consequences(verb: str, node: NodeRow, scene: Scene) -> list[str]:
         return ["It is no member of the roster: no share changes hands.", running]
     after = max(0, size - 1)
     moved, known = _moved(node, scene)
-    heirs = f"Its share is inherited by the others: members {size} → {after}." if after else "Nobody is left to work."
-    owners = f"Of {count(known, 'queued job')} known here, {moved:,} change their owner." if known else ""
-    end = "Then it leaves and its process ends." if verb == "stop" else "It stays and beats until it is resumed."
+    heirs = (
+        f"Its share is inherited by the others: members {size} → {after}."
+        if after
+        else "Nobody is left to work."
+    )
+    owners = (
+        f"Of {count(known, 'queued job')} known here, {moved:,} change their owner."
+        if known
+        else ""
+    )
+    end = (
+        "Then it leaves and its process ends."
+        if verb == "stop"
+        else "It stays and beats until it is resumed."
+    )
     return [sentence for sentence in (running, heirs, owners, end) if sentence]
 
 
 def _moved(node: NodeRow, scene: Scene) -> tuple[int, int]:
-    """How many queued jobs get another owner when a member leaves, and of how many that is known."""
+    """How many queued jobs get another owner when a member leaves, and of how many that is
+    known."""
     before = scene.picture.members
     after = tuple(member for member in before if member != node.id)
     queued = [row.seq for row in scene.jobs.rows if row.state == "queued" and row.seq is not None]
     if not after:
         return len(queued), len(queued)
-    return sum(before[rank_of(seq, len(before))] != after[rank_of(seq, len(after))] for seq in queued), len(queued)
+    return sum(
+        before[rank_of(seq, len(before))] != after[rank_of(seq, len(after))] for seq in queued
+    ), len(queued)
 
 
 def _about_jobs(verb: str, rows: Sequence[JobRow]) -> Intent | str:
     if not rows:
         return "there is no job under the cursor"
     states = _JOB_STATES[verb]
-    expected: dict[str | int, str] = {row.seq: row.state for row in rows if row.state in states and row.seq is not None}
+    expected: dict[str | int, str] = {
+        row.seq: row.state for row in rows if row.state in states and row.seq is not None
+    }
     if not expected:
         what = f"#{rows[0].seq} is {rows[0].state}" if len(rows) == 1 else "none of these jobs is"
         return f"{what}: {verb} is for jobs that are {' or '.join(states)}"
@@ -152,9 +180,18 @@ def _about_jobs(verb: str, rows: Sequence[JobRow]) -> Intent | str:
 def _job_consequences(verb: str, states: Sequence[str], of: int) -> list[str]:
     told = []
     if others := of - len(states):
-        told.append(f"{others:,} of the {of:,} are in a state for which this makes no sense and stay as they are.")
+        told.append(
+            f"{others:,} of the {of:,} are in a state for which this makes no sense and stay as "
+            "they are."
+        )
     if verb == "retry":
-        return [*told, "Back to the queue for a new attempt. Attempts go on counting; earlier errors are kept."]
+        return [
+            *told,
+            (
+                "Back to the queue for a new attempt. Attempts go on counting; earlier errors are "
+                "kept."
+            ),
+        ]
     queued = states.count("queued")
     if queued:
         told.append(f"{count(queued, 'queued job')} will be cancelled at once.")

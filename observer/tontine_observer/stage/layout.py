@@ -25,12 +25,18 @@ class Box:
 Plan = dict[str, Box]
 
 
-def plan(width: int, height: int, tab: str = NODES, *, is_maximised: bool = False, nodes: int = 12) -> Plan:
+def plan(
+    width: int, height: int, tab: str = NODES, *, is_maximised: bool = False, nodes: int = 12
+) -> Plan:
     """The boxes of everything that is shown; few nodes leave room for more jobs."""
     width, height = max(1, width), max(1, height)
     if height < 12 or width < 50:
         return _tiny(width, height, tab)
-    boxes = {STATUS: Box(0, 0, width, 1), ALERT: Box(0, 1, width, 1), FOOTER: Box(0, height - 1, width, 1)}
+    boxes = {
+        STATUS: Box(0, 0, width, 1),
+        ALERT: Box(0, 1, width, 1),
+        FOOTER: Box(0, height - 1, width, 1),
+    }
     top, room = 2, height - 3
     if is_maximised and width >= WIDE:
         boxes[tab] = Box(0, top, width, room, "framed")
@@ -70,14 +76,17 @@ def _tabbed(width: int, top: int, room: int, tab: str, is_maximised: bool) -> Pl
 
 
 def _columns(width: int, top: int, room: int, nodes: int, *, has_time: bool) -> Plan:
-    """Two columns: who there is and who owns what at the left; what flows and what happened at the right."""
+    """Two columns: who there is and who owns what at the left; what flows and what happened at the
+    right."""
     left = max(70, round(width * 0.56))
     right = width - left
     time = min(14, max(9, room // 3)) if has_time else 0
     body = room - time
     flow = 13 if body >= 28 else max(6, body // 3)
     boxes = {FLOW: Box(left, top, right, flow, "framed")}
-    few = 2 * ((max(nodes, 3) + 1) // 2) + 3  # by twos: a node that comes or goes does not move everything
+    few = (
+        2 * ((max(nodes, 3) + 1) // 2) + 3
+    )  # by twos: a node that comes or goes does not move everything
     if 2 * few + 8 <= body:
         boxes[NODES] = Box(0, top, left, few, "framed")
         boxes[SHARES] = Box(0, top + few, left, few, "framed")

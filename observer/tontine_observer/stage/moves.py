@@ -1,4 +1,5 @@
-"""What keys do to the view: cursors, panes, filters, orders, time; and what there is to say about it."""
+"""What keys do to the view: cursors, panes, filters, orders, time; and what there is to say about
+it."""
 
 from __future__ import annotations
 
@@ -87,7 +88,9 @@ def reverse(stage: Stage) -> str | None:
     if stage.view.focus not in TABLES:
         return "there is nothing to sort here"
     order = stage.view.list.order
-    stage.view.list.order = order.turned() if order.fact else Order(is_reversed=not order.is_reversed)
+    stage.view.list.order = (
+        order.turned() if order.fact else Order(is_reversed=not order.is_reversed)
+    )
     stage.touch()
     return None
 
@@ -195,7 +198,11 @@ def reveal(stage: Stage) -> str:
     """Show the arguments and results of jobs, or hide them again."""
     stage.view.is_revealed = not stage.view.is_revealed
     stage.touch()
-    return "arguments and results are shown" if stage.view.is_revealed else "arguments and results are hidden"
+    return (
+        "arguments and results are shown"
+        if stage.view.is_revealed
+        else "arguments and results are hidden"
+    )
 
 
 def show(stage: Stage, target: Target) -> None:

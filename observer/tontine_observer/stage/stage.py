@@ -1,4 +1,5 @@
-"""One frame after another: what changed on the board becomes lines for the panes that show it. No terminal in it."""
+"""One frame after another: what changed on the board becomes lines for the panes that show it. No
+terminal in it."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ class _Frozen:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The rows of a list that was filtered or sorted, by which choice, and until when they are good."""
+    """The rows of a list that was filtered or sorted, by which choice, and until when they are
+    good."""
 
     choice: object
     until: float
@@ -125,7 +127,9 @@ class Stage:
     def arrange(self) -> Plan:
         """Where every pane is now."""
         nodes = len(self.scene.picture.nodes) if self._nodes is None else self._nodes
-        self.boxes = plan(*self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes)
+        self.boxes = plan(
+            *self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes
+        )
         if self.view.focus not in self.boxes:
             self.view.focus = self.view.tab
         self.board.has_cells = SHARES in self.boxes
@@ -170,18 +174,26 @@ class Stage:
             self.arrange()
             scene = self._set()
         second = self._second()
-        stamps = {name: (self._touched, second, box, self._news(name, scene)) for name, box in self.boxes.items()}
+        stamps = {
+            name: (self._touched, second, box, self._news(name, scene))
+            for name, box in self.boxes.items()
+        }
         changed = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
         self._stamps = stamps
         return {name: self._draw(name, self.boxes[name], scene) for name in changed}
 
     def _is_flooded(self) -> bool:
-        """Whether so many jobs have changed since the last frame that nobody could read them: every other one is drawn.
+        """Whether so many jobs have changed since the last frame that nobody could read them: every
+        other one is drawn.
 
         What a user does, what a second brings and what nodes do is in every frame.
         """
         before, now = self._made_of, self._ingredients()
-        is_flood = before is not None and before._replace(jobs=now.jobs) == now and now.jobs - before.jobs > FLOOD
+        is_flood = (
+            before is not None
+            and before._replace(jobs=now.jobs) == now
+            and now.jobs - before.jobs > FLOOD
+        )
         self._has_skipped = is_flood and not self._has_skipped
         return self._has_skipped
 
@@ -229,7 +241,8 @@ class Stage:
         return self.look
 
     def _news(self, name: str, scene: Scene) -> object:
-        """Differs from frame to frame when there is something new to draw; a picture that is held grows only older."""
+        """Differs from frame to frame when there is something new to draw; a picture that is held
+        grows only older."""
         if self.view.is_frozen or self.view.at is not None:
             return scene.behind if name == STATUS else None
         if name in LINES:
@@ -243,7 +256,8 @@ class Stage:
         return self.board.generation(Pane.FLOW) + self.board.generation(Pane.NODES)
 
     def _set(self) -> Scene:
-        """The scene of this frame: the last one as long as nothing has changed and no second has passed."""
+        """The scene of this frame: the last one as long as nothing has changed and no second has
+        passed."""
         made_of = self._ingredients()
         if self._scene is None or made_of != self._made_of:
             self._made_of, self._scene = made_of, self._make()
@@ -263,7 +277,8 @@ class Stage:
         return _Ingredients(*common, nodes, counts, jobs)
 
     def _second(self) -> int:
-        """Ages are shown by the second; where the board's clock stands still, how long it has done so."""
+        """Ages are shown by the second; where the board's clock stands still, how long it has done
+        so."""
         return int(self.board.now().timestamp() if self.board.link.is_fresh else self._stopwatch())
 
     def _make(self) -> Scene:
@@ -302,7 +317,8 @@ class Stage:
             self.view.step = 1.0 if known < columns else 2.0
         now = shown.at if self.view.is_frozen and self.view.at is None else self.board.now()
         start = timeline.start_of(now, self.view.at, self.view.step, columns)
-        # Its columns are seconds wide: drawing it anew for every change of a job would be for nobody.
+        # Its columns are seconds wide: drawing it anew for every change of a job would be for
+        # nobody.
         asked = (start, self.view.step, columns, self._second(), self._touched)
         if self._timeline is None or self._timeline[0] != asked:
             found = self.board.timeline(start, self.view.step, columns)

@@ -1,1 +1,2 @@
-"""The stage on a terminal, with Textual: screens, dialogs, files, and the carrying out of commands."""
+"""The stage on a terminal, with Textual: screens, dialogs, files, and the carrying out of
+commands."""

@@ -1,4 +1,5 @@
-"""The app: wires a source, the stage and the screens together. What there is to show is the board's business."""
+"""The app: wires a source, the stage and the screens together. What there is to show is the board's
+business."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class ObserverApp(App[None]):
         self.settings = settings
         self.animation_level = "none"
         look = Look(settings.theme, is_ascii=settings.is_ascii)
-        self.stage = Stage(source.board, look, monotonic, partial(hints, settings.commands), settings.zone)
+        self.stage = Stage(
+            source.board, look, monotonic, partial(hints, settings.commands), settings.zone
+        )
         self.overview = Overview(self.stage, settings.commands, self._carry_out, self._search)
         self.hands = Hands(self, self.stage, self.overview, source, settings)
         register(self)
@@ -69,10 +72,13 @@ class ObserverApp(App[None]):
         self.run_worker(self.hands.search(), group="search", exclusive=True)
 
     def _fatal_error(self) -> None:
-        """A crash: the terminal is given back, and the traceback, without local variables, goes to a file."""
+        """A crash: the terminal is given back, and the traceback, without local variables, goes to
+        a file."""
         error: BaseException = self._exception or RuntimeError("unknown")
         error = getattr(error, "error", error)  # of a worker that failed, the reason
         file = write_crash(error, self.settings.crashes, datetime.now(UTC), self.source.hide)
         where = f"the traceback is in {file}" if file else "the traceback could not be written"
-        self._exit_renderables.append(Text(f"tontine: the observer crashed ({type(error).__name__}): {where}"))
+        self._exit_renderables.append(
+            Text(f"tontine: the observer crashed ({type(error).__name__}): {where}")
+        )
         self._close_messages_no_wait()

@@ -1,4 +1,5 @@
-"""Carries commands out: on the stage, with the terminal's help, or as requests to nodes and jobs."""
+"""Carries commands out: on the stage, with the terminal's help, or as requests to nodes and
+jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ from .theming import wear
 class Hands:
     """One for each app: whatever a command needs, it has at hand."""
 
-    def __init__(self, app: App[None], stage: Stage, overview: Overview, source: Source, settings: Settings) -> None:
+    def __init__(
+        self, app: App[None], stage: Stage, overview: Overview, source: Source, settings: Settings
+    ) -> None:
         self._app = app
         self._stage = stage
         self._overview = overview
@@ -91,7 +94,11 @@ class Hands:
             if command.applies_to(self._stage.view.focus) and command.what is not Deed.PALETTE
         }
         options = [
-            Option(name, f"{name.replace('_', ' ')}: {command.help}", " ".join(map(written, command.keys)))
+            Option(
+                name,
+                f"{name.replace('_', ' ')}: {command.help}",
+                " ".join(map(written, command.keys)),
+            )
             for name, command in offered.items()
         ]
 
@@ -130,9 +137,16 @@ class Hands:
 
     def _offer_export(self) -> None:
         pane = self._stage.view.focus
-        options = [Option("svg", "the screen as a drawing (SVG)"), Option("txt", "the screen as text")]
+        options = [
+            Option("svg", "the screen as a drawing (SVG)"),
+            Option("txt", "the screen as text"),
+        ]
         if pane in TABLES:
-            options = [Option("csv", f"{pane} as CSV"), Option("jsonl", f"{pane} as JSON lines"), *options]
+            options = [
+                Option("csv", f"{pane} as CSV"),
+                Option("jsonl", f"{pane} as JSON lines"),
+                *options,
+            ]
 
         def chosen(kind: str | None) -> None:
             if kind:
@@ -151,7 +165,9 @@ class Hands:
         view.mark = None
         found: Sequence[str] = stage.board.differences(first, second) or ("nothing differs",)
         title = f"From {moment(first, stage.zone)} to {moment(second, stage.zone)}"
-        self._app.push_screen(Sentences(title, stage.look, [[(f" {text}", "text")] for text in found]))
+        self._app.push_screen(
+            Sentences(title, stage.look, [[(f" {text}", "text")] for text in found])
+        )
         return None
 
     def _switch_mouse(self) -> str:
@@ -163,7 +179,11 @@ class Hands:
             return "this terminal does not let go of the mouse"
         switch()
         self._is_mouse_released = wanted
-        return "the mouse is the terminal's: select text, m takes it back" if wanted else "the mouse works here again"
+        return (
+            "the mouse is the terminal's: select text, m takes it back"
+            if wanted
+            else "the mouse works here again"
+        )
 
     def _next_theme(self) -> str:
         themes = list(THEMES.values())
@@ -175,7 +195,11 @@ class Hands:
         if not self.requests.unanswered:
             self._app.exit()
             return
-        told = ("Nobody has answered yet:", *self.requests.unanswered, "They stay asked when you go.")
+        told = (
+            "Nobody has answered yet:",
+            *self.requests.unanswered,
+            "They stay asked when you go.",
+        )
 
         def decided(answer: object) -> None:
             if answer is not None:

@@ -10,8 +10,11 @@ from pathlib import Path
 from tontine.legible import legible_lines
 
 
-def write_crash(error: BaseException, directory: Path, now: datetime, hide: Callable[[str], str] = str) -> Path | None:
-    """The traceback of a crash, without local variables, in a file; None when it cannot be written."""
+def write_crash(
+    error: BaseException, directory: Path, now: datetime, hide: Callable[[str], str] = str
+) -> Path | None:
+    """The traceback of a crash, without local variables, in a file; None when it cannot be
+    written."""
     text = "".join(traceback.format_exception(error))
     file = directory / f"observer-crash-{now:%Y%m%d-%H%M%S}.txt"
     try:

@@ -21,7 +21,9 @@ from ..stage.panes.table import Table
 from ..stage.stage import TABLES, Stage
 
 _FONT_FACE = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
-_TEXT = re.compile(r'(<text [^>]*?x=")([\d.]+)(" y="[\d.]+" textLength=")[\d.]+("[^>]*>)([^<]*)</text>')
+_TEXT = re.compile(
+    r'(<text [^>]*?x=")([\d.]+)(" y="[\d.]+" textLength=")[\d.]+("[^>]*>)([^<]*)</text>'
+)
 CELL = 12.2
 """How wide the drawing's cells are."""
 _FAMILY = re.compile(r"font-family:\s*(?:Fira Code|Rich Fira Code|arial)[^;]*;")
@@ -29,7 +31,8 @@ MONOSPACE = 'ui-monospace, "DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas,
 
 
 def as_csv(table: Table[Any], rows: Iterable[Any], scene: Scene) -> str:
-    """The rows as they are shown, with a heading. Text that a spreadsheet would calculate is made plain text."""
+    """The rows as they are shown, with a heading. Text that a spreadsheet would calculate is made
+    plain text."""
     out = io.StringIO()
     names = sorted(table.fields)
     writer = csv.writer(out)
@@ -41,7 +44,9 @@ def as_csv(table: Table[Any], rows: Iterable[Any], scene: Scene) -> str:
 
 
 def _plain(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+    return (
+        f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+    )
 
 
 def as_json_lines(table: Table[Any], rows: Iterable[Any], scene: Scene) -> str:
@@ -54,7 +59,9 @@ def as_text(drawn: dict[str, list[Line]], boxes: Plan, width: int, height: int) 
     for name, lines in drawn.items():
         box = boxes[name]
         for number, line in enumerate(lines[: box.height]):
-            rows[box.y + number][box.x : box.x + box.width] = _cells(plain(fit(line, box.width)), box.width)
+            rows[box.y + number][box.x : box.x + box.width] = _cells(
+                plain(fit(line, box.width)), box.width
+            )
     return "".join("".join(row).rstrip() + "\n" for row in rows)
 
 
@@ -71,11 +78,12 @@ def _cells(text: str, width: int) -> list[str]:
 
 
 def self_contained(svg: str) -> str:
-    """The drawing without fonts from elsewhere, so that whoever opens it tells nobody; every word in its own place,
-    since not every viewer keeps blanks."""
+    """The drawing without fonts from elsewhere, so that whoever opens it tells nobody; every word
+    in its own place, since not every viewer keeps blanks."""
     svg = _FAMILY.sub(f"font-family: {MONOSPACE};", _FONT_FACE.sub("", svg))
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    # The advance of the usual fonts is 0.602 of their size: at this size viewers that ignore textLength agree too.
+    # The advance of the usual fonts is 0.602 of their size: at this size viewers that ignore
+    # textLength agree too.
     return _TEXT.sub(_words, svg.replace("font-size: 20px;", "font-size: 20.26px;"))
 
 

@@ -1,4 +1,5 @@
-"""The keys that a user wants instead of the usual ones; what cannot be granted is refused with a reason."""
+"""The keys that a user wants instead of the usual ones; what cannot be granted is refused with a
+reason."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from ..stage.commands import COMMANDS, Command
 
 
 def read_keys(path: Path, *, is_needed: bool = False) -> tuple[Command, ...]:
-    """The commands with the keys of a file's `[keys]` table; without the file they are as they come."""
+    """The commands with the keys of a file's `[keys]` table; without the file they are as they
+    come."""
     try:
         wanted = tomllib.loads(path.read_text("utf-8")).get("keys", {})
     except FileNotFoundError as error:
@@ -38,7 +40,9 @@ def remapped(commands: tuple[Command, ...], wanted: Mapping[str, object]) -> tup
     for name, value in wanted.items():
         if name not in known:
             near = get_close_matches(name, known, 1)
-            raise ConfigError(f"there is no command {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+            raise ConfigError(
+                f"there is no command {name!r}" + (f": did you mean {near[0]!r}?" if near else "")
+            )
         known[name] = replace(known[name], keys=_keys(name, value))
     for name in sorted(wanted):
         _refuse_doubles(known[name], known.values())
@@ -59,7 +63,8 @@ def _refuse_doubles(command: Command, others: Iterable[Command]) -> None:
         if other.name != command.name and shared and _overlap(command, other):
             key = written(min(shared))
             raise ConfigError(
-                f"{key!r} cannot be both {command.name!r} and {other.name!r}: give the other one another key"
+                f"{key!r} cannot be both {command.name!r} and {other.name!r}: give the other one "
+                "another key"
             )
 
 

@@ -59,7 +59,9 @@ class Pages:
             elif isinstance(command.what, Ask):
                 self._requests.begin(command.what.verb, node())
 
-        self._app.push_screen(Page(f"Node {first.name}", self._stage.look, body, self._offers(NODE_PAGE), act))
+        self._app.push_screen(
+            Page(f"Node {first.name}", self._stage.look, body, self._offers(NODE_PAGE), act)
+        )
         return None
 
     def _find(self, node_id: str) -> NodeRow | None:

@@ -38,7 +38,8 @@ class Requests:
         return tuple(self._open.values())
 
     def begin(self, verb: str, subject: NodeRow | JobRow | None = None) -> None:
-        """Ask the user first; or say why there is nothing to ask. Without a subject it is what the cursor is on."""
+        """Ask the user first; or say why there is nothing to ask. Without a subject it is what the
+        cursor is on."""
         intent = intend(verb, self._stage, subject)
         if isinstance(intent, str):
             self._refuse(intent)

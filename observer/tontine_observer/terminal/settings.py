@@ -1,4 +1,5 @@
-"""How one observer's screen is set up: flags, the environment and a file of keys become this, once."""
+"""How one observer's screen is set up: flags, the environment and a file of keys become this,
+once."""
 
 from __future__ import annotations
 
@@ -44,13 +45,30 @@ class Settings:
 def screen_options(command: Decorated) -> Decorated:
     """How the screen looks, given to the command as `screen`."""
 
-    @click.option("--theme", type=click.Choice([*THEMES]), help="Colours; NO_COLOR means mono. [default: dark]")
-    @click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII only, also where wide characters differ.")
     @click.option(
-        "--keys", type=click.Path(path_type=Path, dir_okay=False), help=f"Keys. [default: {KEYS} in its home]"
+        "--theme",
+        type=click.Choice([*THEMES]),
+        help="Colours; NO_COLOR means mono. [default: dark]",
     )
-    @click.option("--screenshot", type=click.Path(path_type=Path, dir_okay=False), help="Draw once, as SVG or .txt.")
-    @click.option("--size", default="160x48", show_default=True, help="Columns and rows of a screenshot.")
+    @click.option(
+        "--ascii",
+        "is_ascii",
+        is_flag=True,
+        help="Draw with ASCII only, also where wide characters differ.",
+    )
+    @click.option(
+        "--keys",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"Keys. [default: {KEYS} in its home]",
+    )
+    @click.option(
+        "--screenshot",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Draw once, as SVG or .txt.",
+    )
+    @click.option(
+        "--size", default="160x48", show_default=True, help="Columns and rows of a screenshot."
+    )
     @functools.wraps(command)
     def with_screen(
         *args: Any,
@@ -78,6 +96,11 @@ def screen_options(command: Decorated) -> Decorated:
 
 def _size(text: str) -> tuple[int, int]:
     width, _, height = text.lower().partition("x")
-    if not (width.isdecimal() and height.isdecimal() and 10 <= int(width) <= 1000 and 3 <= int(height) <= 500):
+    if not (
+        width.isdecimal()
+        and height.isdecimal()
+        and 10 <= int(width) <= 1000
+        and 3 <= int(height) <= 500
+    ):
         raise click.BadParameter(f"{text!r} is no size: write it like 80x24", param_hint="--size")
     return int(width), int(height)

@@ -1,4 +1,5 @@
-"""The page and its files, all of them Tontine's own to serve, and the headers that keep a browser to them."""
+"""The page and its files, all of them Tontine's own to serve, and the headers that keep a browser
+to them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _TYPES = {
 HEADERS = {
     # Styles may be inline because the terminal writes its colours so; scripts may not.
     "Content-Security-Policy": (
-        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; "
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src "
+        "'none'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -1,4 +1,5 @@
-"""Where the page is served, and what may be done with it. By default: on this machine only, and nothing."""
+"""Where the page is served, and what may be done with it. By default: on this machine only, and
+nothing."""
 
 from __future__ import annotations
 
@@ -30,21 +31,29 @@ class WebConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
-            raise ConfigError(f"{self.port} is no port: choose one up to 65535, or 0 for a free one")
+            raise ConfigError(
+                f"{self.port} is no port: choose one up to 65535, or 0 for a free one"
+            )
         if not self.is_exposed and not is_loopback(self.host):
             raise ConfigError(
-                f"{self.host} is not a loopback address: whoever can reach it could read along. Forward a port to "
+                f"{self.host} is not a loopback address: whoever can reach it could read along. "
+                "Forward a port to "
                 "this machine instead (ssh -L), or add --expose if the network is trusted"
             )
 
     @property
     def names(self) -> frozenset[str]:
-        """What a browser may call this server: a name of somebody else's that leads here is an attack."""
+        """What a browser may call this server: a name of somebody else's that leads here is an
+        attack."""
         if is_loopback(self.host):
             return _LOCAL_NAMES | {self.host.lower()}
         mine = {self.host.lower(), socket.gethostname().lower()}
         if self._is_everywhere:
-            mine |= {one.address.partition("%")[0] for some in psutil.net_if_addrs().values() for one in some}
+            mine |= {
+                one.address.partition("%")[0]
+                for some in psutil.net_if_addrs().values()
+                for one in some
+            }
         return _LOCAL_NAMES | mine
 
     @property
@@ -60,7 +69,8 @@ class WebConfig:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it. Of names only `localhost` is: others may lead elsewhere tomorrow."""
+    """Whether only this machine reaches it. Of names only `localhost` is: others may lead elsewhere
+    tomorrow."""
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 

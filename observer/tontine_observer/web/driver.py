@@ -10,7 +10,8 @@ from textual.drivers.web_driver import WebDriver
 
 
 class TabDriver(WebDriver):
-    """Reads keys from a pipe and writes the screen to another. Both end when the server does, whatever ended it."""
+    """Reads keys from a pipe and writes the screen to another. Both end when the server does,
+    whatever ended it."""
 
     def _send(self, data: bytes) -> int:
         with contextlib.suppress(BrokenPipeError):

@@ -1,4 +1,5 @@
-"""Who may come in: the one-time token, the sessions that came of it, and the Host and Origin a browser must name."""
+"""Who may come in: the one-time token, the sessions that came of it, and the Host and Origin a
+browser must name."""
 
 from __future__ import annotations
 
@@ -32,10 +33,14 @@ class Gate:
 
     def knows(self, session: str) -> bool:
         # Every one of them is compared, so that the time taken tells nothing.
-        return sum(secrets.compare_digest(session.encode(), one.encode()) for one in self._sessions) > 0
+        return (
+            sum(secrets.compare_digest(session.encode(), one.encode()) for one in self._sessions)
+            > 0
+        )
 
     def trusts_host(self, host: str) -> bool:
-        """Whether the Host is a name of this server; the port may be another where one is forwarded."""
+        """Whether the Host is a name of this server; the port may be another where one is
+        forwarded."""
         try:
             return urlsplit(f"//{host}").hostname in self.names
         except ValueError:

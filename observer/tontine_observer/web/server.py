@@ -1,4 +1,5 @@
-"""The web server: the page, its files, and one socket per tab. It asks who is there before anything is opened."""
+"""The web server: the page, its files, and one socket per tab. It asks who is there before anything
+is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ TABS_AT_MOST = 8
 MESSAGE_AT_MOST = 256 * 1024
 CELLS_AT_MOST = 1000
 
-NO_SESSION = "This page opens with the link that `tontine observe --web` printed. Each link works once."
+NO_SESSION = (
+    "This page opens with the link that `tontine observe --web` printed. Each link works once."
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -26,7 +29,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Server:
     """Serves observers of one store to the browsers that were admitted."""
 
-    def __init__(self, config: WebConfig, uri: str, gate: Gate, admitted: Callable[[], None]) -> None:
+    def __init__(
+        self, config: WebConfig, uri: str, gate: Gate, admitted: Callable[[], None]
+    ) -> None:
         self.tabs: set[Tab] = set()
         self._config = config
         self._uri = uri
@@ -54,7 +59,8 @@ class Server:
 
     @web.middleware
     async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        # A page of somebody else's could let its own name lead here, and so read what only this machine may.
+        # A page of somebody else's could let its own name lead here, and so read what only this
+        # machine may.
         if not self._gate.trusts_host(request.headers.get("Host", "")):
             raise web.HTTPForbidden(text="This server does not go by that name.")
         return await handler(request)
@@ -85,11 +91,19 @@ class Server:
             raise web.HTTPServiceUnavailable(text="The server is ending.")
         if len(self.tabs) >= TABS_AT_MOST:
             raise web.HTTPServiceUnavailable(
-                text=f"{TABS_AT_MOST} tabs are open already, each a process and a stream: close one first."
+                text=(
+                    f"{TABS_AT_MOST} tabs are open already, each a process and a stream: close "
+                    "one first."
+                )
             )
         if not is_socket:
             raise web.HTTPUpgradeRequired(text="Here is only a socket.")
-        tab = Tab(self._config, self._uri, _cells(request.query.get("width")), _cells(request.query.get("height")))
+        tab = Tab(
+            self._config,
+            self._uri,
+            _cells(request.query.get("width")),
+            _cells(request.query.get("height")),
+        )
         self.tabs.add(tab)  # before anything waits: two at once must not both be the last one
         try:
             return await self._connect(request, tab)
@@ -125,7 +139,10 @@ class Server:
         download = next((one for one in found if one is not None), None)
         if download is None:
             raise web.HTTPNotFound(text="There is no such file any more.")
-        headers = {"Content-Disposition": download.disposition, "Content-Type": "application/octet-stream"}
+        headers = {
+            "Content-Disposition": download.disposition,
+            "Content-Type": "application/octet-stream",
+        }
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         async for chunk in download.chunks():
@@ -156,7 +173,9 @@ async def _take(tab: Tab, text: str) -> None:
         match json.loads(text):
             case ["stdin", str(typed)]:
                 await tab.type(typed)
-            case ["resize", int(width), int(height)] if 0 < width <= CELLS_AT_MOST and 0 < height <= CELLS_AT_MOST:
+            case ["resize", int(width), int(height)] if (
+                0 < width <= CELLS_AT_MOST and 0 < height <= CELLS_AT_MOST
+            ):
                 await tab.resize(width, height)
             case ["focus" | "blur" as kind]:
                 await tab.send_meta(type=kind)

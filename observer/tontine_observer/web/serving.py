@@ -20,7 +20,11 @@ from .server import Server
 def serve(config: WebConfig) -> None:
     """Serve until a signal comes, and leave no process behind."""
     # Here, not in the first tab: what is missing is said at once. A recording needs no store.
-    uri = "" if any(option.startswith("--replay") for option in config.options) else resolve(config.store)
+    uri = (
+        ""
+        if any(option.startswith("--replay") for option in config.options)
+        else resolve(config.store)
+    )
     asyncio.run(_serve(config, uri))
 
 
@@ -52,6 +56,8 @@ async def _listen(runner: web.AppRunner, config: WebConfig) -> str:
     try:
         await web.TCPSite(runner, host, config.port).start()
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host} port {config.port}: {error.strerror or error}") from error
+        raise ConfigError(
+            f"cannot listen on {host} port {config.port}: {error.strerror or error}"
+        ) from error
     bound: Any = runner.addresses[0]
     return f"{config.shown_host}:{bound[1]}"

@@ -56,12 +56,19 @@ class Tab:
             command.append("--read-only")
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            *command, env=self._environment, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+            *command,
+            env=self._environment,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
         )
         if self._is_over:  # the browser went while it was being started
             await self.end()
         listening = asyncio.create_task(self._listen(self._process))
-        with contextlib.suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+        with contextlib.suppress(
+            asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError
+        ):
             await self._forward(self._process, show, tell)
         await self.end()
         await listening
@@ -85,12 +92,16 @@ class Tab:
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None  # noqa: S101 - it was asked for
         while line := await process.stderr.read(4096):
-            self._errors.extend(legible(one, WORDS_AT_MOST) for one in line.decode(errors="replace").splitlines())
+            self._errors.extend(
+                legible(one, WORDS_AT_MOST) for one in line.decode(errors="replace").splitlines()
+            )
 
     async def _note(self, meta: dict[str, Any], tell: Send) -> None:
         if meta.get("type") == "deliver_file_start":
             key = str(meta["key"])
-            ask = functools.partial(self.send_meta, type="deliver_chunk_request", key=key, size=CHUNK)
+            ask = functools.partial(
+                self.send_meta, type="deliver_chunk_request", key=key, size=CHUNK
+            )
             self._downloads[key] = Download(key, str(meta["path"]), ask)
             await tell(["download", key])
 
@@ -118,7 +129,8 @@ class Tab:
     async def _send(self, kind: bytes, payload: bytes) -> None:
         if self._process is None or self._process.stdin is None:
             return
-        # It may have just ended; and one that hangs must not keep us from noticing that the browser has gone.
+        # It may have just ended; and one that hangs must not keep us from noticing that the browser
+        # has gone.
         with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError):
             self._process.stdin.write(kind + len(payload).to_bytes(4, "big") + payload)
             async with asyncio.timeout(ANSWER_WITHIN):

@@ -1,4 +1,5 @@
-"""The `tontine` command. Each command is a file beside this one; `node` and `observe` are found by entry point."""
+"""The `tontine` command. Each command is a file beside this one; `node` and `observe` are found by
+entry point."""
 
 from __future__ import annotations
 
@@ -40,9 +41,15 @@ _COMMANDS = {
 }
 
 
-_NOT_ON_WINDOWS = ("bench", "demo", "node")  # they run nodes, whose workers need process groups and signals
+_NOT_ON_WINDOWS = (
+    "bench",
+    "demo",
+    "node",
+)  # they run nodes, whose workers need process groups and signals
 
-_BRIEFLY = {  # one line each in `tontine --help`, where the first sentence of a command's own text would be cut off
+# One line each in `tontine --help`, where the first sentence of a command's own text would be cut
+# off.
+_BRIEFLY = {
     "audit": "Check the invariants in the documents.",
     "bench": "Measure this deployment.",
     "cancel": "End queued or running jobs.",
@@ -71,7 +78,9 @@ class _Commands(click.Group):
     """Loads a command only when it is used, so that `tontine` starts quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted({*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))})
+        return sorted(
+            {*_COMMANDS, *(point.name for point in entry_points(group="tontine.commands"))}
+        )
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         found: object
@@ -94,7 +103,9 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError:
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
-            hint = f": did you mean `tontine {near[0]}`?" if near else ": `tontine --help` lists them"
+            hint = (
+                f": did you mean `tontine {near[0]}`?" if near else ": `tontine --help` lists them"
+            )
             raise click.UsageError(f"there is no command {args[0]!r}{hint}") from None
 
 
@@ -105,31 +116,35 @@ def _refused_on_windows(name: str) -> click.Command:
     @click.argument("anything", nargs=-1, type=click.UNPROCESSED)
     def refuse(anything: tuple[str, ...]) -> None:  # noqa: ARG001
         raise ConfigError(
-            f"`tontine {name}` does not run on Windows: run nodes on Linux or macOS, in a container or in WSL 2; "
+            f"`tontine {name}` does not run on Windows: run nodes on Linux or macOS, in a "
+            "container or in WSL 2; "
             f"submitting and looking at jobs works here"
         )
 
     return refuse
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="tontine")
 def tontine() -> None:
     """Identical nodes share one job queue in MongoDB: no leader, no broker, and survivors inherit.
 
-    \b
-    First steps:
-      tontine demo                            see it work, with nothing else set up
-      tontine node shop.tasks                 run a node with your tasks
-      tontine submit shop.resize '{"image": "a.png"}' --wait
-      tontine observe                         watch the nodes and the queue
+    \b First steps: tontine demo                            see it work, with nothing else set up
+    tontine node shop.tasks                 run a node with your tasks tontine submit shop.resize
+    '{"image": "a.png"}' --wait tontine observe                         watch the nodes and the
+    queue
 
-    Shell completion: `eval "$(_TONTINE_COMPLETE=bash_source tontine)"` (or zsh_source, fish_source).
+    Shell completion: `eval "$(_TONTINE_COMPLETE=bash_source tontine)"` (or zsh_source,
+    fish_source).
     """
 
 
 def main() -> NoReturn:
-    """Run the command; errors are one line on stderr: 2 for a user's, 1 for a failure, 130 for Ctrl-C."""
+    """Run the command; errors are one line on stderr: 2 for a user's, 1 for a failure, 130 for
+    Ctrl-C."""
     _write_any_text()
     try:
         code = tontine.main(standalone_mode=False)
@@ -139,7 +154,11 @@ def main() -> NoReturn:
         _leave(0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        where = f" ({_variable(error)}see `{context.command_path} --help`)" if context is not None else ""
+        where = (
+            f" ({_variable(error)}see `{context.command_path} --help`)"
+            if context is not None
+            else ""
+        )
         _end(f"{error.format_message().rstrip('.')}{where}", 2)
     except (ConfigError, UnknownJob, UnknownNode) as error:
         _end(str(error), 2)
@@ -154,7 +173,8 @@ def main() -> NoReturn:
 
 
 def _write_any_text() -> None:
-    """Let no character end a command: pipes on Windows have an encoding from before Unicode, and so may a terminal."""
+    """Let no character end a command: pipes on Windows have an encoding from before Unicode, and so
+    may a terminal."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if sys.platform == "win32" and not stream.isatty():
@@ -178,7 +198,8 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    # pymongo would join its monitor threads for more than half a second, which one feels after every command.
+    # pymongo would join its monitor threads for more than half a second, which one feels after
+    # every command.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

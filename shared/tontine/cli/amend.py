@@ -1,4 +1,5 @@
-"""`tontine retry` and `tontine cancel`: change what becomes of jobs, by number one after the other, or many at once."""
+"""`tontine retry` and `tontine cancel`: change what becomes of jobs, by number one after the other,
+or many at once."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ..errors import ConfigError, UnknownJob
 from ..filter import Filter
 from ..legible import legible
 from ..records.states import FINAL, OPEN, JobState
-from ..store.call import Steps, Store
+from ..store.call import Operation, Store
 from .many import Deed, agrees, change_many, changing_options, filter_of, filter_options, is_asked
 from .options import json_option, opened, store_options
 from .output import note, write_json
@@ -27,7 +28,12 @@ _seqs = click.argument("seqs", nargs=-1, type=click.IntRange(0, 2**63 - 1), meta
 @click.command()
 @_seqs
 @filter_options(FINAL)
-@click.option("--done", "done_too", is_flag=True, help="Also jobs that are done already: their tasks run again.")
+@click.option(
+    "--done",
+    "done_too",
+    is_flag=True,
+    help="Also jobs that are done already: their tasks run again.",
+)
 @changing_options
 @json_option
 @store_options
@@ -42,25 +48,27 @@ def retry(
     store: StoreConfig,
     **filters: Any,
 ) -> None:
-    """Put finished jobs back in the queue, whatever attempts they have left: some by number, or all that filters find.
+    """Put finished jobs back in the queue, whatever attempts they have left: some by number, or all
+    that filters find.
 
-    Filters find failed jobs unless --state names other states; what is found is counted first and asked about. A job
-    that is done is put back only with --done, or after a question. --since and --until are about the time when a job
-    ended.
+    Filters find failed jobs unless --state names other states; what is found is counted first and
+    asked about. A job that is done is put back only with --done, or after a question. --since and
+    --until are about the time when a job ended.
 
-    Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs --done; the
-    others are put back all the same.
+    Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs
+    --done; the others are put back all the same.
 
-    \b
-    Examples:
-      tontine retry 17 18
-      tontine retry --task 'shop.*' --since 2h --error ConnectionError --dry-run
-      tontine retry --state failed --state cancelled --schedule nightly --yes
+    \b Examples: tontine retry 17 18 tontine retry --task 'shop.*' --since 2h --error
+    ConnectionError --dry-run tontine retry --state failed --state cancelled --schedule nightly
+    --yes
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
         _each(
-            seqs, lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes), as_json, store
+            seqs,
+            lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes),
+            as_json,
+            store,
         )
     else:
         deed = _retrying(meant, done_too=done_too, asks=dry_run or (is_asked() and not yes))
@@ -83,18 +91,17 @@ def cancel(
     store: StoreConfig,
     **filters: Any,
 ) -> None:
-    """Cancel jobs, some by number, or all that filters find: queued ones at once, running ones as soon as their node
-    has ended them.
+    """Cancel jobs, some by number, or all that filters find: queued ones at once, running ones as
+    soon as their node has ended them.
 
-    What filters find is counted first and asked about. --since and --until are about the time of submission.
+    What filters find is counted first and asked about. --since and --until are about the time of
+    submission.
 
-    Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled all the same.
+    Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled
+    all the same.
 
-    \b
-    Examples:
-      tontine cancel 17 18
-      tontine cancel --task shop.mail --state queued --dry-run
-      tontine cancel --node web-1 --yes
+    \b Examples: tontine cancel 17 18 tontine cancel --task shop.mail --state queued --dry-run
+    tontine cancel --node web-1 --yes
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
@@ -103,14 +110,18 @@ def cancel(
         change_many(store, _cancelling(meant), dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _chosen(seqs: tuple[int, ...], filters: dict[str, Any], *, every: bool, dry_run: bool) -> Filter | None:
+def _chosen(
+    seqs: tuple[int, ...], filters: dict[str, Any], *, every: bool, dry_run: bool
+) -> Filter | None:
     """The filter, or None where jobs are named by number."""
     meant = filter_of(filters)
     by_filter = every or not meant.says_nothing
     if seqs and (by_filter or dry_run):
         raise click.UsageError("give numbers or filters, not both: filters find jobs by themselves")
     if not seqs and not by_filter:
-        raise click.UsageError("name jobs by number, or say which with filters like --task, or --all")
+        raise click.UsageError(
+            "name jobs by number, or say which with filters like --task, or --all"
+        )
     return None if seqs else meant
 
 
@@ -118,9 +129,13 @@ def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
     from ..store import many
 
     if done_too:
-        meant = replace(meant, states=(meant.states or frozenset({JobState.FAILED})) | {JobState.DONE})
+        meant = replace(
+            meant, states=(meant.states or frozenset({JobState.FAILED})) | {JobState.DONE}
+        )
     elif JobState.DONE in meant.states and not asks:
-        raise click.UsageError("--state done runs again what is done already: give --done, too, if that is meant")
+        raise click.UsageError(
+            "--state done runs again what is done already: give --done, too, if that is meant"
+        )
     caution = "those that are done would run again; " if JobState.DONE in meant.states else ""
     meant = meant.meaning(FINAL, [JobState.FAILED], "put back")
     return Deed("retry", "put {} back", "put back", meant, _same, many.retry_many, caution)
@@ -129,10 +144,17 @@ def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
 def _cancelling(meant: Filter) -> Deed:
     from ..store import many
 
-    return Deed("cancel", "cancel {}", "cancelled", meant.meaning(OPEN, OPEN, "cancelled"), _same, many.cancel_many)
+    return Deed(
+        "cancel",
+        "cancel {}",
+        "cancelled",
+        meant.meaning(OPEN, OPEN, "cancelled"),
+        _same,
+        many.cancel_many,
+    )
 
 
-def _same(meant: Filter) -> Steps[Filter]:
+def _same(meant: Filter) -> Operation[Filter]:
     from ..store.read import now
 
     return meant.anchored((yield from now()))
@@ -142,7 +164,11 @@ def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, 
     from ..store import control
 
     seen = store.run(control.read_job(seq)).state
-    if seen is JobState.DONE and not done_too and not (asks and agrees(f"job {seq} is done: run it again?")):
+    if (
+        seen is JobState.DONE
+        and not done_too
+        and not (asks and agrees(f"job {seq} is done: run it again?"))
+    ):
         return 2, seen, f"job {seq} is done: give --done to run it again"
     job, was_finished = store.run(control.retry(seq, seen))
     if was_finished:
@@ -158,7 +184,11 @@ def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
         case JobState.CANCELLED:
             return 0, job.state, f"job {seq} is cancelled"
         case JobState.WORKING:
-            return 0, job.state, f"job {seq} runs on {legible(job.node, 100)}, which was asked to end it"
+            return (
+                0,
+                job.state,
+                f"job {seq} runs on {legible(job.node, 100)}, which was asked to end it",
+            )
     return 1, job.state, f"job {seq} is {job.state.value} already"
 
 

@@ -1,4 +1,5 @@
-"""A task's arguments as a command takes them: JSON, with MongoDB's Extended JSON for what JSON has no word for."""
+"""A task's arguments as a command takes them: JSON, with MongoDB's Extended JSON for what JSON has
+no word for."""
 
 from __future__ import annotations
 
@@ -26,13 +27,17 @@ def read_object(text: str, name: str, holding: str, like: str) -> dict[str, Any]
         # Not orjson, which makes a float of a whole number that is too large to store.
         value = json.loads(source, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON ({legible(error, 200)}): write it like {like}") from None
+        raise ConfigError(
+            f"{what} is no JSON ({legible(error, 200)}): write it like {like}"
+        ) from None
     if not isinstance(value, dict):
         shown = legible(source.decode(errors="replace").strip(), 40)
         raise ConfigError(f"{what} must be an object with {holding}, not {shown}")
     # A dollar in the text, or escaped: most arguments have none and need not be looked through.
     is_extended = b"$" in source or b"\\u0024" in source
-    return {name: _extended(one, name, what) for name, one in value.items()} if is_extended else value
+    return (
+        {name: _extended(one, name, what) for name, one in value.items()} if is_extended else value
+    )
 
 
 def _read(text: str, name: str) -> tuple[str, bytes]:
@@ -45,7 +50,9 @@ def _read(text: str, name: str) -> tuple[str, bytes]:
         return legible(file, 200), Path(file).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{name} in {legible(file, 200)!r} cannot be read: {legible(why, 200)}") from None
+        raise ConfigError(
+            f"{name} in {legible(file, 200)!r} cannot be read: {legible(why, 200)}"
+        ) from None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -74,5 +81,6 @@ def _of_bson(value: Mapping[str, Any], path: str, what: str) -> Any:
         shown = legible(json.dumps(value, default=str), 80)
         raise ConfigError(
             f"{what}: `{legible(path, 100)}` is no Extended JSON ({legible(error, 120)}): {shown}; "
-            'write it like {"$date": "2030-01-31T06:00:00Z"} or {"$oid": "65f0c0ffee65f0c0ffee65f0"}'
+            'write it like {"$date": "2030-01-31T06:00:00Z"} or {"$oid": '
+            '"65f0c0ffee65f0c0ffee65f0"}'
         ) from None

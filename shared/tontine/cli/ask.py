@@ -30,7 +30,9 @@ def _node_options(command: Command) -> Command:
     options: list[Callable[[Command], Command]] = [
         click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_nodes),
         click.option("--all", "every", is_flag=True, help="Every live node."),
-        click.option("--wait", is_flag=True, help="Wait until they have done it; exit code 1 if they do not."),
+        click.option(
+            "--wait", is_flag=True, help="Wait until they have done it; exit code 1 if they do not."
+        ),
         click.option("--within", default="60s", show_default=True, help="How long --wait waits."),
         json_option,
         store_options,
@@ -68,7 +70,14 @@ def stop(nodes: tuple[str, ...], **options: Any) -> None:
 
 
 def _ask(
-    desired: Desired, names: Sequence[str], *, every: bool, wait: bool, within: str, as_json: bool, store: StoreConfig
+    desired: Desired,
+    names: Sequence[str],
+    *,
+    every: bool,
+    wait: bool,
+    within: str,
+    as_json: bool,
+    store: StoreConfig,
 ) -> None:
     from ..store import control, read
 
@@ -77,7 +86,9 @@ def _ask(
     limit = seconds(within)
     with opened(store) as opened_store:
         live = opened_store.run(read.read_nodes(dead=False))
-        chosen = {node["_id"]: node for node in (live if every else [_find(name, live) for name in names])}
+        chosen = {
+            node["_id"]: node for node in (live if every else [_find(name, live) for name in names])
+        }
         willing = [node for node in chosen.values() if _can_be_asked(node, desired)]
         for node in willing:
             opened_store.run(control.ask(node["_id"], desired))
@@ -88,14 +99,19 @@ def _ask(
     for node in willing:
         if as_json:
             state = states.get(node["_id"], node["state"])
-            write_json({"_id": node["_id"], "name": node.get("name"), "desired": desired, "state": state})
+            write_json(
+                {"_id": node["_id"], "name": node.get("name"), "desired": desired, "state": state}
+            )
         elif node in late:
             note(
-                f"{_name(node)} is {legible(states[node['_id']], 40)}, and was asked to {_VERBS[desired]} {within} ago"
+                f"{_name(node)} is {legible(states[node['_id']], 40)}, and was asked to "
+                f"{_VERBS[desired]} {within} ago"
             )
         else:
             click.echo(
-                f"{_name(node)} is {states[node['_id']]}" if wait else f"asked {_name(node)} to {_VERBS[desired]}"
+                f"{_name(node)} is {states[node['_id']]}"
+                if wait
+                else f"asked {_name(node)} to {_VERBS[desired]}"
             )
     raise click.exceptions.Exit(int(len(willing) < len(chosen) or bool(late)))
 
@@ -104,7 +120,9 @@ def _find(name: str, live: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for node in live:
         if name in (node["_id"], node.get("name")):
             return node
-    raise UnknownNode(f"there is no live node named {legible(name, 100)!r}: `tontine nodes` lists them")
+    raise UnknownNode(
+        f"there is no live node named {legible(name, 100)!r}: `tontine nodes` lists them"
+    )
 
 
 def _can_be_asked(node: Mapping[str, Any], desired: Desired) -> bool:
@@ -119,8 +137,11 @@ def _name(node: Mapping[str, Any]) -> str:
     return legible(node.get("name", node["_id"]), 100)
 
 
-def _wait(store: Store, nodes: Sequence[Mapping[str, Any]], desired: Desired, limit: float) -> dict[Any, str]:
-    """The states these nodes have reached, at the latest when the time is up; a record that is gone counts as dead."""
+def _wait(
+    store: Store, nodes: Sequence[Mapping[str, Any]], desired: Desired, limit: float
+) -> dict[Any, str]:
+    """The states these nodes have reached, at the latest when the time is up; a record that is gone
+    counts as dead."""
     from ..store import read
 
     until = time.monotonic() + limit

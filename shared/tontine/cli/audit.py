@@ -26,7 +26,7 @@ from .output import console, note, write_json
 from .progress import Meter
 
 if TYPE_CHECKING:
-    from ..store.call import Steps, Store
+    from ..store.call import Operation, Store
 
 LOOK_EVERY = 1.0
 
@@ -34,7 +34,13 @@ _LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdic
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(0), default=5, show_default=True, help="Examples of each violation.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Examples of each violation.",
+)
 @click.option("--watch", "watch_for", metavar="30s", help="Watch every change for so long first.")
 @click.option(
     "--runs",
@@ -43,21 +49,24 @@ _LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdic
 )
 @json_option
 @store_options
-def audit(limit: int, watch_for: str | None, runs: Path | None, as_json: bool, store: StoreConfig) -> None:
+def audit(
+    limit: int, watch_for: str | None, runs: Path | None, as_json: bool, store: StoreConfig
+) -> None:
     """Check the invariants of the protocol in the documents.
 
-    Each is ok, violated, or unknown when documents cannot show it. It reads every job, writes nothing, and may run
-    while nodes do: what may be a matter of two reads at different moments is looked at again until it is certain. Exit
-    code 1 if an invariant is violated.
+    Each is ok, violated, or unknown when documents cannot show it. It reads every job, writes
+    nothing, and may run while nodes do: what may be a matter of two reads at different moments is
+    looked at again until it is certain. Exit code 1 if an invariant is violated.
 
-    Documents show where things stand. With --watch it also follows every change for a while, or until Ctrl-C, and
-    judges each by the one before it: run it beside a failover test. A job that is older than the watch is judged from
-    the second change seen of it.
+    Documents show where things stand. With --watch it also follows every change for a while, or
+    until Ctrl-C, and judges each by the one before it: run it beside a failover test. A job that is
+    older than the watch is judged from the second change seen of it.
 
-    With --runs it also compares the documents with a record that your tasks keep of what really ran: a line of JSON
-    when they begin and one when they end, {"seq": 7, "attempt": 1, "event": "began", "at": 12.5, "pid": 4711}, where
-    event is began or ended and at is in seconds of one clock. It must be the record of all nodes; tasks may go on
-    writing it. Jobs of which it says nothing are not compared.
+    With --runs it also compares the documents with a record that your tasks keep of what really
+    ran: a line of JSON when they begin and one when they end, {"seq": 7, "attempt": 1, "event":
+    "began", "at": 12.5, "pid": 4711}, where event is began or ended and at is in seconds of one
+    clock. It must be the record of all nodes; tasks may go on writing it. Jobs of which it says
+    nothing are not compared.
     """
     duration = None if watch_for is None else seconds(watch_for)
     if duration is not None and duration <= 0:
@@ -102,7 +111,9 @@ def _watch(store: Store, tally: Tally, duration: float, history: History) -> Non
     from ..store.stream import changes
 
     until = time.monotonic() + duration
-    with Meter("watching for seconds", int(duration), shown=console(stderr=True).is_terminal) as meter:
+    with Meter(
+        "watching for seconds", int(duration), shown=console(stderr=True).is_terminal
+    ) as meter:
         for change in changes(store):
             if change is not None:
                 tally.add(history.see(change))
@@ -115,7 +126,8 @@ def _watch(store: Store, tally: Tally, duration: float, history: History) -> Non
 def examine(
     store: Store, tally: Tally, patience: float | None = None, record: Record | None = None
 ) -> list[Conclusion]:
-    """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must stand."""
+    """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must
+    stand."""
     from ..diagnose.audit import read
 
     first = store.run(read.look())
@@ -165,7 +177,9 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record |
     upto, given, last = store.run(read.highest(index.hint)), 0, None
     is_long = upto > read.CHUNK and console(stderr=True).is_terminal
     with Meter("auditing jobs up to", int(upto), shown=is_long) as meter:
-        for chunk in _walked(store, "seq", lambda after, beyond: read.jobs(after, beyond, upto, index.hint), 0):
+        for chunk in _walked(
+            store, "seq", lambda after, beyond: read.jobs(after, beyond, upto, index.hint), 0
+        ):
             if chunk[-1]["seq"] > given:
                 given = store.run(read.counter())
             tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "L1")
@@ -198,9 +212,13 @@ def _shared_keys(store: Store, tally: Tally) -> list[str]:
 
 
 def _walked(
-    store: Store, field: str, read: Callable[[Any, bool], Steps[list[dict[str, Any]]]], start: Any
+    store: Store,
+    field: str,
+    read: Callable[[Any, bool], Operation[list[dict[str, Any]]]],
+    start: Any,
 ) -> Iterator[list[dict[str, Any]]]:
-    """All documents in the order of a field, a chunk at a time; equal values may lie on both sides of a border."""
+    """All documents in the order of a field, a chunk at a time; equal values may lie on both sides
+    of a border."""
     from ..diagnose.audit.read import CHUNK
 
     after, beyond, known = start, False, set[str]()
@@ -210,12 +228,19 @@ def _walked(
         if len(chunk) < CHUNK:
             return
         after = chunk[-1][field]
-        beyond = chunk[0][field] == after  # a whole chunk of one value: more of it tells nothing new
+        beyond = (
+            chunk[0][field] == after
+        )  # a whole chunk of one value: more of it tells nothing new
         known = {repr(document["_id"]) for document in chunk if document[field] == after}
 
 
 def _judge_together(
-    store: Store, tally: Tally, first: Look, suspects: Suspects, keys: list[str], patience: float | None
+    store: Store,
+    tally: Tally,
+    first: Look,
+    suspects: Suspects,
+    keys: list[str],
+    patience: float | None,
 ) -> None:
     """Look until no suspicion is left, or those that are have stood for long enough."""
     from ..diagnose.audit import read
@@ -253,7 +278,9 @@ def _tried(tally: Tally, invariant: str, read: Callable[[], Any]) -> Any:
 
 
 def _write_json(one: Conclusion) -> None:
-    examples = [{"seq": found.seq, "node": found.node, "fact": found.fact} for found in one.examples]
+    examples = [
+        {"seq": found.seq, "node": found.node, "fact": found.fact} for found in one.examples
+    ]
     facts = {
         "looked_at": one.looked_at,
         "looks": one.looks,
@@ -261,7 +288,9 @@ def _write_json(one: Conclusion) -> None:
         "examples": examples,
         "why": one.why_unknown,
     }
-    write_json({"invariant": one.invariant, "sentence": one.sentence, "verdict": one.verdict, **facts})
+    write_json(
+        {"invariant": one.invariant, "sentence": one.sentence, "verdict": one.verdict, **facts}
+    )
 
 
 def _write(one: Conclusion) -> None:

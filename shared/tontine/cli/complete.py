@@ -19,7 +19,7 @@ from ..records.node import Sighting
 from ..rules.health import known_tasks
 
 if TYPE_CHECKING:
-    from ..store.call import Steps
+    from ..store.call import Operation
 
 WITHIN = 1.0
 
@@ -42,8 +42,11 @@ def complete_schedules(context: click.Context, _: click.Parameter, incomplete: s
     return _matching((one.name for one in _answers(context, read_schedules())), incomplete, ())
 
 
-def complete_modules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What `tontine node` takes from here: modules by dotted names, .py files, and files elsewhere by the shell."""
+def complete_modules(
+    _: click.Context, __: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """What `tontine node` takes from here: modules by dotted names, .py files, and files elsewhere
+    by the shell."""
     names: list[str] = []
     if "/" not in incomplete:
         with suppress(OSError):
@@ -72,7 +75,11 @@ def _dotted(incomplete: str) -> Iterator[str]:
     directory = Path(*parent.split(".")) if parent else Path()
     for path in directory.iterdir():
         is_module = path.suffix == ".py" and parent  # here, the file's own name is offered instead
-        if path.stem.isidentifier() and path.stem != "__init__" and (is_module or (path / "__init__.py").is_file()):
+        if (
+            path.stem.isidentifier()
+            and path.stem != "__init__"
+            and (is_module or (path / "__init__.py").is_file())
+        ):
             yield f"{parent}.{path.stem}" if parent else path.stem
 
 
@@ -91,8 +98,9 @@ def _live_nodes(context: click.Context) -> Iterator[Sighting]:
     yield from map(Sighting.from_document, _answers(context, read_nodes(dead=False)))
 
 
-def _answers(context: click.Context, steps: Steps[list[Any]]) -> Iterator[Any]:
-    # A shell that completes must stay silent whatever happens: no completion is the only complaint it understands.
+def _answers(context: click.Context, steps: Operation[list[Any]]) -> Iterator[Any]:
+    # A shell that completes must stay silent whatever happens: no completion is the only complaint
+    # it understands.
     with suppress(Exception):
         yield from _ask(_config(context), steps)
 
@@ -102,7 +110,7 @@ def _config(context: click.Context) -> StoreConfig:
     return StoreConfig.of(uri, database, file=file)
 
 
-def _ask(config: StoreConfig, steps: Steps[list[Any]]) -> list[Any]:
+def _ask(config: StoreConfig, steps: Operation[list[Any]]) -> list[Any]:
     from ..embedded import server as embedded
     from ..store.connect import open_store
     from ..store.read import hurried

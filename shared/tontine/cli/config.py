@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from ..config import DEFAULT, GIVEN, Said, file_named_by, first_set, places, read_file, refuse_misspelt, told
+from ..config import (
+    DEFAULT,
+    GIVEN,
+    Said,
+    file_named_by,
+    first_set,
+    places,
+    read_file,
+    refuse_misspelt,
+    told,
+)
 from ..errors import ConfigError
 from ..settings import SettingsFile
 from ..uri import shown
@@ -23,10 +33,11 @@ _NOWHERE = "the embedded MongoDB"
 @click.option("--config", "config_file", metavar="FILE", help="As for any command.")
 @json_option
 def config(uri: str | None, database: str | None, config_file: str | None, as_json: bool) -> None:
-    """Show every setting as it is here: its value, and whether a flag, a variable or a file said so.
+    """Show every setting as it is here: its value, and whether a flag, a variable or a file said
+    so.
 
-    Flags win over variables, these over the file, and the file over the defaults: docs/settings.md lists them all.
-    Passwords are hidden. Nothing is connected to, and nothing is started.
+    Flags win over variables, these over the file, and the file over the defaults: docs/settings.md
+    lists them all. Passwords are hidden. Nothing is connected to, and nothing is started.
     """
     refuse_misspelt()
     file = read_file(config_file)
@@ -36,13 +47,20 @@ def config(uri: str | None, database: str | None, config_file: str | None, as_js
             write_json({"setting": name, "value": said.value, "from": said.by})
         return
     write_table(
-        ("SETTING", "VALUE", "FROM"), [(name, _cell(said.value), said.by) for name, said in rows], cut=("VALUE",)
+        ("SETTING", "VALUE", "FROM"),
+        [(name, _cell(said.value), said.by) for name, said in rows],
+        cut=("VALUE",),
     )
 
 
-def _of_all(uri: str | None, database: str | None, named: str | None, file: SettingsFile) -> Iterator[tuple[str, Said]]:
+def _of_all(
+    uri: str | None, database: str | None, named: str | None, file: SettingsFile
+) -> Iterator[tuple[str, Said]]:
     where, name, embedded = told(uri, database, file=named)
-    yield "file", Said(None if file.path is None else str(file.path), GIVEN if named else file_named_by())
+    yield (
+        "file",
+        Said(None if file.path is None else str(file.path), GIVEN if named else file_named_by()),
+    )
     yield "uri", Said(shown(where.value) if where.value else _NOWHERE, where.by)
     yield "database", name
     yield "embedded", embedded
@@ -54,13 +72,17 @@ def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
     node = node_command()
     if node is None:
         return
-    context = click.Context(node, info_name="node", auto_envvar_prefix=node.context_settings.get("auto_envvar_prefix"))
+    context = click.Context(
+        node, info_name="node", auto_envvar_prefix=node.context_settings.get("auto_envvar_prefix")
+    )
     said = written(file, node)
     for key, parameter in own_parameters(node).items():
         yield f"node.{key}", _said(parameter, context, key, said, file)
 
 
-def _said(parameter: click.Parameter, context: click.Context, key: str, said: Any, file: SettingsFile) -> Said:
+def _said(
+    parameter: click.Parameter, context: click.Context, key: str, said: Any, file: SettingsFile
+) -> Said:
     if (variable := parameter.resolve_envvar_value(context)) is not None:
         names = parameter.envvar or f"TONTINE_{(parameter.name or '').upper()}"
         name = names if isinstance(names, str) else first_set(names)

@@ -21,9 +21,10 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON 
 def db() -> None:
     """The embedded MongoDB, which commands use and start when no --uri is given.
 
-    It is a real mongod on 127.0.0.1 that outlives the command that started it. Its data is kept under
-    TONTINE_HOME (default: the user data directory), and so is its key: nobody but the user who started it gets in.
-    The mongod is TONTINE_MONGOD, else the one on PATH, else that of the extra tontine[embedded].
+    It is a real mongod on 127.0.0.1 that outlives the command that started it. Its data is kept
+    under TONTINE_HOME (default: the user data directory), and so is its key: nobody but the user
+    who started it gets in. The mongod is TONTINE_MONGOD, else the one on PATH, else that of the
+    extra tontine[embedded].
     """
     config.refuse_misspelt()
 
@@ -43,7 +44,10 @@ def stop() -> None:
     from ..embedded import server as embedded
 
     stopped = embedded.stop()
-    click.echo(f"The embedded MongoDB in {config.home()} {'has stopped' if stopped else 'was not running'}.")
+    click.echo(
+        f"The embedded MongoDB in {config.home()} "
+        f"{'has stopped' if stopped else 'was not running'}."
+    )
 
 
 @db.command()
@@ -59,7 +63,9 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps({"running": False, "home": str(config.home())}))
     else:
-        click.echo(f"The embedded MongoDB in {config.home()} does not run: `tontine db start` starts it.")
+        click.echo(
+            f"The embedded MongoDB in {config.home()} does not run: `tontine db start` starts it."
+        )
     raise click.exceptions.Exit(1)
 
 
@@ -81,5 +87,11 @@ def _show(running: Running, *, as_json: bool) -> None:
     click.echo(f"  log      {running.log}")
     click.echo(f"  mongod   {running.mongod} (version {running.version}, pid {running.pid})")
     if not running.is_guarded:
-        click.echo("  open     to every user of this machine: an earlier version of Tontine started it, without access")
-        click.echo("           control; `tontine db stop` and `tontine db start` close it, and the URI stays the same")
+        click.echo(
+            "  open     to every user of this machine: an earlier version of Tontine started it, "
+            "without access"
+        )
+        click.echo(
+            "           control; `tontine db stop` and `tontine db start` close it, and the URI "
+            "stays the same"
+        )

@@ -20,7 +20,7 @@ from .options import ANSWER_WITHIN, json_option, store_options
 from .output import console, note, write_json
 
 if TYPE_CHECKING:
-    from ..store.call import Steps, Store
+    from ..store.call import Operation, Store
 
 LOOK_AGAIN_AFTER = 2.8
 """Seconds: a node beats every two by default, and its claim loop moves every second."""
@@ -39,7 +39,7 @@ class Check:
     """What to read, in which database (default: the queue's own), and how to judge it."""
 
     name: str
-    read: Callable[[], Steps[Any]]
+    read: Callable[[], Operation[Any]]
     judge: Callable[[Any], Judgement]
     database: str = ""
 
@@ -92,14 +92,18 @@ _NODE_CHECKS: dict[str, Callable[[nodes.Looks], Judgement]] = {
 def doctor(quick: bool, as_json: bool, store: StoreConfig) -> None:
     """Check the deployment: the MongoDB, the collections, the nodes, the queue.
 
-    Each check is ok, warn, fail, or unknown when this user may not look. Exit code 1 if one fails. It only reads, but
-    for one small document that measures a write and is removed.
+    Each check is ok, warn, fail, or unknown when this user may not look. Exit code 1 if one fails.
+    It only reads, but for one small document that measures a write and is removed.
     """
     with _reached(store) as opened_store:
         judgements = dict(_examine(opened_store, quick))
     for name, judgement in judgements.items():
         if as_json:
-            facts = {"verdict": judgement.verdict, "sentence": judgement.sentence, "advice": judgement.advice}
+            facts = {
+                "verdict": judgement.verdict,
+                "sentence": judgement.sentence,
+                "advice": judgement.advice,
+            }
             write_json({"check": name, **facts})
         else:
             _write(name, judgement)
@@ -160,7 +164,9 @@ def _tried(read: Callable[[], list[Any]], queue: str) -> list[Any] | Judgement:
     try:
         return read()
     except NotPermitted as refusal:
-        return unknown("this user may not look", f"run it as a user with {_role_for(refusal, queue)}")
+        return unknown(
+            "this user may not look", f"run it as a user with {_role_for(refusal, queue)}"
+        )
     except StoreUnavailable as error:
         return fail(f"MongoDB did not do it in time: {error}", "is a majority of the members up?")
     except StoreError as error:
@@ -168,7 +174,8 @@ def _tried(read: Callable[[], list[Any]], queue: str) -> list[Any] | Judgement:
 
 
 def _role_for(refusal: NotPermitted, queue: str) -> str:
-    """The least role that the refused look needs: the queue's own for what is in it, the server's for the rest."""
+    """The least role that the refused look needs: the queue's own for what is in it, the server's
+    for the rest."""
     if refusal.database != queue:
         return "the role clusterMonitor"
     if refusal.action in _OF_A_LOOK:
@@ -181,7 +188,9 @@ def _write(name: str, judgement: Judgement) -> None:
     out = console()
     out.print(
         Text.assemble(
-            (f"{glyph} {judgement.verdict.value:<8}", colour), (f"{name:<15} ", "bold"), legible(judgement.sentence)
+            (f"{glyph} {judgement.verdict.value:<8}", colour),
+            (f"{name:<15} ", "bold"),
+            legible(judgement.sentence),
         )
     )
     if judgement.advice:

@@ -20,18 +20,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--keep-done", metavar="TIME", help="Remove jobs so long after they are done, like 7d; `forever` keeps them."
+    "--keep-done",
+    metavar="TIME",
+    help="Remove jobs so long after they are done, like 7d; `forever` keeps them.",
 )
 @click.option("--keep-failed", metavar="TIME", help="The same for failed and cancelled jobs.")
 @click.option(
-    "--inbox", "with_inbox", is_flag=True, help="Also make the inbox, for producers that are not trusted with `jobs`."
+    "--inbox",
+    "with_inbox",
+    is_flag=True,
+    help="Also make the inbox, for producers that are not trusted with `jobs`.",
 )
-@click.option("--roles", "with_roles", is_flag=True, help="Also make the inbox, and a role for each kind of user.")
+@click.option(
+    "--roles",
+    "with_roles",
+    is_flag=True,
+    help="Also make the inbox, and a role for each kind of user.",
+)
 @click.option(
     "--all",
     "with_all",
     is_flag=True,
-    help="Also make the indexes that only jobs with max_age or unique_for need; otherwise the first such job does.",
+    help=(
+        "Also make the indexes that only jobs with max_age or unique_for need; otherwise the "
+        "first such job does."
+    ),
 )
 @json_option
 @store_options
@@ -44,22 +57,20 @@ def init(
     as_json: bool,
     store: StoreConfig,
 ) -> None:
-    """Create the collections, validators and indexes that are missing, and say how long finished jobs are kept.
+    """Create the collections, validators and indexes that are missing, and say how long finished
+    jobs are kept.
 
-    Safe to repeat, also while nodes run. Nodes do it themselves when they start; run it by hand when their database
-    user may not. Finished jobs are kept for ever unless told otherwise here; nodes follow within seconds.
+    Safe to repeat, also while nodes run. Nodes do it themselves when they start; run it by hand
+    when their database user may not. Finished jobs are kept for ever unless told otherwise here;
+    nodes follow within seconds.
 
-    The inbox is a collection into which a producer can be allowed to insert and nothing else: nodes make jobs of what
-    they find there. --roles makes the roles tontineNode, tontineProducer, tontineIntake, tontineObserver and
-    tontineOperator in this database, to be granted to users; it needs a user who may create roles, like a dbOwner.
+    The inbox is a collection into which a producer can be allowed to insert and nothing else: nodes
+    make jobs of what they find there. --roles makes the roles tontineNode, tontineProducer,
+    tontineIntake, tontineObserver and tontineOperator in this database, to be granted to users; it
+    needs a user who may create roles, like a dbOwner.
 
-    \b
-    Examples:
-      tontine init
-      tontine init --keep-done 7d --keep-failed 30d
-      tontine init --keep-done forever
-      tontine init --roles
-      tontine init --all
+    \b Examples: tontine init tontine init --keep-done 7d --keep-failed 30d tontine init --keep-done
+    forever tontine init --roles tontine init --all
     """
     from ..store import inbox
 
@@ -77,7 +88,14 @@ def init(
         there = before.get(name, set())
         new = sorted(parts - there)
         if as_json:
-            write_json({"collection": name, "created": name not in before, "made": new, "there": sorted(parts & there)})
+            write_json(
+                {
+                    "collection": name,
+                    "created": name not in before,
+                    "made": new,
+                    "there": sorted(parts & there),
+                }
+            )
         else:
             click.echo(_line(name, name not in before, new, len(parts & there)))
     for name, what in made.items():
@@ -143,12 +161,18 @@ def _keep(store: Store, wanted: dict[str, float | None]) -> Retention:
     now = store.run(read_retention())
     if all(value is None for value in wanted.values()):
         return now
-    chosen = {name: getattr(now, name) if value is None else value for name, value in wanted.items()}
-    retention = Retention(**{name: None if value == math.inf else value for name, value in chosen.items()})
+    chosen = {
+        name: getattr(now, name) if value is None else value for name, value in wanted.items()
+    }
+    retention = Retention(
+        **{name: None if value == math.inf else value for name, value in chosen.items()}
+    )
     store.run(keep(retention))
     return retention
 
 
 def _kept(retention: Retention) -> str:
-    done, failed = ("for ever" if one is None else duration(one) for one in (retention.done, retention.failed))
+    done, failed = (
+        "for ever" if one is None else duration(one) for one in (retention.done, retention.failed)
+    )
     return f"finished jobs are kept: done {done}, failed and cancelled {failed}"

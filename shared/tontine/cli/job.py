@@ -22,7 +22,19 @@ from .options import json_option, opened, store_options
 from .output import console, job_state, json_text, note, write_json
 
 _ORDER = (
-    *("seq", "_id", "task", "state", "run_at", "priority", "key", "parent", "max_attempts", "timeout", "cancel"),
+    *(
+        "seq",
+        "_id",
+        "task",
+        "state",
+        "run_at",
+        "priority",
+        "key",
+        "parent",
+        "max_attempts",
+        "timeout",
+        "cancel",
+    ),
     *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
 _LATER = ("progress", "args", "meta", "result", "error", "errors")
@@ -86,7 +98,9 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
     if isinstance(progress := document.get("progress"), Mapping):
         # The last that a task says of itself is seldom 100 %; that it is done says more.
         value = 1.0 if document.get("state") == JobState.DONE else progress.get("value")
-        yield _field("progress", Text(legible(f"{percent(value)}  {progress.get('note') or ''}".strip())))
+        yield _field(
+            "progress", Text(legible(f"{percent(value)}  {progress.get('note') or ''}".strip()))
+        )
     for name in ("args", "meta", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))
@@ -98,9 +112,12 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
 
 
 def _earlier(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The errors before the last, each with its place among all that failed, where none is missing."""
+    """The errors before the last, each with its place among all that failed, where none is
+    missing."""
     errors = earlier if isinstance(earlier := document.get("errors"), list) else []
-    failed = sum(number for name in ("fails", "lost") if isinstance(number := document.get(name), int))
+    failed = sum(
+        number for name in ("fails", "lost") if isinstance(number := document.get(name), int)
+    )
     is_whole = len(errors) + ("error" in document) == failed
     for place, error in enumerate(errors, 1):
         yield (f"{place} of {failed}: " if is_whole else ""), error
@@ -119,7 +136,10 @@ def _of(children: Children) -> Iterator[Text]:
 
 
 def _as_json(children: Children) -> dict[str, Any]:
-    some = [{"seq": one.seq, "_id": one.id, "task": one.task, "state": one.state.value} for one in children.some]
+    some = [
+        {"seq": one.seq, "_id": one.id, "task": one.task, "state": one.state.value}
+        for one in children.some
+    ]
     return {"states": children.states, "some": some}
 
 

@@ -27,23 +27,27 @@ _UNNUMBERED_SHOWN = 1000
 @filter_options(JobState)
 @click.option("--count", "is_counted", is_flag=True, help="Only say how many there are.")
 @click.option(
-    "--limit", "-n", type=click.IntRange(1, 2**31 - 1), default=20, show_default=True, help="How many at most."
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 2**31 - 1),
+    default=20,
+    show_default=True,
+    help="How many at most.",
 )
 @json_option
 @store_options
-def jobs(*, is_counted: bool, limit: int, as_json: bool, store: StoreConfig, **filters: Any) -> None:
+def jobs(
+    *, is_counted: bool, limit: int, as_json: bool, store: StoreConfig, **filters: Any
+) -> None:
     """List jobs, newest first.
 
-    All filters must hold; in texts `*` stands for any text. --since and --until are about the time of submission, or,
-    where --state names finished states only, the time when a job ended.
+    All filters must hold; in texts `*` stands for any text. --since and --until are about the time
+    of submission, or, where --state names finished states only, the time when a job ended.
 
-    \b
-    Examples:
-      tontine jobs                            the 20 newest
-      tontine jobs --state failed -n 100      what failed lately
-      tontine jobs --state failed --since 2h --error ConnectionError --count
-      tontine jobs --key 'welcome-*'
-      tontine jobs --task shop.resize --json  documents for a program, without results
+    \b Examples: tontine jobs                            the 20 newest tontine jobs --state failed
+    -n 100      what failed lately tontine jobs --state failed --since 2h --error ConnectionError
+    --count tontine jobs --key 'welcome-*' tontine jobs --task shop.resize --json  documents for a
+    program, without results
     """
     meant = filter_of(filters)
     with opened(store) as opened_store:
@@ -92,7 +96,10 @@ def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter
         note("no job yet: `tontine submit TASK` adds one" if meant.says_nothing else "no such job")
     if unnumbered:
         more = "or more " if len(unnumbered) == _UNNUMBERED_SHOWN else ""
-        note(f"{count(len(unnumbered), 'job')} {more}without a number yet: nodes number them when they run")
+        note(
+            f"{count(len(unnumbered), 'job')} {more}without a number yet: nodes number them when "
+            "they run"
+        )
 
 
 def _row(document: Mapping[str, Any], now: datetime, names: Mapping[str, str]) -> tuple[Any, ...]:
@@ -110,7 +117,9 @@ def _row(document: Mapping[str, Any], now: datetime, names: Mapping[str, str]) -
 
 def _ran(document: Mapping[str, Any], now: datetime) -> str:
     started = document.get("started_at")
-    ended = document.get("finished_at") or (now if document.get("state") == JobState.WORKING else None)
+    ended = document.get("finished_at") or (
+        now if document.get("state") == JobState.WORKING else None
+    )
     if isinstance(started, datetime) and isinstance(ended, datetime):
         return duration((ended - started).total_seconds())
     return "-"
@@ -118,12 +127,18 @@ def _ran(document: Mapping[str, Any], now: datetime) -> str:
 
 def _remark(document: Mapping[str, Any], now: datetime) -> str:
     """The one thing worth knowing beside the state."""
-    error, progress, run_at = document.get("error"), document.get("progress"), document.get("run_at")
+    error, progress, run_at = (
+        document.get("error"),
+        document.get("progress"),
+        document.get("run_at"),
+    )
     match document.get("state"):
         case JobState.WORKING if document.get("cancel"):
             return "asked to end"
         case JobState.WORKING if isinstance(progress, Mapping):
-            return legible(f"{percent(progress.get('value'))} {progress.get('note') or ''}".strip(), 200)
+            return legible(
+                f"{percent(progress.get('value'))} {progress.get('note') or ''}".strip(), 200
+            )
         case JobState.QUEUED if isinstance(run_at, datetime) and run_at > now:
             return f"{'again ' if document.get('fails') else ''}{ago(run_at, now)}"
         case JobState.FAILED | JobState.QUEUED if isinstance(error, Mapping):

@@ -20,7 +20,8 @@ LOOK_EVERY = 0.5
 
 
 def write_lines(store: Store, job: Job, *, follow: bool, as_json: bool) -> None:
-    """Write a job's lines; with `follow`, until it has ended: a node stores them before the outcome."""
+    """Write a job's lines; with `follow`, until it has ended: a node stores them before the
+    outcome."""
     from ..store import logs, which
 
     seen: set[tuple[int, object, str, int]] = set()
@@ -36,7 +37,8 @@ def write_lines(store: Store, job: Job, *, follow: bool, as_json: bool) -> None:
 
 
 def _unseen(lines: list[Line], seen: set[tuple[int, object, str, int]]) -> list[Line]:
-    """Lines not written yet. The store keeps the newest, so a place in the list is no name for a line."""
+    """Lines not written yet. The store keeps the newest, so a place in the list is no name for a
+    line."""
     fresh: list[Line] = []
     same: dict[tuple[int, object, str], int] = {}
     for line in lines:

@@ -1,4 +1,5 @@
-"""What `jobs`, `retry`, `cancel` and `purge` have in common: filters as options, and changing many jobs at once.
+"""What `jobs`, `retry`, `cancel` and `purge` have in common: filters as options, and changing many
+jobs at once.
 
 They are counted first and said; a person is asked, a script has to say `--yes`.
 """
@@ -27,7 +28,7 @@ from .progress import Meter
 
 if TYPE_CHECKING:
     from ..changed import Changed
-    from ..store.call import Steps, Store
+    from ..store.call import Operation, Store
 
 COUNTED_AT_MOST = 1_000_000
 REASONS_SHOWN = 5
@@ -37,20 +38,35 @@ def filter_options(states: Iterable[JobState]) -> Callable[[Command], Command]:
     """Options that say which jobs, given to the command as keywords of `Filter.of`."""
     choice = click.Choice([state.value for state in JobState if state in frozenset(states)])
     options = [
-        click.option("--state", type=choice, multiple=True, help="Only jobs in this state; may be repeated."),
         click.option(
-            "--task", help="Only jobs of this task, like shop.resize or shop.*", shell_complete=complete_tasks
+            "--state", type=choice, multiple=True, help="Only jobs in this state; may be repeated."
+        ),
+        click.option(
+            "--task",
+            help="Only jobs of this task, like shop.resize or shop.*",
+            shell_complete=complete_tasks,
         ),
         click.option("--key", help="Only jobs with this key, like welcome-ada or welcome-*"),
-        click.option("--error", help="Only jobs whose error is of this type, or matches a pattern like *refused*"),
-        click.option("--schedule", help="Only jobs of this schedule.", shell_complete=complete_schedules),
+        click.option(
+            "--error",
+            help="Only jobs whose error is of this type, or matches a pattern like *refused*",
+        ),
+        click.option(
+            "--schedule", help="Only jobs of this schedule.", shell_complete=complete_schedules
+        ),
         click.option(
             "--node",
             help="Only jobs that this node, a name or an id, holds or held last.",
             shell_complete=complete_nodes,
         ),
-        click.option("--since", metavar="TIME", help="Not longer ago: 2h, 7d, or 2030-01-31T06:00 (local time)."),
-        click.option("--until", metavar="TIME", help="Longer ago: 2h, 7d, or 2030-01-31T06:00 (local time)."),
+        click.option(
+            "--since",
+            metavar="TIME",
+            help="Not longer ago: 2h, 7d, or 2030-01-31T06:00 (local time).",
+        ),
+        click.option(
+            "--until", metavar="TIME", help="Longer ago: 2h, 7d, or 2030-01-31T06:00 (local time)."
+        ),
     ]
 
     def add(command: Command) -> Command:
@@ -90,18 +106,21 @@ def agrees(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What is done to many: its words and the operation. `counted` is what it really means, for the count."""
+    """What is done to many: its words and the operation. `counted` is what it really means, for the
+    count."""
 
     name: str
     verb: str
     past: str
     filter: Filter
-    counted: Callable[[Filter], Steps[Filter]]
-    change: Callable[[Filter, Callable[[int], None]], Steps[Changed]]
+    counted: Callable[[Filter], Operation[Filter]]
+    change: Callable[[Filter, Callable[[int], None]], Operation[Changed]]
     caution: str = ""
 
 
-def change_many(config: StoreConfig, deed: Deed, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def change_many(
+    config: StoreConfig, deed: Deed, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Count, ask, change and tell."""
     from ..store import find
 
@@ -110,7 +129,14 @@ def change_many(config: StoreConfig, deed: Deed, *, dry_run: bool, yes: bool, as
         number = store.run(find.count(meant, COUNTED_AT_MOST))
         told = {"action": deed.name, "matched": number, "dry_run": dry_run}
         if dry_run or not number:
-            _tell(told, f"{_headline(meant, number)}: {'nothing was changed' if number else 'nothing to do'}", as_json)
+            _tell(
+                told,
+                (
+                    f"{_headline(meant, number)}: "
+                    f"{'nothing was changed' if number else 'nothing to do'}"
+                ),
+                as_json,
+            )
             return
         _make_sure(_headline(meant, number), deed, number, yes=yes)
         changed = _change(store, deed, meant, number)
@@ -121,7 +147,11 @@ def change_many(config: StoreConfig, deed: Deed, *, dry_run: bool, yes: bool, as
 
 def _headline(meant: Filter, number: int) -> str:
     return meant.words(
-        f"more than {COUNTED_AT_MOST:,}" if number > COUNTED_AT_MOST else f"{number:,}" if number else "no"
+        f"more than {COUNTED_AT_MOST:,}"
+        if number > COUNTED_AT_MOST
+        else f"{number:,}"
+        if number
+        else "no"
     )
 
 
@@ -152,13 +182,16 @@ def _change(store: Store, deed: Deed, meant: Filter, number: int) -> Changed:
             return store.run(deed.change(meant, hear))
         except KeyboardInterrupt:
             more = "" if is_stopped() == 1 else ", and perhaps some more"
-            meter.say(f"stopped: {count(done, 'job')} {deed.past}{more}; the others are as they were")
+            meter.say(
+                f"stopped: {count(done, 'job')} {deed.past}{more}; the others are as they were"
+            )
             raise
 
 
 @contextmanager
 def _stopping() -> Iterator[Callable[[], int]]:
-    """Let the first Ctrl-C end it after the batch that is being written, so that it can be said what was done."""
+    """Let the first Ctrl-C end it after the batch that is being written, so that it can be said
+    what was done."""
     pressed = 0
 
     def press(number: int, frame: FrameType | None) -> None:
@@ -177,7 +210,9 @@ def _stopping() -> Iterator[Callable[[], int]]:
 def _outcome(deed: Deed, changed: Changed) -> str:
     parts = [f"{count(changed.count, 'job')} {deed.past}"]
     if changed.running:
-        parts.append(f"{changed.running:,} of them still running: their nodes were asked to end them")
+        parts.append(
+            f"{changed.running:,} of them still running: their nodes were asked to end them"
+        )
     if changed.refused:
         parts.append(f"{changed.refused:,} could not be")
     return ", ".join(parts)

@@ -50,13 +50,15 @@ _RIGHT = ("RUNNING", "DONE", "FAILED", "BEAT", "TICK", "PID")
 def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -> None:
     """List the nodes, their states and shares.
 
-    SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided by 3 leaves 1.
-    BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop. Nodes that died more than a
-    minute ago, or never lived because their modules cannot be loaded, are left out. What is wrong inside a node that
-    beats stands below, as do modules that nodes have in different versions; `--json` has all of its record.
+    SHARE 1/3 means: of three members it is number 1 (from 0) and owns every job whose seq divided
+    by 3 leaves 1. BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop.
+    Nodes that died more than a minute ago, or never lived because their modules cannot be loaded,
+    are left out. What is wrong inside a node that beats stands below, as do modules that nodes have
+    in different versions; `--json` has all of its record.
 
-    With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its lease hold, does its
-    claim loop move, is it in the roster, has it workers, does anything inside it keep failing.
+    With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its
+    lease hold, does its claim loop move, is it in the roster, has it workers, does anything inside
+    it keep failing.
     """
     from ..store import read
 
@@ -79,7 +81,11 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     write_table(_COLUMNS, rows, right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
     _write_troubles(shown)
     _write_differences(shown)
-    hidden = f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)" if len(found) > len(shown) else ""
+    hidden = (
+        f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)"
+        if len(found) > len(shown)
+        else ""
+    )
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
 
 
@@ -93,8 +99,10 @@ class Shown:
 
     @property
     def is_past(self) -> bool:
-        """Whether it died long ago, or never lived: one that cannot load its modules says why where it is started."""
-        # A state that is none stands out and stays in the list, although nobody can rely on such a node.
+        """Whether it died long ago, or never lived: one that cannot load its modules says why where
+        it is started."""
+        # A state that is none stands out and stays in the list, although nobody can rely on such a
+        # node.
         if self.record.get("state") != NodeState.DEAD:
             return False
         if self.record.get("modules") == []:
@@ -116,7 +124,9 @@ def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     with opened(store) as opened_store:
         looks = [opened_store.run(read.look_at(name))]
         if not looks[0].nodes:
-            raise UnknownNode(f"there is no node named {legible(name, 100)!r}: `tontine nodes --all` lists them")
+            raise UnknownNode(
+                f"there is no node named {legible(name, 100)!r}: `tontine nodes --all` lists them"
+            )
         node = looks[0].nodes[0]
         if pause := probe.pause_between(node):
             time.sleep(pause)
@@ -173,7 +183,11 @@ def share(value: Share | None) -> str:
 def _remark(shown: Shown) -> str:
     node = shown.node
     if node.is_dead:
-        when = "" if node.died_at is None else f"{duration((shown.now - node.died_at).total_seconds())} ago"
+        when = (
+            ""
+            if node.died_at is None
+            else f"{duration((shown.now - node.died_at).total_seconds())} ago"
+        )
         return legible(f"{when}: {node.death}".strip(": "), 200)
     if node.desired is Desired.STOPPED:
         return "stopping"

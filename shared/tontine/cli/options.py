@@ -1,4 +1,5 @@
-"""Options that every command has, the settings file that stands behind them, and the store they lead to."""
+"""Options that every command has, the settings file that stands behind them, and the store they
+lead to."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 ANSWER_WITHIN = 6.0
 OF_ALL = frozenset({"uri", "database", "config_file", "embedded"})
-"""Parameters of commands that are no command's own: what a file says of them it says outside of the command's table."""
+"""Parameters of commands that are no command's own: what a file says of them it says outside of the
+command's table."""
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3 only
@@ -32,7 +34,9 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
     name = "time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         try:
             return seconds(value)
         except ConfigError as error:
@@ -55,7 +59,10 @@ def store_options(command: Command) -> Command:
     """`--uri`, `--database` and `--config`, given to the command as `store`."""
 
     @click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
-    @click.option("--database", help="Database to use. [env: TONTINE_DATABASE; default: the URI's, else tontine]")
+    @click.option(
+        "--database",
+        help="Database to use. [env: TONTINE_DATABASE; default: the URI's, else tontine]",
+    )
     @click.option(
         "--config",
         "config_file",
@@ -66,14 +73,17 @@ def store_options(command: Command) -> Command:
         help="File of settings. [env: TONTINE_CONFIG; default: tontine.toml here or above]",
     )
     @functools.wraps(command)
-    def with_store(*args: Any, uri: str | None, database: str | None, config_file: str | None, **options: Any) -> Any:
+    def with_store(
+        *args: Any, uri: str | None, database: str | None, config_file: str | None, **options: Any
+    ) -> Any:
         return command(*args, store=StoreConfig.of(uri, database, file=config_file), **options)
 
     return with_store  # type: ignore[return-value]
 
 
 def _take_settings(context: click.Context, _: click.Parameter, named: str | None) -> str | None:
-    """Check what was set, and put the file's table for this command behind its flags and variables."""
+    """Check what was set, and put the file's table for this command behind its flags and
+    variables."""
     if context.resilient_parsing:
         return named
     values = check_settings(named)
@@ -84,7 +94,8 @@ def _take_settings(context: click.Context, _: click.Parameter, named: str | None
 
 
 def check_settings(named: str | None = None) -> Mapping[str, Any]:
-    """Refuse a misspelt variable, and any mistake in the file, also in what this command does not need of it.
+    """Refuse a misspelt variable, and any mistake in the file, also in what this command does not
+    need of it.
 
     What the file says of nodes comes back.
     """
@@ -102,8 +113,11 @@ def node_command() -> click.Command | None:
 
 
 def own_parameters(command: click.Command) -> dict[str, click.Parameter]:
-    """The settings of a command by their keys in a file, which are its flags: `max_held`, `json`."""
-    named = {_key(one): one for one in command.params if one.name not in OF_ALL and not _is_hidden(one)}
+    """The settings of a command by their keys in a file, which are its flags: `max_held`,
+    `json`."""
+    named = {
+        _key(one): one for one in command.params if one.name not in OF_ALL and not _is_hidden(one)
+    }
     return {key: one for key, one in named.items() if key != "help"}
 
 
@@ -136,14 +150,19 @@ def _complaint(parameter: click.Parameter, value: Any) -> str | None:
     return None
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output: JSON, one object a line.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Machine-readable output: JSON, one object a line."
+)
 
-seq_argument = click.argument("seqs", nargs=-1, required=True, type=click.IntRange(0, 2**63 - 1), metavar="SEQ...")
+seq_argument = click.argument(
+    "seqs", nargs=-1, required=True, type=click.IntRange(0, 2**63 - 1), metavar="SEQ..."
+)
 
 
 @contextmanager
 def reached(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store]:
-    """The store, after its server has answered once: a wrong URI is told in seconds, before anything is done."""
+    """The store, after its server has answered once: a wrong URI is told in seconds, before
+    anything is done."""
     from ..store.connect import check, open_store
     from ..store.read import hurried
 
@@ -156,8 +175,11 @@ def reached(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Stor
 
 
 @contextmanager
-def opened(config: StoreConfig, within: float = ANSWER_WITHIN, *, is_adding: bool = False) -> Iterator[Store]:
-    """The store with its queue prepared; one that is not there at all is made only by who is about to add something."""
+def opened(
+    config: StoreConfig, within: float = ANSWER_WITHIN, *, is_adding: bool = False
+) -> Iterator[Store]:
+    """The store with its queue prepared; one that is not there at all is made only by who is about
+    to add something."""
     from ..store.prepare import PreparedStore
 
     with reached(config, within) as store:

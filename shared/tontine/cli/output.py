@@ -1,5 +1,5 @@
-"""What commands write: tables and lines for people, JSON lines for programs. Nothing from a document reaches a terminal
-but through `legible`."""
+"""What commands write: tables and lines for people, JSON lines for programs. Nothing from a
+document reaches a terminal but through `legible`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,12 @@ def console(*, stderr: bool = False) -> Console:
     """Where to write: plain and as wide as its content when it is no terminal."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
-        stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=not stream.isatty(), safe_box=True
+        stderr=stderr,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=not stream.isatty(),
+        safe_box=True,
     )
 
 
@@ -61,28 +66,41 @@ def job_state(name: Any) -> Text:
 
 
 def write_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), cut: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> None:
     """A table with the most important columns first.
 
-    On a terminal the columns in `cut` are shortened and then columns are left out from the right until it fits; to a
-    pipe or file everything is written.
+    On a terminal the columns in `cut` are shortened and then columns are left out from the right
+    until it fits; to a pipe or file everything is written.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(legible(cell)) for cell in row] for row in rows]
-    widths = [max([len(name), *(row[place].cell_len for row in cells)]) for place, name in enumerate(columns)]
+    cells = [
+        [cell if isinstance(cell, Text) else Text(legible(cell)) for cell in row] for row in rows
+    ]
+    widths = [
+        max([len(name), *(row[place].cell_len for row in cells)])
+        for place, name in enumerate(columns)
+    ]
     out = console()
     if out.is_terminal:
         out.print(_fitting(columns, cells, right, _cut(columns, widths, cut, out.width), out.width))
         return
     for row in [[Text(name) for name in columns], *cells]:
         padded = [
-            " " * (width - cell.cell_len) + cell.plain if name in right else cell.plain + " " * (width - cell.cell_len)
+            " " * (width - cell.cell_len) + cell.plain
+            if name in right
+            else cell.plain + " " * (width - cell.cell_len)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
 
 
-def _cut(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], width: int) -> list[int]:
+def _cut(
+    columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], width: int
+) -> list[int]:
     """The columns' widths after those in `cut` gave, in that order, what is too much."""
     kept = list(widths)
     for name in cut:
@@ -94,7 +112,11 @@ def _cut(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], widt
 
 
 def _fitting(
-    columns: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], widths: Sequence[int], width: int
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    right: Sequence[str],
+    widths: Sequence[int],
+    width: int,
 ) -> Table:
     shown = list(range(len(columns)))
     while len(shown) > 2 and sum(widths[place] + _GAP for place in shown) - _GAP > width:
@@ -103,7 +125,11 @@ def _fitting(
     for place in shown:
         justify: Literal["left", "right"] = "right" if columns[place] in right else "left"
         table.add_column(
-            Text(columns[place]), justify=justify, no_wrap=True, overflow="ellipsis", max_width=widths[place]
+            Text(columns[place]),
+            justify=justify,
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=widths[place],
         )
     for row in rows:
         table.add_row(*(row[place] for place in shown))
@@ -116,7 +142,8 @@ def write_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, indent: bool = False) -> str:
-    """JSON of a document: what JSON lacks becomes text (ids, decimals, dates in ISO 8601, bytes in base64)."""
+    """JSON of a document: what JSON lacks becomes text (ids, decimals, dates in ISO 8601, bytes in
+    base64)."""
     options = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     text = orjson.dumps(value, default=_as_text, option=options).decode()
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

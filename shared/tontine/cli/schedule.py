@@ -25,24 +25,35 @@ _COLUMNS = ("NAME", "NEXT", "LAST", "WHEN", "TASK", "MISSED", "OVERLAP", "DECLAR
 def schedule() -> None:
     """Recurring jobs: at the times of a cron expression, or at fixed intervals.
 
-    A schedule is a document. Whichever node is there inserts the job when it is due, once per due time; there is no
-    scheduler to run.
+    A schedule is a document. Whichever node is there inserts the job when it is due, once per due
+    time; there is no scheduler to run.
     """
 
 
 @schedule.command()
 @click.argument("name", shell_complete=complete_schedules)
 @click.argument("task", shell_complete=complete_tasks)
-@click.argument("args_json", required=False, metavar="[ARGS_JSON]", shell_complete=complete_arguments)
+@click.argument(
+    "args_json", required=False, metavar="[ARGS_JSON]", shell_complete=complete_arguments
+)
 @click.option("--cron", help="A cron expression, like '30 6 * * 1-5'.")
 @click.option("--every", help="An interval, like 10m.")
-@click.option("--tz", "timezone", default="UTC", show_default=True, help="The time zone of --cron, like Europe/Paris.")
+@click.option(
+    "--tz",
+    "timezone",
+    default="UTC",
+    show_default=True,
+    help="The time zone of --cron, like Europe/Paris.",
+)
 @click.option(
     "--missed",
     type=click.Choice(get_args(Missed)),
     default="once",
     show_default=True,
-    help="What becomes of times at which no node was there: skip them, fire once for all, or fire each.",
+    help=(
+        "What becomes of times at which no node was there: skip them, fire once for all, or "
+        "fire each."
+    ),
 )
 @click.option(
     "--overlap",
@@ -51,7 +62,11 @@ def schedule() -> None:
     show_default=True,
     help="When it is due while its last job has not ended: queue another one, or skip that time.",
 )
-@click.option("--max-age", metavar="10m", help="Cancel a job of it that has not started so long after its insert.")
+@click.option(
+    "--max-age",
+    metavar="10m",
+    help="Cancel a job of it that has not started so long after its insert.",
+)
 @json_option
 @store_options
 def add(
@@ -79,7 +94,9 @@ def add(
 
     interval, age = (None if text is None else seconds(text) for text in (every, max_age))
     args = read_arguments(args_json) if args_json else {}
-    wanted = Schedule(name, task, args, cron, interval, timezone, missed, overlap=overlap, max_age=age)
+    wanted = Schedule(
+        name, task, args, cron, interval, timezone, missed, overlap=overlap, max_age=age
+    )
     wanted.check()
     with opened(store, is_adding=True) as opened_store:
         added = opened_store.run(schedules.add(wanted))
@@ -94,7 +111,8 @@ def add(
 @json_option
 @store_options
 def ls(as_json: bool, store: StoreConfig) -> None:
-    """List the schedules, when they are due, what became of their last jobs, and which of them cannot fire.
+    """List the schedules, when they are due, what became of their last jobs, and which of them
+    cannot fire.
 
     A broken one is a document that no node can use: it says why, and `schedule add` replaces it.
     """
@@ -159,13 +177,16 @@ def off(name: str, as_json: bool, store: StoreConfig) -> None:
 @json_option
 @store_options
 def on(name: str, as_json: bool, store: StoreConfig) -> None:
-    """Let a schedule that is off go on, from now; bring back one that a module declares and that was removed."""
+    """Let a schedule that is off go on, from now; bring back one that a module declares and that
+    was removed."""
     from ..store import schedules
 
     with opened(store) as opened_store:
         switched = opened_store.run(schedules.switch_on(name))
     if as_json:
-        write_json({"name": name, "off": False, "next_at": None if switched is None else switched.next_at})
+        write_json(
+            {"name": name, "off": False, "next_at": None if switched is None else switched.next_at}
+        )
     elif switched is None:
         click.echo(f"{legible(name)}: a node that declares it adds it again within a minute or so")
     else:
@@ -186,7 +207,15 @@ def run(name: str, as_json: bool, store: StoreConfig) -> None:
     with opened(store) as opened_store:
         job = opened_store.run(schedules.run_now(name))
     if as_json:
-        write_json({"name": name, "_id": job.id, "seq": job.seq, "state": job.state, "existed": job.existed})
+        write_json(
+            {
+                "name": name,
+                "_id": job.id,
+                "seq": job.seq,
+                "state": job.state,
+                "existed": job.existed,
+            }
+        )
     elif job.existed:
         note(f"{legible(name)}: job {job.seq} of it is {job.state}, and there is one at a time")
     else:
@@ -199,7 +228,11 @@ def _document(one: Standing) -> dict[str, Any]:
     around = {"broken": one.broken, "warnings": list(one.warnings), "removed": one.is_removed}
     if one.schedule is None:
         return {"_id": one.name, **around}
-    last = None if one.last is None else {"seq": one.last.seq, "state": one.last.state, "at": one.last.at}
+    last = (
+        None
+        if one.last is None
+        else {"seq": one.last.seq, "state": one.last.state, "at": one.last.at}
+    )
     shown = {"overlap": one.schedule.overlap, "off": one.schedule.off, "last": last}
     return {**one.schedule.to_document(), **shown, **around}
 
@@ -219,7 +252,9 @@ def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
         one.name,
         Text("off", style="yellow") if schedule.off else ago(schedule.next_at, now),
         _last(one.last, now),
-        f"every {_interval(schedule.every)}" if schedule.every else f"{schedule.cron} {schedule.timezone}",
+        f"every {_interval(schedule.every)}"
+        if schedule.every
+        else f"{schedule.cron} {schedule.timezone}",
         schedule.task,
         schedule.missed,
         f"skip ({schedule.skipped} skipped)" if schedule.skipped else schedule.overlap,

@@ -31,25 +31,53 @@ _CENTURY = 100 * 365.25 * 86400
 @click.command()
 @click.argument("task", shell_complete=complete_tasks)
 @click.argument("args_json", metavar="[ARGS_JSON]", default="{}", shell_complete=complete_arguments)
-@click.option("--count", "-n", type=click.IntRange(1, 100_000_000), default=1, metavar="N", help="Insert N such jobs.")
-@click.option("--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d.")
-@click.option("--at", metavar="ISO", help="Run it not before this moment; without a time zone it is local time.")
-@click.option("--key", help="Insert nothing if an unfinished job has this key; that job is meant then.")
-@click.option("--priority", type=int, default=0, metavar="P", help="Higher first. [default: 0]")
-@click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Instead of the task's own.")
-@click.option("--timeout", metavar="30s", help="Limit of each attempt, instead of the task's own.")
-@click.option("--max-age", metavar="10m", help="Cancel it if it has not started so long after it was due.")
 @click.option(
-    "--unique-for", metavar="1h", help="With --key: insert nothing either for so long after such a job was done."
+    "--count",
+    "-n",
+    type=click.IntRange(1, 100_000_000),
+    default=1,
+    metavar="N",
+    help="Insert N such jobs.",
+)
+@click.option(
+    "--delay", metavar="10s", help="Run it not before this time from now: 10s, 5m, 1h30m, 7d."
+)
+@click.option(
+    "--at",
+    metavar="ISO",
+    help="Run it not before this moment; without a time zone it is local time.",
+)
+@click.option(
+    "--key", help="Insert nothing if an unfinished job has this key; that job is meant then."
+)
+@click.option("--priority", type=int, default=0, metavar="P", help="Higher first. [default: 0]")
+@click.option(
+    "--max-attempts", type=click.IntRange(1), metavar="N", help="Instead of the task's own."
+)
+@click.option("--timeout", metavar="30s", help="Limit of each attempt, instead of the task's own.")
+@click.option(
+    "--max-age", metavar="10m", help="Cancel it if it has not started so long after it was due."
+)
+@click.option(
+    "--unique-for",
+    metavar="1h",
+    help="With --key: insert nothing either for so long after such a job was done.",
 )
 @click.option(
     "--meta",
     "meta_json",
     metavar="JSON",
     shell_complete=complete_arguments,
-    help="An object kept with the job and no argument of its task: a tenant, a request's id. At most 4 KB.",
+    help=(
+        "An object kept with the job and no argument of its task: a tenant, a request's id. At "
+        "most 4 KB."
+    ),
 )
-@click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if any failed or was cancelled.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until all have ended; exit code 1 if any failed or was cancelled.",
+)
 @json_option
 @store_options
 def submit(
@@ -72,29 +100,31 @@ def submit(
 ) -> None:
     """Insert jobs that run TASK with the JSON object ARGS_JSON as its arguments.
 
-    "@mail.json" reads it from that file and "-" from stdin. For what JSON has no word for, write MongoDB's Extended
-    JSON: {"$date": "2030-01-31T06:00:00Z"}, {"$oid": "..."}, {"$numberDecimal": "9.99"}.
+    "@mail.json" reads it from that file and "-" from stdin. For what JSON has no word for, write
+    MongoDB's Extended JSON: {"$date": "2030-01-31T06:00:00Z"}, {"$oid": "..."}, {"$numberDecimal":
+    "9.99"}.
 
-    \b
-    Examples:
-      tontine submit shop.resize '{"image": "a.png"}'
-      tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
-      tontine submit shop.report --at 2030-01-31T06:00 --key monthly
-      tontine submit shop.mail @mail.json --delay 10m
-      tontine submit shop.mail @mail.json --meta '{"tenant": "ada"}'
-      tontine submit shop.bill '{"order": {"$oid": "65f0c0ffee65f0c0ffee65f0"}}'
-      tontine submit shop.noop --count 100000 --wait              with a progress bar
+    \b Examples: tontine submit shop.resize '{"image": "a.png"}' tontine submit shop.resize
+    '{"image": "a.png"}' --wait      prints its result tontine submit shop.report --at
+    2030-01-31T06:00 --key monthly tontine submit shop.mail @mail.json --delay 10m tontine submit
+    shop.mail @mail.json --meta '{"tenant": "ada"}' tontine submit shop.bill '{"order": {"$oid":
+    "65f0c0ffee65f0c0ffee65f0"}}' tontine submit shop.noop --count 100000 --wait              with a
+    progress bar
 
-    --json writes one object per job: what was inserted, or with --wait the whole document of each as it ended. With
-    --wait the result goes to stdout and everything else to stderr.
+    --json writes one object per job: what was inserted, or with --wait the whole document of each
+    as it ended. With --wait the result goes to stdout and everything else to stderr.
     """
     if delay is not None and at is not None:
         raise ConfigError("give --delay or --at, not both")
     if args_json == meta_json == "-":
-        raise ConfigError("ARGS_JSON and --meta cannot both come from stdin: write one of them into a file")
+        raise ConfigError(
+            "ARGS_JSON and --meta cannot both come from stdin: write one of them into a file"
+        )
     if key is not None and count > 1:
         raise ConfigError("--key and --count exclude each other: a key names one job")
-    limit, age, unique = (None if text is None else seconds(text) for text in (timeout, max_age, unique_for))
+    limit, age, unique = (
+        None if text is None else seconds(text) for text in (timeout, max_age, unique_for)
+    )
     wish = Wish(
         task,
         delay=_delay(delay),
@@ -139,12 +169,14 @@ def _moment(text: str | None) -> datetime | None:
         return utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise ConfigError(
-            f"--at {legible(text, 60)!r} is no time: write 2030-01-31T06:00 (local) or 2030-01-31T06:00:00Z"
+            f"--at {legible(text, 60)!r} is no time: write 2030-01-31T06:00 (local) or "
+            "2030-01-31T06:00:00Z"
         ) from None
 
 
 def _prepare(store: Store) -> None:
-    """A key is unique only where its index is; a producer who may not make one relies on the nodes for it."""
+    """A key is unique only where its index is; a producer who may not make one relies on the nodes
+    for it."""
     try:
         store.run(schema.ensure())
     except NotPermitted:
@@ -152,9 +184,14 @@ def _prepare(store: Store) -> None:
 
 
 def _insert(
-    store: Store, wish: Wish, args: dict[str, Any], count: int, announce: Callable[[Sequence[Job]], None] | None
+    store: Store,
+    wish: Wish,
+    args: dict[str, Any],
+    count: int,
+    announce: Callable[[Sequence[Job]], None] | None,
 ) -> Submitted:
-    """Insert chunk by chunk: what is kept of each is its first and last number, however many there are."""
+    """Insert chunk by chunk: what is kept of each is its first and last number, however many there
+    are."""
     batch = Submitted(wish.task)
     with Meter("inserting", count, shown=count > insert.CHUNK) as meter:
         try:
@@ -169,7 +206,9 @@ def _insert(
                 if announce:
                     announce(jobs)
         except SubmitInterrupted as error:
-            raise _interrupted(batch.size + error.inserted, error.unknown, error.__cause__ or error) from error
+            raise _interrupted(
+                batch.size + error.inserted, error.unknown, error.__cause__ or error
+            ) from error
         except TontineError as error:
             if batch.size:
                 raise _interrupted(batch.size, 0, error) from error
@@ -193,4 +232,12 @@ def _interrupted(inserted: int, unknown: int, why: BaseException) -> SubmitInter
 
 def _announce_json(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        write_json({"_id": job.id, "seq": job.seq, "task": job.task, "state": job.state, "existed": job.existed})
+        write_json(
+            {
+                "_id": job.id,
+                "seq": job.seq,
+                "task": job.task,
+                "state": job.state,
+                "existed": job.existed,
+            }
+        )

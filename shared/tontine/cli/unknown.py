@@ -13,7 +13,8 @@ from .output import note
 
 
 def told_unknown(store: Store, task: str) -> str | None:
-    """That no live node has this task, and which may have been meant; None where one has it, or nobody can tell.
+    """That no live node has this task, and which may have been meant; None where one has it, or
+    nobody can tell.
 
     A producer may not be able to see the nodes, and what it came for is done already.
     """

@@ -1,4 +1,5 @@
-"""Waiting for submitted jobs: any number of them, in bounded memory and with a bounded load on the store."""
+"""Waiting for submitted jobs: any number of them, in bounded memory and with a bounded load on the
+store."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Submitted:
 
 
 class Tally:
-    """How many jobs of some ranges have ended. Looks at pieces in turns, and never again at one that has."""
+    """How many jobs of some ranges have ended. Looks at pieces in turns, and never again at one
+    that has."""
 
     def __init__(self, ranges: list[tuple[int, int]]) -> None:
         self._open: deque[tuple[int, int]] = deque(_pieces(ranges))
@@ -129,7 +131,9 @@ def _wait_for_one(store: Store, job: Job, *, as_json: bool) -> int:
             if document is None or document.get("state") in FINAL:
                 break
             progress = document.get("progress")
-            if isinstance(progress, Mapping) and isinstance(value := progress.get("value"), int | float):
+            if isinstance(progress, Mapping) and isinstance(
+                value := progress.get("value"), int | float
+            ):
                 meter.reach(value, str(progress.get("note") or ""))
             elif document.get("state") != JobState.WORKING:
                 hint.look(meter)
@@ -162,7 +166,8 @@ def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
                 tally.learn((first, last), store.run(read.count_between(first, last)))
             meter.reach(tally.reached)
             if tally.reached - before < PIECE * len(pieces) and not tally.is_complete:
-                # Looking takes a fifth of the time at most, and less and less of it while nothing happens.
+                # Looking takes a fifth of the time at most, and less and less of it while nothing
+                # happens.
                 pause = pause * 1.5 if tally.reached == before else _PAUSE_AT_LEAST
                 pause = min(max(pause, 4 * (time.monotonic() - asked)), _PAUSE_AT_MOST)
                 time.sleep(pause)

@@ -20,21 +20,21 @@ from .output import console, job_state, write_json
 
 @click.command()
 @click.argument("name", metavar="SEQ_OR_ID", required=False)
-@click.option("--id", "id_text", metavar="ID", help="Ask by _id, also where a job has that as its number.")
+@click.option(
+    "--id", "id_text", metavar="ID", help="Ask by _id, also where a job has that as its number."
+)
 @json_option
 @store_options
 def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig) -> None:
     """Tell why a job is where it is, the most important reason first, and what to do about it.
 
-    \b
-    Examples:
-      tontine why 17
-      tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it has a number
+    \b Examples: tontine why 17 tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it
+    has a number
 
     Digits are a number first, and an _id if no job has that number.
 
-    It only reads. When nothing explains why a job waits, it looks again a few seconds later to see whether the job's
-    owner is working at all. Exit code 2 if there is no such job.
+    It only reads. When nothing explains why a job waits, it looks again a few seconds later to see
+    whether the job's owner is working at all. Exit code 2 if there is no such job.
     """
     from ..diagnose.why import read
     from ..store.call import Store
@@ -65,17 +65,28 @@ def _facts(found: Evidence) -> dict[str, Any]:
     job = found.job
     if job is None:
         return {"seq": found.trace.seq if found.trace else None, "state": None}
-    return {"seq": job.seq if job.is_numbered else None, "_id": job.id, "task": job.task, "state": job.state.value}
+    return {
+        "seq": job.seq if job.is_numbered else None,
+        "_id": job.id,
+        "task": job.task,
+        "state": job.state.value,
+    }
 
 
 def _line(finding: Finding) -> str:
-    return legible(f"{finding.sentence.rstrip('.')}{f': {finding.advice}' if finding.advice else ''}")
+    return legible(
+        f"{finding.sentence.rstrip('.')}{f': {finding.advice}' if finding.advice else ''}"
+    )
 
 
 def _write(job: Job, findings: list[Finding]) -> None:
     out = console()
-    label = f"job {job.seq}" if job.is_numbered else f"job without a number, _id {legible(job.id, 100)}"
-    out.print(Text.assemble((label, "bold"), f"  {legible(job.task or '-', 100)}  ", job_state(job.state)))
+    label = (
+        f"job {job.seq}" if job.is_numbered else f"job without a number, _id {legible(job.id, 100)}"
+    )
+    out.print(
+        Text.assemble((label, "bold"), f"  {legible(job.task or '-', 100)}  ", job_state(job.state))
+    )
     for finding in findings:
         out.print(Text(f"  {legible(finding.sentence)}"))
         if finding.advice:

@@ -20,21 +20,25 @@ OPTIONS = (
     *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
     # Nobody but who knows the key may make the first user.
     *("--setParameter", "enableLocalhostAuthBypass=false"),
-    # The least that there is: a random password of 256 bits needs no stretching, and every connection pays for it.
+    # The least that there is: a random password of 256 bits needs no stretching, and every
+    # connection pays for it.
     *("--setParameter", "scramSHA256IterationCount=5000"),
 )
 
-# The shell reports mongod's exit code while it starts. Ending the shell then leaves mongod to init: no zombie
-# in the process that started it, and no warning about a child still running.
+# The shell reports mongod's exit code while it starts. Ending the shell then leaves mongod to init:
+# no zombie in the process that started it, and no warning about a child still running.
 LAUNCHER = '"$@" & wait $!'
 
 
 def find_mongod() -> Path:
-    """The mongod to run: TONTINE_MONGOD, else the one on PATH, else that of the `embedded` extra."""
+    """The mongod to run: TONTINE_MONGOD, else the one on PATH, else that of the `embedded`
+    extra."""
     if override := config.mongod_override():
         chosen = Path(override).expanduser().absolute()
         if not (chosen.is_file() and os.access(chosen, os.X_OK)):
-            raise EmbeddedError(f"TONTINE_MONGOD is {override}, no executable file: correct it, or unset it")
+            raise EmbeddedError(
+                f"TONTINE_MONGOD is {override}, no executable file: correct it, or unset it"
+            )
         return chosen
     if on_path := shutil.which("mongod"):
         return Path(on_path).absolute()
@@ -44,7 +48,9 @@ def find_mongod() -> Path:
         for name in ("mongod", "mongod.exe"):
             if (bundled := Path(package, "db", "bin", name)).is_file():
                 return bundled
-    raise MissingExtra("no MongoDB was given (--uri or TONTINE_URI), and the embedded one", "embedded")
+    raise MissingExtra(
+        "no MongoDB was given (--uri or TONTINE_URI), and the embedded one", "embedded"
+    )
 
 
 def executable(mongod: Path, copies: Path) -> Path:
@@ -59,9 +65,21 @@ def executable(mongod: Path, copies: Path) -> Path:
     return copy
 
 
-def launch(mongod: Path, port: int, *, data: Path, log: Path, key: Path, output: Path) -> subprocess.Popen[bytes]:
-    """Starts mongod in a session of its own; its launcher ends when mongod does, and can be ended before."""
-    command = [str(mongod), "--dbpath", str(data), "--port", str(port), "--logpath", str(log), *OPTIONS]
+def launch(
+    mongod: Path, port: int, *, data: Path, log: Path, key: Path, output: Path
+) -> subprocess.Popen[bytes]:
+    """Starts mongod in a session of its own; its launcher ends when mongod does, and can be ended
+    before."""
+    command = [
+        str(mongod),
+        "--dbpath",
+        str(data),
+        "--port",
+        str(port),
+        "--logpath",
+        str(log),
+        *OPTIONS,
+    ]
     command += ["--auth", "--keyFile", str(key)]
     output.touch(mode=0o600)
     with output.open("wb") as written:

@@ -1,8 +1,10 @@
-"""The embedded MongoDB: a real mongod, a replica set of one on a loopback port, that outlives its starter.
+"""The embedded MongoDB: a real mongod, a replica set of one on a loopback port, that outlives its
+starter.
 
-No record of our own can go stale: mongod's lock file and the process table say which process it is and its command
-line where it listens. That it serves our data it proves itself: it and we know the key in our directory, and neither
-shows it to the other. Starting and stopping hold a file lock, so that any number of processes end up with one mongod.
+No record of our own can go stale: mongod's lock file and the process table say which process it is
+and its command line where it listens. That it serves our data it proves itself: it and we know the
+key in our directory, and neither shows it to the other. Starting and stopping hold a file lock, so
+that any number of processes end up with one mongod.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ USER = "tontine"
 SPACE_NEEDED = 64 << 20
 LOG_LIMIT = 16 << 20
 
-# Below the ports that systems give to outgoing connections, so that ours is still free after a restart.
+# Below the ports that systems give to outgoing connections, so that ours is still free after a
+# restart.
 PORTS = range(28100, 30000)
 
 
@@ -63,7 +66,8 @@ class Running:
     home: Path
     log: Path
     is_guarded: bool
-    """Whether it has access control: one that an earlier version started has not, until it is restarted."""
+    """Whether it has access control: one that an earlier version started has not, until it is
+    restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,8 @@ def stop(home: Path | None = None) -> bool:
             return True
         if not _until(lambda: None if _recognize(process, place) else True, STOP_WITHIN):
             raise EmbeddedError(
-                f"mongod (pid {process.pid}) has not ended within {STOP_WITHIN:g} s: look into {place.log}; "
+                f"mongod (pid {process.pid}) has not ended within {STOP_WITHIN:g} s: look into "
+                f"{place.log}; "
                 f"kill -9 {process.pid} loses no acknowledged write"
             )
         return True
@@ -166,7 +171,9 @@ def _until(check: Callable[[], T], within: float) -> T | None:
 def _locked(place: _Place) -> Iterator[None]:
     """Held by one process at a time, to start or stop; an OSError meanwhile becomes a message."""
     if sys.platform == "win32":
-        raise EmbeddedError(f"the embedded MongoDB runs on Linux and macOS: use one of them, {OR_ANOTHER}")
+        raise EmbeddedError(
+            f"the embedded MongoDB runs on Linux and macOS: use one of them, {OR_ANOTHER}"
+        )
     try:
         _close(place)
         lock = place.root / "lock"
@@ -175,7 +182,8 @@ def _locked(place: _Place) -> Iterator[None]:
         with lock.open("ab") as file:
             if not _until(lambda: _try_lock(file.fileno()), LOCK_WITHIN):
                 raise EmbeddedError(
-                    f"another process has been starting or stopping the embedded MongoDB in {place.root} for "
+                    "another process has been starting or stopping the embedded MongoDB in "
+                    f"{place.root} for "
                     f"{LOCK_WITHIN:g} s: look into {place.log} and try again"
                 )
             yield
@@ -190,7 +198,9 @@ def _close(place: _Place) -> None:
         if not directory.is_dir():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if place.root.stat().st_uid != os.geteuid():
-        raise EmbeddedError(f"{place.root} is another user's: start as that user, set TONTINE_HOME, {OR_ANOTHER}")
+        raise EmbeddedError(
+            f"{place.root} is another user's: start as that user, set TONTINE_HOME, {OR_ANOTHER}"
+        )
     for path in (place.root, *place.root.iterdir()):
         close_to_others(path)
 
@@ -209,14 +219,18 @@ def _find(place: _Place) -> _Mongod | None:
         pid = int((place.data / "mongod.lock").read_text())
         if found := _recognize(psutil.Process(pid), place):
             return found
-    return next(filter(None, (_recognize(process, place) for process in psutil.process_iter())), None)
+    return next(
+        filter(None, (_recognize(process, place) for process in psutil.process_iter())), None
+    )
 
 
 def _recognize(process: psutil.Process, place: _Place) -> _Mongod | None:
     """Our mongod, or None: by now its process id may be something else's."""
     try:
         match process.cmdline():
-            case [path, "--dbpath", data, "--port", port, *options] if data == str(place.data) and _is_ours(process):
+            case [path, "--dbpath", data, "--port", port, *options] if data == str(
+                place.data
+            ) and _is_ours(process):
                 return _Mongod(process, Path(path), int(port), "--keyFile" in options)
     except (psutil.Error, OSError, ValueError):  # gone, a zombie, or not ours to look at
         pass
@@ -240,15 +254,19 @@ def _greet(place: _Place, found: _Mongod) -> Running | None:
 
 
 def _prepare(place: _Place, port: int) -> Running | None:
-    """The mongod on that port, once it is a replica set of one that knows our user: both are seen to here."""
+    """The mongod on that port, once it is a replica set of one that knows our user: both are seen
+    to here."""
     found = _find(place)
     if found is None or found.port != port or not _answers(port):
         return None
-    if not found.is_guarded and not _listens(found):  # it proves nothing, and is about to be told our password
+    if not found.is_guarded and not _listens(
+        found
+    ):  # it proves nothing, and is about to be told our password
         return None
     key = make_key(place.key)
-    # mongod's own user, whom the key file makes. Both sides prove that they know the key before anything is told, and
-    # no moment is open in which somebody else may be the first to make a user.
+    # mongod's own user, whom the key file makes. Both sides prove that they know the key before
+    # anything is told, and no moment is open in which somebody else may be the first to make a
+    # user.
     own = {"username": "__system", "password": key.text, "authSource": "local"}
     try:
         with _client(port, limit=ANSWER_WITHIN, **own if found.is_guarded else {}) as client:
@@ -260,8 +278,10 @@ def _prepare(place: _Place, port: int) -> Running | None:
         if not _listens(found):
             return None
         raise EmbeddedError(
-            f"{place.key} is not what the mongod of {place.root} (pid {found.process.pid}) was started with: "
-            "`tontine db stop` and `tontine db start` give it a new one; all data stays, only the password in its URI "
+            f"{place.key} is not what the mongod of {place.root} (pid {found.process.pid}) was "
+            "started with: "
+            "`tontine db stop` and `tontine db start` give it a new one; all data stays, only "
+            "the password in its URI "
             "changes"
         ) from error
     return None
@@ -275,7 +295,8 @@ def _answers(port: int) -> bool:
 
 
 def _listens(found: _Mongod) -> bool:
-    """Whether the port is really that process's: a mongod whose port was taken lives for a moment."""
+    """Whether the port is really that process's: a mongod whose port was taken lives for a
+    moment."""
     with suppress(psutil.Error):
         return any(
             connection.status == psutil.CONN_LISTEN and connection.laddr.port == found.port
@@ -285,7 +306,9 @@ def _listens(found: _Mongod) -> bool:
 
 
 @contextmanager
-def _client(port: int, *, limit: float, **credentials: Any) -> Iterator[MongoClient[dict[str, Any]]]:
+def _client(
+    port: int, *, limit: float, **credentials: Any
+) -> Iterator[MongoClient[dict[str, Any]]]:
     """Speaks to what listens on that port; what it does not answer ends the block in silence."""
     from pymongo import MongoClient
     from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
@@ -303,13 +326,17 @@ def _client(port: int, *, limit: float, **credentials: Any) -> Iterator[MongoCli
         try:
             yield client
         except ConfigurationError as error:  # a version that the driver no longer speaks to
-            raise EmbeddedError(f"{error}: set TONTINE_MONGOD to a newer mongod, {OR_ANOTHER}") from error
+            raise EmbeddedError(
+                f"{error}: set TONTINE_MONGOD to a newer mongod, {OR_ANOTHER}"
+            ) from error
         except PyMongoError as error:
             if isinstance(error, OperationFailure) and error.code == 18:  # AuthenticationFailed
                 raise _Unknown from error
 
 
-def _describe(place: _Place, found: _Mongod, key: Key, client: MongoClient[dict[str, Any]]) -> Running | None:
+def _describe(
+    place: _Place, found: _Mongod, key: Key, client: MongoClient[dict[str, Any]]
+) -> Running | None:
     if not client.admin.command("hello")["isWritablePrimary"]:
         return None
     _trim_log(place, client)
@@ -364,7 +391,8 @@ def _trim_log(place: _Place, client: MongoClient[dict[str, Any]]) -> None:
 
 
 def _adopt(place: _Place) -> Running | None:
-    """One that runs already: left by a starter that was killed, of an earlier version, still recovering or ending."""
+    """One that runs already: left by a starter that was killed, of an earlier version, still
+    recovering or ending."""
     found = _find(place)
     if found is None:
         return None
@@ -377,7 +405,8 @@ def _launch(place: _Place) -> Running:
     mongod = executable(find_mongod(), place.root / "bin")
     if (free := shutil.disk_usage(place.root).free) < SPACE_NEEDED:
         raise EmbeddedError(
-            f"the disk that holds {place.root} has {free >> 20} MB left, and the embedded MongoDB needs "
+            f"the disk that holds {place.root} has {free >> 20} MB left, and the embedded "
+            "MongoDB needs "
             f"{SPACE_NEEDED >> 20}: free some space, set TONTINE_HOME to another disk, {OR_ANOTHER}"
         )
     make_key(place.key)
@@ -399,7 +428,8 @@ def _launch(place: _Place) -> Running:
 
 
 def _free_ports(place: _Place) -> Iterator[int]:
-    """Loopback ports that can be bound now: the last one first, so that a URI outlives a restart."""
+    """Loopback ports that can be bound now: the last one first, so that a URI outlives a
+    restart."""
     with suppress(OSError, ValueError):
         last = int((place.root / "port").read_text())
         if last in PORTS and _is_free(last):
@@ -419,7 +449,8 @@ def _is_free(port: int) -> bool:
 
 
 def _spawn(place: _Place, mongod: Path, port: int, output: Path) -> Running | int:
-    """Starts mongod in a session of its own and waits until it serves, or ends with an exit code."""
+    """Starts mongod in a session of its own and waits until it serves, or ends with an exit
+    code."""
     with suppress(FileNotFoundError):  # what a failed start logs is then all about that start
         place.log.replace(place.root / "mongod.log.old")
     launcher = launch(mongod, port, data=place.data, log=place.log, key=place.key, output=output)
@@ -445,6 +476,7 @@ def _wait(place: _Place, port: int, ended: Callable[[], int | None]) -> Running 
 
 def _silent(place: _Place, within: float) -> EmbeddedError:
     return EmbeddedError(
-        f"the mongod of {place.root} has not answered for {within:g} s: it is still recovering, or hangs; "
+        f"the mongod of {place.root} has not answered for {within:g} s: it is still recovering, "
+        "or hangs; "
         f"look into {place.log} and try again, or run `tontine db stop` first"
     )

@@ -1,1 +1,2 @@
-"""What the documents say: each kind read once, tolerantly, because any driver may have written it. Pure."""
+"""What the documents say: each kind read once, tolerantly, because any driver may have written it.
+Pure."""

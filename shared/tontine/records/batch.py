@@ -1,4 +1,5 @@
-"""The jobs of one `submit_many`: a sequence that keeps 20 bytes of each, whatever its arguments were."""
+"""The jobs of one `submit_many`: a sequence that keeps 20 bytes of each, whatever its arguments
+were."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _ID = 12
 
 
 class Batch(Sequence[Job]):
-    """The jobs of one `submit_many`, in order: numbers and ids; `client.get` and `client.wait` read the rest."""
+    """The jobs of one `submit_many`, in order: numbers and ids; `client.get` and `client.wait` read
+    the rest."""
 
     __slots__ = ("_ids", "_seqs", "task")
 

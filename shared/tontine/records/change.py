@@ -1,4 +1,5 @@
-"""One change of one document, as a change stream tells it. Pure: who applies it needs no MongoDB."""
+"""One change of one document, as a change stream tells it. Pure: who applies it needs no
+MongoDB."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Version = tuple[int, int, int]
-"""The server's operation time (seconds, counter) and a place among changes of one time: what is newer is greater."""
+"""The server's operation time (seconds, counter) and a place among changes of one time: what is
+newer is greater."""
 
 NEVER: Version = (0, 0, 0)
 LAST = 2**31

@@ -17,7 +17,8 @@ ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
 """Bytes of each text of an error."""
 LARGEST = 15 * 1024 * 1024
-"""Bytes of a job when it comes in. MongoDB stores 16 MB: the rest is for errors, or for why there is no result."""
+"""Bytes of a job when it comes in. MongoDB stores 16 MB: the rest is for errors, or for why there
+is no result."""
 LONGEST_TIMEOUT = 366 * 86400
 LAST_SEQ = 2**53
 """No number from here on: doubles count exactly up to it, and nobody gets that far by counting."""
@@ -25,7 +26,8 @@ LAST_ATTEMPT = 2**31 - 1
 SUSPECT, LIMIT = 2, 4
 """Poison thresholds on `lost` (P2, J7): claimed alone from the first on, failed at the second."""
 UNNUMBERED = -1
-"""The `seq` of a job that another driver inserted, until a node has numbered it: a moment that few ever see."""
+"""The `seq` of a job that another driver inserted, until a node has numbered it: a moment that few
+ever see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Progress:
         if not isinstance(document, Mapping):
             return None
         value = document.get("value")
-        return cls(float(value) if isinstance(value, int | float) else 0.0, str(document.get("note") or ""))
+        return cls(
+            float(value) if isinstance(value, int | float) else 0.0, str(document.get("note") or "")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,11 @@ class JobError:
     def from_document(cls, document: Any) -> JobError | None:
         if not isinstance(document, Mapping):
             return None
-        return cls(str(document.get("type", "")), str(document.get("message", "")), str(document.get("traceback", "")))
+        return cls(
+            str(document.get("type", "")),
+            str(document.get("message", "")),
+            str(document.get("traceback", "")),
+        )
 
     def to_document(self) -> dict[str, str]:
         return {
@@ -71,11 +79,19 @@ class JobError:
 
 
 def _start(text: str) -> str:
-    return text if len(text) <= TEXT_KEPT // 4 else text.encode(errors="replace")[:TEXT_KEPT].decode(errors="ignore")
+    return (
+        text
+        if len(text) <= TEXT_KEPT // 4
+        else text.encode(errors="replace")[:TEXT_KEPT].decode(errors="ignore")
+    )
 
 
 def _end(text: str) -> str:
-    return text if len(text) <= TEXT_KEPT // 4 else text.encode(errors="replace")[-TEXT_KEPT:].decode(errors="ignore")
+    return (
+        text
+        if len(text) <= TEXT_KEPT // 4
+        else text.encode(errors="replace")[-TEXT_KEPT:].decode(errors="ignore")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,8 @@ class Job:
     parent: int | None = None
     """The number of the job whose task submitted it, with `current_job().submit(...)`."""
     existed: bool = False
-    """True when a submit found this job instead of adding one: an unfinished one with its key, or an earlier run's."""
+    """True when a submit found this job instead of adding one: an unfinished one with its key, or
+    an earlier run's."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What the producer wants to know of it later; no argument of its task."""
 
@@ -169,7 +186,9 @@ class Job:
             progress=Progress.from_document(document.get("progress")),
             result=document.get("result"),
             error=JobError.from_document(document.get("error")),
-            errors=tuple(filter(None, map(JobError.from_document, errors))) if isinstance(errors, list) else (),
+            errors=tuple(filter(None, map(JobError.from_document, errors)))
+            if isinstance(errors, list)
+            else (),
             created_at=document.get("created_at"),
             started_at=document.get("started_at"),
             finished_at=document.get("finished_at"),
@@ -205,7 +224,8 @@ def _state(text: object) -> JobState:
 
 
 def problem(document: Mapping[str, Any], names: Iterable[str] | None = None) -> str | None:
-    """Why a document cannot be a job, all of it; None when it can. `names` are its fields, where it is part of one."""
+    """Why a document cannot be a job, all of it; None when it can. `names` are its fields, where it
+    is part of one."""
     return "; ".join(_problems(document, names)) or None
 
 
@@ -216,7 +236,10 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
     elif not is_text(task) or not task:
         yield f'`task` must be a text like "shop.resize", not {_kind(task)}'
     if not isinstance(document.get("args", {}), Mapping):
-        yield f"`args` must be an object with the task's keyword arguments, not {_kind(document['args'])}"
+        yield (
+            "`args` must be an object with the task's keyword arguments, not "
+            f"{_kind(document['args'])}"
+        )
     if document.get("state") not in (None, JobState.QUEUED):
         yield f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
     for name in ("run_at", "start_by"):
@@ -233,7 +256,8 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
 
 
 def nobodys_task(task: str) -> str | None:
-    """Why no module can have a task of that name; a raw insert of it stays in the queue, as of any unknown task."""
+    """Why no module can have a task of that name; a raw insert of it stays in the queue, as of any
+    unknown task."""
     module, _, own = task.partition(".")
     if module and own:
         return None
@@ -242,7 +266,11 @@ def nobodys_task(task: str) -> str | None:
 
 def _no_task(names: Iterable[str]) -> str:
     meant = next(
-        (f"; its field `{legible(name, 40)}` is none" for name, field in lookalikes(names).items() if field == "task"),
+        (
+            f"; its field `{legible(name, 40)}` is none"
+            for name, field in lookalikes(names).items()
+            if field == "task"
+        ),
         "",
     )
     return f'it has no `task`: name the task to run, like "shop.resize"{meant}'
@@ -251,13 +279,15 @@ def _no_task(names: Iterable[str]) -> str:
 def too_large(size: int) -> str:
     """Why a job of so many bytes cannot be one."""
     return (
-        f"it has {size / 1024 / 1024:.1f} MB, and a job may have {LARGEST // 1024 // 1024}, so that its outcome fits "
+        f"it has {size / 1024 / 1024:.1f} MB, and a job may have {LARGEST // 1024 // 1024}, so "
+        "that its outcome fits "
         "beside it: store the data elsewhere, and pass where it is"
     )
 
 
 def unfit(job: Mapping[str, Any]) -> str | None:
-    """Why no node can claim a job that has its number: somebody wrote what no node counts with. None when one can."""
+    """Why no node can claim a job that has its number: somebody wrote what no node counts with.
+    None when one can."""
     for name, last in _COUNTED:
         value = job.get(name)
         if not is_whole(value) or not 0 <= value < last:
@@ -273,7 +303,8 @@ _COUNTED = (("seq", LAST_SEQ), ("attempt", LAST_ATTEMPT), ("fails", LAST_SEQ), (
 
 
 def is_text(value: Any) -> TypeGuard[str]:
-    """Whether it is text; BSON's code is a kind of text only in Python, and can be no key of anything."""
+    """Whether it is text; BSON's code is a kind of text only in Python, and can be no key of
+    anything."""
     return isinstance(value, str) and not isinstance(value, Code)
 
 
@@ -295,8 +326,15 @@ def _number_problem(name: str, value: Any, least: int | None) -> str | None:
 def _timeout_problem(timeout: Any) -> str | None:
     if timeout is None:
         return None
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout <= LONGEST_TIMEOUT:
-        return f"`timeout` must be a number of seconds above zero and below a year, not {_short(timeout)}"
+    if (
+        not isinstance(timeout, int | float)
+        or isinstance(timeout, bool)
+        or not 0 < timeout <= LONGEST_TIMEOUT
+    ):
+        return (
+            "`timeout` must be a number of seconds above zero and below a year, not "
+            f"{_short(timeout)}"
+        )
     return None
 
 

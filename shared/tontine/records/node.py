@@ -1,4 +1,5 @@
-"""A node's record, read in one place and tolerant of anything in it: any driver may have written it. Pure.
+"""A node's record, read in one place and tolerant of anything in it: any driver may have written
+it. Pure.
 
 Whether what it says is well is for `rules/health.py` to judge.
 """
@@ -149,7 +150,8 @@ class Sighting:
 
     @property
     def lacks_workers(self) -> str:
-        """That it has fewer workers than it wants, as the predicate of a sentence; not while it starts."""
+        """That it has fewer workers than it wants, as the predicate of a sentence; not while it
+        starts."""
         if self.state is NodeState.INITIALIZING:
             return ""
         return lack_of_workers(self.workers, self.workers_wanted)
@@ -161,7 +163,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What nodes watch of each other. `beat` is whatever the record has there: that it stands still is what counts."""
+    """What nodes watch of each other. `beat` is whatever the record has there: that it stands still
+    is what counts."""
 
     beat: Any
     lease: float
@@ -184,7 +187,11 @@ def differing_versions(nodes: Iterable[Sighting]) -> list[str]:
     for node in nodes:
         for module, version in node.modules:
             holders.setdefault(module, {}).setdefault(version, []).append(node.name)
-    return [f"{module} {_told_holders(versions)}" for module, versions in sorted(holders.items()) if len(versions) > 1]
+    return [
+        f"{module} {_told_holders(versions)}"
+        for module, versions in sorted(holders.items())
+        if len(versions) > 1
+    ]
 
 
 def _told_holders(versions: Mapping[str, Sequence[str]]) -> str:
@@ -210,8 +217,11 @@ def _beat_age(document: Mapping[str, Any], lease: float) -> float | None:
     return max(0.0, lease - (until - now).total_seconds())
 
 
-def _clock_ahead(document: Mapping[str, Any], metrics: Mapping[str, Any], beat_age: float | None) -> float:
-    """How far the node's clock was ahead of the server's at its last heartbeat, which tells both."""
+def _clock_ahead(
+    document: Mapping[str, Any], metrics: Mapping[str, Any], beat_age: float | None
+) -> float:
+    """How far the node's clock was ahead of the server's at its last heartbeat, which tells
+    both."""
     clock, now = _date(metrics.get("clock")), _date(document.get("now"))
     if beat_age is None or clock is None or now is None:
         return 0.0

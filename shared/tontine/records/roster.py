@@ -13,7 +13,8 @@ UNSOUND = -1
 """The epoch of a roster that has none."""
 LAST_EPOCH = 2**41
 FURTHEST = 2**40
-"""How far an epoch can be ahead of the one known: further than anybody counts, somebody wrote it."""
+"""How far an epoch can be ahead of the one known: further than anybody counts, somebody wrote it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +26,23 @@ class Roster:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Roster:
-        """What a document says, as far as it says anything: whoever wrote it may have written anything."""
+        """What a document says, as far as it says anything: whoever wrote it may have written
+        anything."""
         if document is None:
             return cls()
         epoch, members = document.get("epoch"), document.get("members")
-        known = [member for member in members if is_text(member)] if isinstance(members, list) else []
+        known = (
+            [member for member in members if is_text(member)] if isinstance(members, list) else []
+        )
         number = int(epoch) if is_whole(epoch) and 0 <= epoch < LAST_EPOCH else UNSOUND
         return cls(number, tuple(dict.fromkeys(known)))
 
     def is_in(self, document: Mapping[str, Any] | None) -> bool:
         """Whether a document says exactly this."""
         return (
-            document is not None and document.get("epoch") == self.epoch and document.get("members") == [*self.members]
+            document is not None
+            and document.get("epoch") == self.epoch
+            and document.get("members") == [*self.members]
         )
 
     def __contains__(self, node: object) -> bool:
@@ -54,7 +60,10 @@ class Roster:
 
     def shares(self) -> dict[str, Share]:
         """Every member's share."""
-        return {node: Share(self.epoch, rank, len(self.members)) for rank, node in enumerate(self.members)}
+        return {
+            node: Share(self.epoch, rank, len(self.members))
+            for rank, node in enumerate(self.members)
+        }
 
     def joined_by(self, node: str) -> Roster:
         """The next roster with `node` as its last member; itself when nothing changes."""
@@ -71,7 +80,8 @@ class Roster:
         return 0 < other.epoch - self.epoch < FURTHEST
 
     def in_place_of(self, other: Roster) -> Roster:
-        """The roster that follows this one where a document says something else of the same or an earlier epoch.
+        """The roster that follows this one where a document says something else of the same or an
+        earlier epoch.
 
         That document was restored, edited or made anew; its members are the news in it.
         """

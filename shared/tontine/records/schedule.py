@@ -1,4 +1,5 @@
-"""Schedules: when a recurring job is due, which missed times count, and when it is due next. Pure."""
+"""Schedules: when a recurring job is due, which missed times count, and when it is due next.
+Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Which version of a module declared a schedule, when the node that said so started, and what it declared."""
+    """Which version of a module declared a schedule, when the node that said so started, and what
+    it declared."""
 
     module: str
     """The name of the module."""
@@ -57,13 +59,20 @@ class Declared:
         """What a document says of it, if it says so much."""
         if not isinstance(document, Mapping):
             return None
-        module, version, digest, at = (document.get(name) for name in ("module", "version", "digest", "at"))
+        module, version, digest, at = (
+            document.get(name) for name in ("module", "version", "digest", "at")
+        )
         if not (is_text(module) and is_text(version) and is_text(digest)):
             return None
         return cls(module, version, digest, at if isinstance(at, datetime) else None)
 
     def to_document(self) -> dict[str, Any]:
-        return {"module": self.module, "version": self.version, "digest": self.digest, "at": self.at}
+        return {
+            "module": self.module,
+            "version": self.version,
+            "digest": self.digest,
+            "at": self.at,
+        }
 
     def supersedes(self, other: Declared) -> bool:
         """Whether it is newer: by its version, and among equals by the node that started later."""
@@ -74,7 +83,8 @@ class Declared:
 
 
 def rank_of(version: str) -> tuple[tuple[int, int, str], ...]:
-    """What orders versions: their numbers as numbers, and a text such as `rc1` before its end (1.2rc1 < 1.2 < 1.10)."""
+    """What orders versions: their numbers as numbers, and a text such as `rc1` before its end
+    (1.2rc1 < 1.2 < 1.10)."""
     parts = re.findall(r"\d+|[a-z]+", version.lower().partition("+")[0])
     # Python reads no number of more than 4,300 digits, and no version needs one.
     ranks = [(1, int(part[:1000]), "") if part.isdecimal() else (-1, 0, part) for part in parts]
@@ -85,7 +95,8 @@ def rank_of(version: str) -> tuple[tuple[int, int, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A recurring job: at the times of a cron expression in a time zone, or every so many seconds."""
+    """A recurring job: at the times of a cron expression in a time zone, or every so many
+    seconds."""
 
     name: str
     """Unique among schedules."""
@@ -118,8 +129,11 @@ class Schedule:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Schedule:
-        """The record of a document; a ConfigError says why it cannot be one, because anybody may have written it."""
-        given = {name: value for name, value in document.items() if name in _FIELDS and value is not None}
+        """The record of a document; a ConfigError says why it cannot be one, because anybody may
+        have written it."""
+        given = {
+            name: value for name, value in document.items() if name in _FIELDS and value is not None
+        }
         next_at = given.pop("next_at", None)
         schedule = cls(
             name=document.get("_id"),  # type: ignore[arg-type]
@@ -152,7 +166,9 @@ class Schedule:
         try:
             digest = hashlib.sha256(bson.encode(defining, codec_options=_CODEC)).hexdigest()[:16]
         except (BSONError, OverflowError, UnicodeError, ValueError) as error:
-            raise ConfigError(f"the schedule {legible(self.name, 80)!r} cannot be stored: {error}") from error
+            raise ConfigError(
+                f"the schedule {legible(self.name, 80)!r} cannot be stored: {error}"
+            ) from error
         return replace(self, declared=Declared(module, version, digest))
 
     def _extras(self) -> dict[str, Any]:
@@ -172,7 +188,9 @@ class Schedule:
         if not _is_text(self.name):
             raise ConfigError(f"a schedule's name, its `_id`, must be {_TEXT}")
         if "\ufffd" in self.name:
-            raise ConfigError("a schedule's name, its `_id`, must be UTF-8: nobody could find it again")
+            raise ConfigError(
+                "a schedule's name, its `_id`, must be UTF-8: nobody could find it again"
+            )
         if (reason := problem({"task": self.task, "args": self.args})) is not None:
             raise ConfigError(f"it can insert no job: {reason}")
         if not _is_text(self.task):
@@ -180,9 +198,13 @@ class Schedule:
         if (self.cron is None) == (self.every is None):
             raise ConfigError("give a schedule either a cron expression or an interval")
         if self.missed not in get_args(Missed):
-            raise ConfigError(f"missed={legible(repr(self.missed), 80)} is none of skip, once and all")
+            raise ConfigError(
+                f"missed={legible(repr(self.missed), 80)} is none of skip, once and all"
+            )
         if self.overlap not in get_args(Overlap):
-            raise ConfigError(f"overlap={legible(repr(self.overlap), 80)} is neither queue nor skip")
+            raise ConfigError(
+                f"overlap={legible(repr(self.overlap), 80)} is neither queue nor skip"
+            )
         if not isinstance(self.off, bool):
             raise ConfigError("`off` must be true or false")
         if self.max_age is not None:
@@ -195,26 +217,40 @@ class Schedule:
 
     def _check_age(self, age: object) -> None:
         if not isinstance(age, int | float) or isinstance(age, bool) or not 0 < age <= LONGEST:
-            raise ConfigError(f"`max_age` must be seconds above 0 and up to a century, not {legible(repr(age), 80)}")
+            raise ConfigError(
+                "`max_age` must be seconds above 0 and up to a century, not "
+                f"{legible(repr(age), 80)}"
+            )
 
     def _check_every(self, every: object) -> None:
         if not isinstance(every, int | float) or isinstance(every, bool):
-            raise ConfigError(f"`every` must be a number of seconds, not {legible(repr(every), 80)}")
+            raise ConfigError(
+                f"`every` must be a number of seconds, not {legible(repr(every), 80)}"
+            )
         if not every >= 1:
-            raise ConfigError(f"an interval of {every:g} s is too short: a schedule fires at most once a second")
+            raise ConfigError(
+                f"an interval of {every:g} s is too short: a schedule fires at most once a second"
+            )
         if every > LONGEST:
             raise ConfigError(f"an interval of {every:g} s is more than a century")
         if self.timezone != "UTC":
-            raise ConfigError("a time zone goes with a cron expression: an interval is the same everywhere")
+            raise ConfigError(
+                "a time zone goes with a cron expression: an interval is the same everywhere"
+            )
 
     def _check_zone(self) -> None:
         if not _is_text(self.timezone):
             raise ConfigError("`timezone` must be a text like Europe/Paris")
         try:
             ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: `Europe` is a directory
+        except (
+            ZoneInfoNotFoundError,
+            ValueError,
+            OSError,
+        ) as error:  # OSError: `Europe` is a directory
             raise ConfigError(
-                f"there is no time zone {legible(repr(self.timezone), 80)} here: write it like Europe/Paris"
+                f"there is no time zone {legible(repr(self.timezone), 80)} here: write it like "
+                "Europe/Paris"
             ) from error
 
     def _check_cron(self, cron: str) -> None:
@@ -227,7 +263,9 @@ class Schedule:
                 f"{legible(repr(cron), 80)} is not a cron expression ({error}): like '30 6 * * 1-5'"
             ) from error
         except StopIteration:
-            raise ConfigError(f"{legible(repr(cron), 80)} never comes: a date that no year has") from None
+            raise ConfigError(
+                f"{legible(repr(cron), 80)} never comes: a date that no year has"
+            ) from None
 
     def job_id(self, time: datetime) -> str:
         """The `_id` of the job for a due time."""
@@ -235,14 +273,18 @@ class Schedule:
 
     @property
     def key(self) -> str | None:
-        """The key of its jobs: where they must not overlap there is one, and so one unfinished job at most."""
+        """The key of its jobs: where they must not overlap there is one, and so one unfinished job
+        at most."""
         return f"schedule:{self.name}" if self.overlap == "skip" else None
 
     def times_after(self, moment: datetime) -> Iterator[datetime]:
         """The times it is due after `moment`, for ever."""
         if self.cron is not None:
             zone = ZoneInfo(self.timezone)
-            return _rising((time.astimezone(UTC) for time in CronSim(self.cron, moment.astimezone(zone))), moment)
+            return _rising(
+                (time.astimezone(UTC) for time in CronSim(self.cron, moment.astimezone(zone))),
+                moment,
+            )
         step = timedelta(seconds=self.every or 1)
         return _steps(moment, step)
 
@@ -252,11 +294,13 @@ class Schedule:
             return next(self.times_after(moment))
 
     def mended(self, now: datetime) -> datetime | None:
-        """What `next_at` should be, where it is missing or later than the next due time; None where all is well.
+        """What `next_at` should be, where it is missing or later than the next due time; None where
+        all is well.
 
-        It is later after a server's clock was ahead for a while, or when somebody changed the times. Times of the last
-        minute are due again then, because they may have been passed over: one that was fired has its job already. A
-        minute is tolerated, so that servers whose clocks differ a little do not take turns.
+        It is later after a server's clock was ahead for a while, or when somebody changed the
+        times. Times of the last minute are due again then, because they may have been passed over:
+        one that was fired has its job already. A minute is tolerated, so that servers whose clocks
+        differ a little do not take turns.
         """
         if self.off:
             return None
@@ -277,7 +321,8 @@ class Schedule:
     def fire(self, now: datetime) -> tuple[list[datetime], datetime]:
         """The due times to fire now, and when to look again: `next_at` from then on.
 
-        Times of the last minute are fired, each. Older ones were missed, and `missed` says what becomes of them.
+        Times of the last minute are fired, each. Older ones were missed, and `missed` says what
+        becomes of them.
         """
         if self.next_at is None or self.next_at > now:
             return [], self.next_at or self.next_after(now)
@@ -286,11 +331,17 @@ class Schedule:
 
     def _fire(self, next_at: datetime, now: datetime) -> tuple[list[datetime], datetime]:
         if self.missed == "all":
-            due = list(islice(takewhile(lambda time: time <= now, self._times_from(next_at)), FIRED_AT_ONCE))
+            due = list(
+                islice(
+                    takewhile(lambda time: time <= now, self._times_from(next_at)), FIRED_AT_ONCE
+                )
+            )
             return due, next(self.times_after(due[-1]))
         missed = self._last_missed(next_at, now - LATE_AFTER)
         start = next_at if missed is None else next(self.times_after(missed))
-        due = list(islice(takewhile(lambda time: time <= now, self._times_from(start)), FIRED_AT_ONCE))
+        due = list(
+            islice(takewhile(lambda time: time <= now, self._times_from(start)), FIRED_AT_ONCE)
+        )
         if missed is not None and self.missed == "once":
             due.insert(0, missed)
         return due, next(self.times_after(due[-1] if due else missed or now))
@@ -300,14 +351,17 @@ class Schedule:
         yield from self.times_after(start)
 
     def _last_missed(self, next_at: datetime, until: datetime) -> datetime | None:
-        """The newest due time up to `until`, without walking through a year of them; None when there is none."""
+        """The newest due time up to `until`, without walking through a year of them; None when
+        there is none."""
         if next_at > until:
             return None
         if self.every is not None:
             step = timedelta(seconds=self.every)
             return next_at + (until - next_at) // step * step
         zone = ZoneInfo(self.timezone)
-        backwards = CronSim(self.cron or "", (until + timedelta(seconds=1)).astimezone(zone), reverse=True)
+        backwards = CronSim(
+            self.cron or "", (until + timedelta(seconds=1)).astimezone(zone), reverse=True
+        )
         return max(next(backwards).astimezone(UTC), next_at)
 
     @contextmanager
@@ -329,7 +383,8 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last job that a schedule inserted, as it is now; without a number it is there no longer."""
+    """The last job that a schedule inserted, as it is now; without a number it is there no
+    longer."""
 
     id: Any
     """The `_id` of the job."""
@@ -343,7 +398,8 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A schedule and what is known around it: its last run, why it cannot fire, and what somebody should look at."""
+    """A schedule and what is known around it: its last run, why it cannot fire, and what somebody
+    should look at."""
 
     name: str
     """Of the schedule."""
@@ -371,7 +427,8 @@ def _is_text(value: object) -> bool:
 
 
 def _rising(times: Iterable[datetime], after: datetime) -> Iterator[datetime]:
-    """Each once: cron may name one that has passed where clocks are set back, and one twice where they skip an hour."""
+    """Each once: cron may name one that has passed where clocks are set back, and one twice where
+    they skip an hour."""
     for time in times:
         if time > after:
             yield time

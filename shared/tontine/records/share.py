@@ -1,4 +1,5 @@
-"""Shares: which member should claim which seq. They only avoid contention; the claim itself decides."""
+"""Shares: which member should claim which seq. They only avoid contention; the claim itself
+decides."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any
 
 
 def crowd(members: int) -> float:
-    """How much rarer than a few each of many members does what any of them can do: it is enough that one of them does.
+    """How much rarer than a few each of many members does what any of them can do: it is enough
+    that one of them does.
 
-    Together they still do it more often the more they are, and a few survivors of many not too late.
+    Together they still do it more often the more they are, and a few survivors of many not too
+    late.
     """
     return min(max(1.0, members / 8), 3.0)
 
@@ -34,7 +37,8 @@ class Share:
 
     @classmethod
     def said_in(cls, value: Any) -> Share | None:
-        """The share that stands in a record; None where nothing there can be one, whoever wrote it."""
+        """The share that stands in a record; None where nothing there can be one, whoever wrote
+        it."""
         try:
             return cls.from_document(value)
         except (TypeError, KeyError, ValueError, OverflowError):

@@ -1,4 +1,5 @@
-"""Both state machines as tables. Code, queries, the diagram in docs/states.md and the tests all read these."""
+"""Both state machines as tables. Code, queries, the diagram in docs/states.md and the tests all
+read these."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Desired(StrEnum):
     STOPPED = "stopped"
 
 
-NODE_MOVES: dict[NodeState, frozenset[NodeState]] = {  # DEAD has no way out: a process that comes back is a new node
+NODE_MOVES: dict[
+    NodeState, frozenset[NodeState]
+] = {  # DEAD has no way out: a process that comes back is a new node
     NodeState.INITIALIZING: frozenset({NodeState.WAITING, NodeState.DEAD}),
     NodeState.WAITING: frozenset({NodeState.WORKING, NodeState.PAUSED, NodeState.DEAD}),
     NodeState.WORKING: frozenset({NodeState.WAITING, NodeState.PAUSED, NodeState.DEAD}),
@@ -47,9 +50,13 @@ NODE_MOVES: dict[NodeState, frozenset[NodeState]] = {  # DEAD has no way out: a 
     NodeState.DEAD: frozenset(),
 }
 
-JOB_MOVES: dict[JobState, frozenset[JobState]] = {  # out of a final state only by an operator's retry
+JOB_MOVES: dict[
+    JobState, frozenset[JobState]
+] = {  # out of a final state only by an operator's retry
     JobState.QUEUED: frozenset({JobState.WORKING, JobState.FAILED, JobState.CANCELLED}),
-    JobState.WORKING: frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED}),
+    JobState.WORKING: frozenset(
+        {JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED}
+    ),
     JobState.DONE: frozenset({JobState.QUEUED}),
     JobState.FAILED: frozenset({JobState.QUEUED}),
     JobState.CANCELLED: frozenset({JobState.QUEUED}),

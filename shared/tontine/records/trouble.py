@@ -1,4 +1,5 @@
-"""What a node's record says is wrong inside it, as records and as sentences. Tolerant of anything in it. Pure."""
+"""What a node's record says is wrong inside it, as records and as sentences. Tolerant of anything
+in it. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Trouble:
 
     @property
     def is_grave(self) -> bool:
-        """Whether jobs suffer from it: without samples, a bell and a live file a node works as ever."""
+        """Whether jobs suffer from it: without samples, a bell and a live file a node works as
+        ever."""
         return self.what not in _DISPENSABLE
 
     @property
@@ -67,18 +69,24 @@ class Trouble:
         lasted = self.lasted(now)
         long = "" if lasted is None else f" for {duration(lasted)}"
         tries = f" ({self.times:,} tries)" if self.times > 1 else ""
-        return f"has not been able to {self.deed}{long}{tries}" + (f": {self.why.rstrip('.')}" if self.why else "")
+        return f"has not been able to {self.deed}{long}{tries}" + (
+            f": {self.why.rstrip('.')}" if self.why else ""
+        )
 
 
 def lack_of_workers(there: int | None, wanted: int | None) -> str:
-    """The predicate of a sentence about a node with fewer workers than it wants; empty when it has all of them."""
+    """The predicate of a sentence about a node with fewer workers than it wants; empty when it has
+    all of them."""
     if there is None or wanted is None or there >= wanted:
         return ""
     return f"has {f'only {there}' if there else 'none'} of its {count(wanted, 'worker')}"
 
 
-def read_troubles(value: Any, ahead: float = 0.0, clean: Callable[[Any, int], str] = legible) -> tuple[Trouble, ...]:
-    """The troubles of a record's field; `ahead` is how far its node's clock is ahead of the server's."""
+def read_troubles(
+    value: Any, ahead: float = 0.0, clean: Callable[[Any, int], str] = legible
+) -> tuple[Trouble, ...]:
+    """The troubles of a record's field; `ahead` is how far its node's clock is ahead of the
+    server's."""
     found: dict[str, Trouble] = {}
     for one in value[:TROUBLES_READ] if isinstance(value, list | tuple) else ():
         if isinstance(one, Mapping) and (what := clean(one.get("what") or "", _WHAT_KEPT)):
@@ -87,7 +95,9 @@ def read_troubles(value: Any, ahead: float = 0.0, clean: Callable[[Any, int], st
                 what,
                 clean(one.get("why") or "", _WHY_KEPT),
                 _earlier(one.get("since"), ahead),
-                times if isinstance(times, int) and not isinstance(times, bool) and times > 0 else 1,
+                times
+                if isinstance(times, int) and not isinstance(times, bool) and times > 0
+                else 1,
             )
     return tuple(found.values())
 

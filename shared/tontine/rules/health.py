@@ -1,7 +1,9 @@
-"""One opinion about health: whatever can be wrong with nodes and queue is judged by one function here. Pure.
+"""One opinion about health: whatever can be wrong with nodes and queue is judged by one function
+here. Pure.
 
-Doctor, audit, why, the commands and the observer ask these. What is theirs is the words, and the patience: a queue that
-works passes through most of these conditions for a moment, so who looks once, twice or for a minute waits differently.
+Doctor, audit, why, the commands and the observer ask these. What is theirs is the words, and the
+patience: a queue that works passes through most of these conditions for a moment, so who looks
+once, twice or for a minute waits differently.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ SILENT_AFTER = 0.35
 UNBURIED_LEASES, UNBURIED_SECONDS = 1.5, 5.0
 """After so many leases and seconds without a beat, others should have buried a node."""
 NUMBERED_WITHIN = 5.0
-"""Seconds: the first member numbers new jobs within one, and any other helps after half of one (F2)."""
+"""Seconds: the first member numbers new jobs within one, and any other helps after half of one
+(F2)."""
 
 
 class Mortal(Protocol):
@@ -29,12 +32,14 @@ class Mortal(Protocol):
 
 
 def is_gone(node: Mortal | None) -> bool:
-    """Whether a node is dead. One that was a member, or held a job, had a record: without it, it is dead, too."""
+    """Whether a node is dead. One that was a member, or held a job, had a record: without it, it is
+    dead, too."""
     return node is None or node.is_dead
 
 
 def dead_members(members: Iterable[str], nodes: Mapping[str, Mortal]) -> set[str]:
-    """Members of the roster that are dead: live nodes take them out, once their jobs are given back (M2)."""
+    """Members of the roster that are dead: live nodes take them out, once their jobs are given back
+    (M2)."""
     return {member for member in members if is_gone(nodes.get(member))}
 
 
@@ -44,7 +49,8 @@ def dead_holders(holders: Iterable[str], nodes: Mapping[str, Mortal]) -> set[str
 
 
 def beat_stands_still(beat_age: float | None, lease: float) -> bool:
-    """Whether the last heartbeat is older than it ever is in a sound node; where nothing is told, it is not."""
+    """Whether the last heartbeat is older than it ever is in a sound node; where nothing is told,
+    it is not."""
     return beat_age is not None and beat_age > SILENT_AFTER * lease
 
 
@@ -67,13 +73,15 @@ def has_lease(node: Sighting) -> bool:
 
 
 def buried_in(node: Sighting, lease: float) -> float:
-    """About how many seconds from now others, whose lease this is, declare it dead if it stays silent (D2)."""
+    """About how many seconds from now others, whose lease this is, declare it dead if it stays
+    silent (D2)."""
     one_beat_more = lease * (1 + 1 / BEATS_IN_A_LEASE)
     return max(0.0, one_beat_more - (node.beat_age or 0.0))
 
 
 def is_unburied(node: Sighting, lease: float) -> bool:
-    """Whether it has been silent for so long that others, whose lease this is, should have declared it dead."""
+    """Whether it has been silent for so long that others, whose lease this is, should have declared
+    it dead."""
     return is_silent(node) and (node.beat_age or 0.0) > UNBURIED_LEASES * lease + UNBURIED_SECONDS
 
 
@@ -107,5 +115,6 @@ def is_unnumbered_too_long(waited: float, patience: float = NUMBERED_WITHIN) -> 
 
 
 def known_tasks(nodes: Iterable[Sighting]) -> frozenset[str]:
-    """The tasks that live nodes have, whether they beat or not: jobs of any other wait for nobody."""
+    """The tasks that live nodes have, whether they beat or not: jobs of any other wait for
+    nobody."""
     return frozenset(task for node in nodes if not node.is_dead for task in node.tasks)

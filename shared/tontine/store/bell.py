@@ -1,8 +1,9 @@
-"""The bell: a small capped collection. Whoever has news for the nodes writes to it, and idle nodes listen.
+"""The bell: a small capped collection. Whoever has news for the nodes writes to it, and idle nodes
+listen.
 
-A ring is only a hint to look sooner: nobody waits for its answer, it may be lost, and nothing is decided by it. A
-change stream could tell the same, but the server wakes each of those for every write of the whole replica set; to
-listen here costs nothing while others work.
+A ring is only a hint to look sooner: nobody waits for its answer, it may be lost, and nothing is
+decided by it. A change stream could tell the same, but the server wakes each of those for every
+write of the whole replica set; to listen here costs nothing while others work.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pymongo.cursor import CursorType
 from pymongo.errors import PyMongoError
 
 from ..errors import StoreError
-from .call import DECODED, AsyncStore, Call, Steps, translated
+from .call import DECODED, AsyncStore, Operation, insert_one, translated
 from .names import BELL, JOBS
 
 HELP = "help"
@@ -31,32 +32,36 @@ _ALL_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something changed in a collection: jobs with these numbers were inserted, or anything else. Or `HELP`."""
+    """Something changed in a collection: jobs with these numbers were inserted, or anything else.
+    Or `HELP`."""
 
     collection: str
     first: int | None = None
     last: int | None = None
     is_fresh: bool = False
-    """Jobs without priority or time of their own: looking up their numbers is enough to find them."""
+    """Jobs without priority or time of their own: looking up their numbers is enough to find them.
+    """
 
 
-def ring(collection: str) -> Steps[None]:
-    """Tell idle nodes to look what is new in a collection, or that there is too much of it for one."""
+def ring(collection: str) -> Operation[None]:
+    """Tell idle nodes to look what is new in a collection, or that there is too much of it for
+    one."""
     yield from _ring({"what": collection})
 
 
-def ring_jobs(first: int, last: int, *, fresh: bool) -> Steps[None]:
+def ring_jobs(first: int, last: int, *, fresh: bool) -> Operation[None]:
     """Tell idle nodes that jobs with these numbers are there, or will be in a moment."""
     yield from _ring({"what": JOBS, "first": Int64(first), "last": Int64(last), "fresh": fresh})
 
 
-def _ring(news: Mapping[str, Any]) -> Steps[None]:
+def _ring(news: Mapping[str, Any]) -> Operation[None]:
     with contextlib.suppress(StoreError):
-        yield Call(BELL, "insert_one", ({"_id": ObjectId(), **news},), unheard=True, within=_RING_WITHIN)
+        yield insert_one(BELL, {"_id": ObjectId(), **news}, unheard=True, within=_RING_WITHIN)
 
 
 async def hear(store: AsyncStore) -> AsyncGenerator[Hint | None, None]:
-    """Rings from now on, for as long as the cursor lives; None when it opened, and when it was quiet for a while."""
+    """Rings from now on, for as long as the cursor lives; None when it opened, and when it was
+    quiet for a while."""
     bell = store.database.get_collection(BELL, codec_options=DECODED)
     try:
         last = await _last(bell)

@@ -1,13 +1,14 @@
 """One call to MongoDB as data, and the two ways to make it.
 
-A store operation is a generator: it yields a `Call`, gets its answer (or its error) back, and returns a result. It
-knows nothing of sync or async; `Store` and `AsyncStore` drive it, give each call its deadline, repeat what is safe to
-repeat, and translate pymongo's errors, once. A test can drive an operation step by step and stop it between any two.
+A store operation is a generator: it yields a `Call`, gets its answer (or its error) back, and
+returns a result. It knows nothing of sync or async; `Store` and `AsyncStore` drive it, give each
+call its deadline, repeat what is safe to repeat, and translate pymongo's errors, once. A test can
+drive an operation step by step and stop it between any two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -66,11 +67,12 @@ LEAN = PLAIN.with_options(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: a method of a collection (or `command` of the database), with a deadline of its own.
+    """One call: a method of a collection (or `command` of the database), with a deadline of its
+    own.
 
-    `repeats` says that making it again after an unknown outcome does no harm, `unheard` that nobody awaits the answer,
-    `at_once` that one answer is enough, whatever else would come, `plain` that UUIDs stay what they are in BSON, `lean`
-    that dates do, too, in documents that are read raw.
+    `repeats` says that making it again after an unknown outcome does no harm, `unheard` that nobody
+    awaits the answer, `at_once` that one answer is enough, whatever else would come, `plain` that
+    UUIDs stay what they are in BSON, `lean` that dates do, too, in documents that are read raw.
     """
 
     collection: str
@@ -86,22 +88,148 @@ class Call:
     within: float = CALL_LIMIT
 
 
-Steps = Generator[Call, Any, T]
+Operation = Generator[Call, Any, T]
 
 
 def find(collection: str, filter: Mapping[str, Any], *, raw: bool = False, **options: Any) -> Call:
-    """A read whose answer is a list of documents. All in one: servers send only 101 at first, unless asked for more."""
-    return Call(collection, "find", (filter,), {"batch_size": _ALL_AT_ONCE, **options}, repeats=True, raw=raw)
+    """A read whose answer is a list of documents. All in one: servers send only 101 at first,
+    unless asked for more."""
+    return Call(
+        collection,
+        "find",
+        (filter,),
+        {"batch_size": _ALL_AT_ONCE, **options},
+        repeats=True,
+        raw=raw,
+    )
 
 
-def find_some(collection: str, filter: Mapping[str, Any], *, lean: bool = False, **options: Any) -> Call:
-    """A read of as many documents as one answer holds: whatever their size, no more than 16 MB and one of them."""
+def find_some(
+    collection: str, filter: Mapping[str, Any], *, lean: bool = False, **options: Any
+) -> Call:
+    """A read of as many documents as one answer holds: whatever their size, no more than 16 MB and
+    one of them."""
     options = {"batch_size": _ALL_AT_ONCE, **options}
-    return Call(collection, "find", (filter,), options, repeats=True, raw=True, at_once=True, lean=lean)
+    return Call(
+        collection, "find", (filter,), options, repeats=True, raw=True, at_once=True, lean=lean
+    )
 
 
 def find_one(collection: str, filter: Mapping[str, Any], **options: Any) -> Call:
     return Call(collection, "find_one", (filter,), options, repeats=True)
+
+
+def count_documents(
+    collection: str, filter: Mapping[str, Any], *, within: float = CALL_LIMIT, **options: Any
+) -> Call:
+    return Call(collection, "count_documents", (filter,), options, repeats=True, within=within)
+
+
+def distinct(collection: str, field: str, filter: Mapping[str, Any]) -> Call:
+    return Call(collection, "distinct", (field, filter), repeats=True)
+
+
+Filter = Mapping[str, Any]
+Update = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""Operators, or the stages of a pipeline."""
+
+
+def update_one(
+    collection: str,
+    filter: Filter,
+    update: Update,
+    *,
+    repeats: bool = False,
+    within: float = CALL_LIMIT,
+    **options: Any,
+) -> Call:
+    return Call(collection, "update_one", (filter, update), options, repeats=repeats, within=within)
+
+
+def update_many(
+    collection: str,
+    filter: Filter,
+    update: Update,
+    *,
+    repeats: bool = False,
+    within: float = CALL_LIMIT,
+    **options: Any,
+) -> Call:
+    return Call(
+        collection, "update_many", (filter, update), options, repeats=repeats, within=within
+    )
+
+
+def find_one_and_update(
+    collection: str,
+    filter: Filter,
+    update: Update,
+    *,
+    repeats: bool = False,
+    raw: bool = False,
+    lean: bool = False,
+    within: float = CALL_LIMIT,
+    **options: Any,
+) -> Call:
+    return Call(
+        collection,
+        "find_one_and_update",
+        (filter, update),
+        options,
+        repeats=repeats,
+        raw=raw,
+        lean=lean,
+        within=within,
+    )
+
+
+def insert_one(
+    collection: str,
+    document: Mapping[str, Any],
+    *,
+    repeats: bool = False,
+    unheard: bool = False,
+    within: float = CALL_LIMIT,
+) -> Call:
+    return Call(
+        collection, "insert_one", (document,), repeats=repeats, unheard=unheard, within=within
+    )
+
+
+def insert_many(
+    collection: str,
+    documents: Sequence[Mapping[str, Any]],
+    *,
+    repeats: bool = False,
+    within: float = CALL_LIMIT,
+    **options: Any,
+) -> Call:
+    """Those that are refused keep no others from being inserted."""
+    options = {"ordered": False, **options}
+    return Call(collection, "insert_many", (documents,), options, repeats=repeats, within=within)
+
+
+def bulk_write(
+    collection: str,
+    updates: Sequence[Any],
+    *,
+    repeats: bool = False,
+    within: float = CALL_LIMIT,
+    **options: Any,
+) -> Call:
+    """Those that are refused keep no others from being made."""
+    options = {"ordered": False, **options}
+    return Call(collection, "bulk_write", (updates,), options, repeats=repeats, within=within)
+
+
+def delete_one(collection: str, filter: Filter, *, repeats: bool = False) -> Call:
+    return Call(collection, "delete_one", (filter,), repeats=repeats)
+
+
+def delete_many(
+    collection: str, filter: Filter, *, repeats: bool = False, within: float = CALL_LIMIT
+) -> Call:
+    return Call(collection, "delete_many", (filter,), repeats=repeats, within=within)
 
 
 def command(document: Mapping[str, Any], *, within: float = CALL_LIMIT) -> Call:
@@ -148,11 +276,14 @@ def _whole(call: Call, answer: Any) -> Any:
 
 def _reads_again(call: Call, error: Exception) -> bool:
     """One document that cannot be decoded in full must not hide the others that were asked for."""
-    return isinstance(error, BSONError) and call.method in _READS and not call.plain and not call.raw
+    return (
+        isinstance(error, BSONError) and call.method in _READS and not call.plain and not call.raw
+    )
 
 
 def _is_for_the_owner(call: Call, error: Exception) -> bool:
-    """Whoever began a transaction begins it again after this, and knows it by a label on the driver's own error."""
+    """Whoever began a transaction begins it again after this, and knows it by a label on the
+    driver's own error."""
     return (
         "session" in call.options
         and isinstance(error, errors.PyMongoError)
@@ -166,7 +297,7 @@ _READS = ("find", "find_one", "distinct")
 class Store(_Driver):
     """Runs store operations over a PyMongo database."""
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, steps: Operation[T]) -> T:
         """Drive an operation to its result."""
         resume: Callable[[Any], Call] = steps.send
         value: Any = None
@@ -208,7 +339,7 @@ class Store(_Driver):
 class AsyncStore(_Driver):
     """Runs store operations over a PyMongo async or a Motor database."""
 
-    async def run(self, steps: Steps[T]) -> T:
+    async def run(self, steps: Operation[T]) -> T:
         """Drive an operation to its result."""
         resume: Callable[[Any], Call] = steps.send
         value: Any = None
@@ -263,11 +394,30 @@ _FORBIDDEN = {13, 18, 8000, 33}
 _TOO_LARGE = {10334, 17419, 17420, 17280}
 _INVALID = {15, 121}
 """Nested too deep for a server, or refused by a validator."""
-_UNSETTLED = {50, 64, 79, 91, 100, 112, 133, 189, 202, 262, 276, 10107, 11600, 11601, 11602, 13435, 13436}
+_UNSETTLED = {
+    50,
+    64,
+    79,
+    91,
+    100,
+    112,
+    133,
+    189,
+    202,
+    262,
+    276,
+    10107,
+    11600,
+    11601,
+    11602,
+    13435,
+    13436,
+}
 
 
 def translated(error: Exception) -> TontineError:
-    """pymongo's errors in Tontine's words. Anything that leaves the outcome open is `StoreUnavailable` (G2)."""
+    """pymongo's errors in Tontine's words. Anything that leaves the outcome open is
+    `StoreUnavailable` (G2)."""
     if isinstance(error, errors.BulkWriteError):
         return _translated_bulk(error)
     if isinstance(error, errors.DuplicateKeyError):
@@ -299,7 +449,9 @@ def _translated_failure(error: errors.OperationFailure) -> TontineError:
         return TooLarge(_line(error))
     if error.code in _INVALID:
         return Unstorable(f"MongoDB refused it: {_line(error)}")
-    unsettled = isinstance(error, errors.WriteConcernError) or error.has_error_label("RetryableWriteError")
+    unsettled = isinstance(error, errors.WriteConcernError) or error.has_error_label(
+        "RetryableWriteError"
+    )
     if error.code in _UNSETTLED or error.timeout or unsettled:
         return StoreUnavailable(f"MongoDB could not finish it: {_line(error)}")
     return StoreError(f"MongoDB answered: {_line(error)} (code {error.code})")
@@ -315,7 +467,9 @@ def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
             return TooLarge(str(one.get("errmsg", ""))[:_LINE])
         refused[int(one["index"])] = tuple(one.get("keyPattern", ()))
     if refused and all(one.get("code") in _INVALID for one in details["writeErrors"]):
-        return Unstorable(f"MongoDB refused it: {str(details['writeErrors'][0].get('errmsg', ''))[:_LINE]}")
+        return Unstorable(
+            f"MongoDB refused it: {str(details['writeErrors'][0].get('errmsg', ''))[:_LINE]}"
+        )
     if details.get("writeConcernErrors") or not refused:
         return StoreUnavailable(f"MongoDB could not confirm a write: {_line(error)}")
     return BulkRefused(str(details["writeErrors"][0].get("errmsg", ""))[:_LINE], refused)
@@ -324,6 +478,11 @@ def _translated_bulk(error: errors.BulkWriteError) -> TontineError:
 def _line(error: Exception) -> str:
     # pymongo appends the whole topology, which helps nobody at a prompt.
     text = str(error)
-    for noise in (", full error:", ", Timeout:", ", Topology Description:", " (configured timeouts:"):
+    for noise in (
+        ", full error:",
+        ", Timeout:",
+        ", Topology Description:",
+        " (configured timeouts:",
+    ):
         text = text.split(noise, maxsplit=1)[0]
     return " ".join(text.split())[:_LINE]

@@ -9,7 +9,7 @@ from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, Un
 from ..records.job import Job, problem
 from ..records.states import FINAL, Desired, JobState, NodeState
 from .bell import ring
-from .call import Call, Steps, find, find_one
+from .call import Operation, find, find_one, update_many, update_one
 from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
 from .names import JOBS, NODES
 from .retention import read_retention
@@ -34,8 +34,9 @@ PUT_BACK: list[dict[str, Any]] = [
 """What makes a queued job of a finished one (J9). The attempt is never reset."""
 
 
-def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
-    """Ask one live node, by name or id (or all: None), to run, pause or stop; the names of those asked."""
+def ask(node: str | None, desired: Desired) -> Operation[list[str]]:
+    """Ask one live node, by name or id (or all: None), to run, pause or stop; the names of those
+    asked."""
     matching: dict[str, Any] = {"state": _ALIVE}
     if node is not None:
         matching["$or"] = [{"_id": node}, {"name": node}]
@@ -43,22 +44,24 @@ def ask(node: str | None, desired: Desired) -> Steps[list[str]]:
     if node is not None and not found:
         raise UnknownNode(f"there is no live node named {node!r}: `tontine nodes` lists them")
     ids = [one["_id"] for one in found]
-    # A node that was asked to stop stays so: resuming it would leave the operator with a half-stopped one.
+    # A node that was asked to stop stays so: resuming it would leave the operator with a
+    # half-stopped one.
     asked = {"_id": {"$in": ids}, "state": _ALIVE, "desired": {"$ne": Desired.STOPPED.value}}
-    yield Call(NODES, "update_many", (asked, {"$set": {"desired": desired.value}}), repeats=True)
+    yield update_many(NODES, asked, {"$set": {"desired": desired.value}}, repeats=True)
     yield from ring(NODES)
     return sorted(str(one.get("name", one["_id"])) for one in found)
 
 
-def ask_seen(node: str, desired: Desired, seen: Sequence[str]) -> Steps[bool]:
-    """Ask a node, by id, that is still in one of the states in which the operator saw it; False when it is not."""
+def ask_seen(node: str, desired: Desired, seen: Sequence[str]) -> Operation[bool]:
+    """Ask a node, by id, that is still in one of the states in which the operator saw it; False
+    when it is not."""
     asked = {"_id": node, "state": {"$in": list(seen)}, "desired": {"$ne": Desired.STOPPED.value}}
-    answer = yield Call(NODES, "update_one", (asked, {"$set": {"desired": desired.value}}), repeats=True)
+    answer = yield update_one(NODES, asked, {"$set": {"desired": desired.value}}, repeats=True)
     yield from ring(NODES)
     return bool(answer.matched_count)
 
 
-def read_job(seq: int) -> Steps[Job]:
+def read_job(seq: int) -> Operation[Job]:
     """One job by its seq."""
     document = yield find_one(JOBS, {"seq": seq}, hint="seq")
     if document is None:
@@ -66,30 +69,33 @@ def read_job(seq: int) -> Steps[Job]:
     return Job.from_document(document)
 
 
-def cancel(seq: int, seen: str | None = None) -> Steps[Job]:
-    """Cancel a queued job at once, or ask the holder of a running one to end it (J8); only one that is `seen`."""
+def cancel(seq: int, seen: str | None = None) -> Operation[Job]:
+    """Cancel a queued job at once, or ask the holder of a running one to end it (J8); only one that
+    is `seen`."""
     update = cancelled((yield from read_retention()))
     if seen is not None and seen not in CANCELLABLE:
         return (yield from read_job(seq))
     states = CANCELLABLE if seen is None else [seen]
-    yield Call(JOBS, "update_one", ({"seq": seq, "state": {"$in": states}}, update), repeats=True)
+    yield update_one(JOBS, {"seq": seq, "state": {"$in": states}}, update, repeats=True)
     yield from ring(JOBS)
     return (yield from read_job(seq))
 
 
-def cancel_which(which: Any = None, key: str | None = None) -> Steps[Job]:
-    """The same for a job by anything that names it; one that came without a number is numbered before."""
+def cancel_which(which: Any = None, key: str | None = None) -> Operation[Job]:
+    """The same for a job by anything that names it; one that came without a number is numbered
+    before."""
     return (yield from cancel((yield from number_of(which, key))))
 
 
-def retry_which(which: Any = None, key: str | None = None) -> Steps[Job]:
+def retry_which(which: Any = None, key: str | None = None) -> Operation[Job]:
     """Put the job back that is meant, if it is finished; the job as it is then."""
     job, _ = yield from retry((yield from number_of(which, key)))
     return job
 
 
-def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
-    """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt is never reset.
+def retry(seq: int, seen: str | None = None) -> Operation[tuple[Job, bool]]:
+    """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt
+    is never reset.
 
     With `seen` only if it is still in that state.
     """
@@ -103,9 +109,11 @@ def retry(seq: int, seen: str | None = None) -> Steps[tuple[Job, bool]]:
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
     try:
-        yield Call(JOBS, "update_one", (matching, PUT_BACK))
+        yield update_one(JOBS, matching, PUT_BACK)
     except DuplicateKey:
-        raise ConfigError(f"job {seq} cannot go back: an unfinished job has its key {job.key!r}") from None
+        raise ConfigError(
+            f"job {seq} cannot go back: an unfinished job has its key {job.key!r}"
+        ) from None
     except StoreUnavailable:
         again = yield from read_job(seq)
         if again.state is not JobState.QUEUED and again.attempt == job.attempt:

@@ -18,15 +18,17 @@ from pymongo import ReturnDocument
 from ..clock import Clock, SystemClock
 from ..errors import DuplicateKey, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ, is_whole
-from .call import Call, Steps, find_one
+from .call import Operation, find_one, find_one_and_update
 from .names import CLUSTER, COUNTER, JOBS, LOGS
 
 GOOD_FOR = 0.5
-"""Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they look back."""
+"""Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they
+look back."""
 TAKEN_AT_MOST = 32
 _TRIES = 5
-# Somebody may write any number. One that is believed must leave room to count on, and one in use is believed less far
-# than the counter itself: otherwise the last that is believed would be the last that is ever given.
+# Somebody may write any number. One that is believed must leave room to count on, and one in use is
+# believed less far than the counter itself: otherwise the last that is believed would be the last
+# that is ever given.
 _USED_BELOW, _GIVEN_BELOW = LAST_SEQ // 2, LAST_SEQ // 4 * 3
 _SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": _GIVEN_BELOW}
 
@@ -48,21 +50,20 @@ class Block:
 
 
 def counted(document: Mapping[str, Any] | None) -> int:
-    """The last number given, as the counter's document has it; 0 when it says nothing of the kind."""
+    """The last number given, as the counter's document has it; 0 when it says nothing of the
+    kind."""
     seq = (document or {}).get("seq")
     return int(seq) if is_whole(seq) and 0 <= seq < _GIVEN_BELOW else 0
 
 
-def take(count: int) -> Steps[Block]:
+def take(count: int) -> Operation[Block]:
     """A block of new numbers (F1). Taking one twice after an unknown outcome only leaves a hole."""
-    statement = Call(
+    statement = find_one_and_update(
         CLUSTER,
-        "find_one_and_update",
-        (
-            {"_id": COUNTER, "seq": _SOUND},
-            [{"$set": {"seq": {"$toLong": {"$add": ["$seq", count]}}, "at": "$$NOW"}}],
-        ),
-        {"return_document": ReturnDocument.AFTER, "projection": {"seq": 1, "at": 1}},
+        {"_id": COUNTER, "seq": _SOUND},
+        [{"$set": {"seq": {"$toLong": {"$add": ["$seq", count]}}, "at": "$$NOW"}}],
+        return_document=ReturnDocument.AFTER,
+        projection={"seq": 1, "at": 1},
         repeats=True,
     )
     for _ in range(_TRIES):
@@ -73,22 +74,27 @@ def take(count: int) -> Steps[Block]:
     raise StoreError("there is no counter to take numbers from, and none can be made")
 
 
-def raise_counter(known: int = 0) -> Steps[int]:
-    """Put the counter past every number in use, and past what the caller has seen; where it stands now.
+def raise_counter(known: int = 0) -> Operation[int]:
+    """Put the counter past every number in use, and past what the caller has seen; where it stands
+    now.
 
     Lines of a job that is no longer kept count, too: they must not become another job's.
     """
     highest = known if known < _USED_BELOW else 0
     for collection, hint in ((JOBS, "seq"), (LOGS, "attempt")):
         highest = max(highest, (yield from _highest(collection, hint)))
-    is_sound = {"$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", _GIVEN_BELOW]}]}
+    is_sound = {
+        "$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", _GIVEN_BELOW]}]
+    }
     stands = {"$cond": [is_sound, "$seq", 0]}
     update = [{"$set": {"seq": {"$toLong": {"$max": [stands, Int64(highest)]}}, "at": "$$NOW"}}]
-    statement = Call(
+    statement = find_one_and_update(
         CLUSTER,
-        "find_one_and_update",
-        ({"_id": COUNTER}, update),
-        {"upsert": True, "return_document": ReturnDocument.AFTER, "projection": {"seq": 1}},
+        {"_id": COUNTER},
+        update,
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
+        projection={"seq": 1},
         repeats=True,
     )
     try:
@@ -98,11 +104,14 @@ def raise_counter(known: int = 0) -> Steps[int]:
     return int(counter["seq"])
 
 
-def _highest(collection: str, hint: str) -> Steps[int]:
+def _highest(collection: str, hint: str) -> Operation[int]:
     options: dict[str, Any] = {"projection": {"_id": 0, "seq": 1}, "sort": [("seq", -1)]}
     used = {"seq": {"$gte": 0, "$lt": _USED_BELOW}}
     found = None
-    for how in ({"hint": hint}, {}):  # without the index it takes longer, and must be known all the same
+    for how in (
+        {"hint": hint},
+        {},
+    ):  # without the index it takes longer, and must be known all the same
         try:
             found = yield find_one(collection, used, **options, **how)
             break
@@ -114,10 +123,10 @@ def _highest(collection: str, hint: str) -> Steps[int]:
 
 
 class Reserve:
-    """Numbers that a producer of single jobs has taken ahead, so that it need not wait for the counter each time.
+    """Numbers that a producer of single jobs has taken ahead, so that it need not wait for the
+    counter each time.
 
-    It takes more at a time while they are used up quickly; those left over become
-    holes.
+    It takes more at a time while they are used up quickly; those left over become holes.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -128,7 +137,7 @@ class Reserve:
         self._taken_at = float("-inf")
         self._process = os.getpid()
 
-    def take_one(self) -> Steps[Block]:
+    def take_one(self) -> Operation[Block]:
         """One number, and the server's time."""
         asked = self._clock.now()
         with self._lock:
@@ -151,7 +160,9 @@ class Reserve:
         if block is None or self._used == block.count or not self._is_good(now):
             return None
         self._used += 1
-        return Block(block.first + self._used - 1, 1, block.at + timedelta(seconds=now - self._taken_at))
+        return Block(
+            block.first + self._used - 1, 1, block.at + timedelta(seconds=now - self._taken_at)
+        )
 
     def _is_good(self, now: float) -> bool:
         """A process that was forked has its parent's numbers, which are the parent's."""

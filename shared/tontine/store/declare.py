@@ -1,7 +1,8 @@
-"""Schedules that modules declare: nodes make them known, once, and the newest version of a module has its way.
+"""Schedules that modules declare: nodes make them known, once, and the newest version of a module
+has its way.
 
-What is there is changed by a write that matches only what was seen. What an operator has added, switched off or removed
-stays so.
+What is there is changed by a write that matches only what was seen. What an operator has added,
+switched off or removed stays so.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from ..errors import DuplicateKey, NotPermitted, StoreUnavailable, TontineError
 from ..legible import legible
 from ..records.schedule import DEFINING, Declared, Schedule, rank_of
 from ..records.states import NodeState
-from .call import Call, Steps, find
+from .call import Operation, find, insert_one, update_one
 from .names import NODES, SCHEDULES
 from .read import now
 
 GONE_FOR = 600.0
-"""Seconds after which a version that no node has any more gives way to an older one: a restart takes less."""
+"""Seconds after which a version that no node has any more gives way to an older one: a restart
+takes less."""
 
 _TIMES = ("cron", "every", "timezone")
 _SEEN = dict.fromkeys((*_TIMES, "declared", "removed", "off", "next_at"), 1)
 
 
-def declare(schedules: Sequence[Schedule], started_at: datetime) -> Steps[list[str]]:
-    """Make schedules known on behalf of a node that started then; the names of those that were added or changed."""
+def declare(schedules: Sequence[Schedule], started_at: datetime) -> Operation[list[str]]:
+    """Make schedules known on behalf of a node that started then; the names of those that were
+    added or changed."""
     names = [one.name for one in schedules]
     found = yield find(SCHEDULES, {"_id": {"$in": names}}, projection=_SEEN)
     there = {one["_id"]: one for one in found}
@@ -38,7 +41,11 @@ def declare(schedules: Sequence[Schedule], started_at: datetime) -> Steps[list[s
         if schedule.declared is not None:
             origin = replace(schedule.declared, at=started_at)
             try:
-                if (yield from _declare_one(replace(schedule, declared=origin), origin, there.get(schedule.name))):
+                if (
+                    yield from _declare_one(
+                        replace(schedule, declared=origin), origin, there.get(schedule.name)
+                    )
+                ):
                     changed.append(schedule.name)
             except (StoreUnavailable, NotPermitted):
                 raise
@@ -49,7 +56,9 @@ def declare(schedules: Sequence[Schedule], started_at: datetime) -> Steps[list[s
     return changed
 
 
-def _declare_one(schedule: Schedule, mine: Declared, seen: Mapping[str, Any] | None) -> Steps[bool]:
+def _declare_one(
+    schedule: Schedule, mine: Declared, seen: Mapping[str, Any] | None
+) -> Operation[bool]:
     if seen is None:
         return (yield from _add(schedule))
     theirs = Declared.from_document(seen.get("declared"))
@@ -62,16 +71,17 @@ def _declare_one(schedule: Schedule, mine: Declared, seen: Mapping[str, Any] | N
     return (yield from _change(schedule, mine, theirs, seen))
 
 
-def _add(schedule: Schedule) -> Steps[bool]:
+def _add(schedule: Schedule) -> Operation[bool]:
     document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))}
     with contextlib.suppress(DuplicateKey):  # another node was quicker
-        yield Call(SCHEDULES, "insert_one", (document,), repeats=True)
+        yield insert_one(SCHEDULES, document, repeats=True)
         return True
     return False
 
 
-def _is_gone(theirs: Declared, mine: Declared) -> Steps[bool]:
-    """Whether an older version may have its way again: no node has had the newer one for a while."""
+def _is_gone(theirs: Declared, mine: Declared) -> Operation[bool]:
+    """Whether an older version may have its way again: no node has had the newer one for a
+    while."""
     if rank_of(theirs.version) == rank_of(mine.version):
         return False
     has_it = {"modules": {"$elemMatch": {"name": theirs.module, "version": theirs.version}}}
@@ -81,8 +91,11 @@ def _is_gone(theirs: Declared, mine: Declared) -> Steps[bool]:
     return not found
 
 
-def _change(schedule: Schedule, mine: Declared, theirs: Declared, seen: Mapping[str, Any]) -> Steps[bool]:
-    """Put what is declared now in the place of what was; its next time is another one only if its times are."""
+def _change(
+    schedule: Schedule, mine: Declared, theirs: Declared, seen: Mapping[str, Any]
+) -> Operation[bool]:
+    """Put what is declared now in the place of what was; its next time is another one only if its
+    times are."""
     is_off = seen.get("off") is True
     document = schedule.to_document()
     changes: dict[str, Any] = {"declared": mine.to_document()}
@@ -100,5 +113,5 @@ def _change(schedule: Schedule, mine: Declared, theirs: Declared, seen: Mapping[
         "off": True if is_off else {"$ne": True},
     }
     update = {"$set": changes, **({"$unset": gone} if gone else {})}
-    answer = yield Call(SCHEDULES, "update_one", (as_seen, update), repeats=True)
+    answer = yield update_one(SCHEDULES, as_seen, update, repeats=True)
     return bool(answer.modified_count)

@@ -1,6 +1,8 @@
-"""(6) The end: what makes a job final, and what gives it back instead. No other file of the store writes a final state.
+"""(6) The end: what makes a job final, and what gives it back instead. No other file of the store
+writes a final state.
 
-Whatever is to happen when a job has ended hangs here. Updates are pipelines, so that `$$NOW` is the server's time.
+Whatever is to happen when a job has ended hangs here. Updates are pipelines, so that `$$NOW` is the
+server's time.
 """
 
 from __future__ import annotations
@@ -50,12 +52,15 @@ def noting(error: JobError | None) -> dict[str, Any]:
 def closed(stages: Sequence[Stage], retention: Retention) -> list[Stage]:
     """Stages that may end a job, with `expire_at` by the state that they have led to."""
     done = {"$cond": [{"$eq": ["$state", _DONE]}, retention.expiry(done=True), "$$REMOVE"]}
-    expiry = {"$cond": [{"$in": ["$state", [_FAILED, _CANCELLED]]}, retention.expiry(done=False), done]}
+    expiry = {
+        "$cond": [{"$in": ["$state", [_FAILED, _CANCELLED]]}, retention.expiry(done=False), done]
+    }
     return [*stages, {"$set": {"expire_at": expiry}}]
 
 
 def one_more(count: str) -> dict[str, Any]:
-    """A count that grows, whatever somebody has written there: it must not keep an attempt from ending."""
+    """A count that grows, whatever somebody has written there: it must not keep an attempt from
+    ending."""
     return {"$add": [{"$cond": [{"$isNumber": count}, count, 0]}, 1]}
 
 
@@ -74,16 +79,21 @@ def given_back(delay: float = 0.0, **fields: Any) -> Stage:
 
 
 def lost(hopeless: Any, reason: Any) -> list[Stage]:
-    """An attempt that ended with its worker or node: counted, then given back, failed or cancelled (J7)."""
+    """An attempt that ended with its worker or node: counted, then given back, failed or cancelled
+    (J7)."""
     hopeless = {"$or": [hopeless, {"$gte": ["$lost", LIMIT]}]}
     ends = {"$or": [hopeless, _ASKED_TO_CANCEL]}
-    times = {"$cond": [{"$eq": ["$lost", 1]}, "once", {"$concat": [{"$toString": "$lost"}, " times"]}]}
+    times = {
+        "$cond": [{"$eq": ["$lost", 1]}, "once", {"$concat": [{"$toString": "$lost"}, " times"]}]
+    }
     message = {"$concat": ["its worker or node ended ", times, " while it ran: ", reason]}
     return [
         {"$set": {"lost": one_more("$lost")}},
         {
             "$set": {
-                "state": {"$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]},
+                "state": {
+                    "$cond": [_ASKED_TO_CANCEL, _CANCELLED, {"$cond": [hopeless, _FAILED, _QUEUED]}]
+                },
                 "errors": ERRORS_SO_FAR,
                 "error": {"type": "Lost", "message": message, "traceback": ""},
                 "finished_at": {"$cond": [ends, "$$NOW", "$$REMOVE"]},
@@ -110,7 +120,8 @@ def cancelled(retention: Retention) -> list[Stage]:
 
 
 TOO_LATE = "TooLate"
-"""The type of the error of a job that was cancelled because it had not been started by `start_by`."""
+"""The type of the error of a job that was cancelled because it had not been started by `start_by`.
+"""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 IS_LATE = {"$and": [{"$eq": [{"$type": "$start_by"}, "date"]}, {"$lt": ["$start_by", "$$NOW"]}]}
@@ -119,14 +130,21 @@ IS_LATE = {"$and": [{"$eq": [{"$type": "$start_by"}, "date"]}, {"$lt": ["$start_
 def too_late() -> dict[str, Any]:
     """The fields of a job that was not started in time."""
     # Not every date of BSON can be written out.
-    by = {"$cond": [{"$gte": ["$start_by", _EPOCH]}, {"$dateToString": {"date": "$start_by"}}, "a time long past"]}
+    by = {
+        "$cond": [
+            {"$gte": ["$start_by", _EPOCH]},
+            {"$dateToString": {"date": "$start_by"}},
+            "a time long past",
+        ]
+    }
     message = {"$concat": ["it was not started by ", by, ", and shall not be later"]}
     error = {"type": TOO_LATE, "message": message, "traceback": ""}
     return ending(JobState.CANCELLED, errors=ERRORS_SO_FAR, error=error)
 
 
 def too_late_or_given_back() -> Stage:
-    """Cancelled if the server's clock says that it is late, too; otherwise it goes back, and is claimed again."""
+    """Cancelled if the server's clock says that it is late, too; otherwise it goes back, and is
+    claimed again."""
     late, back = too_late(), given_back()["$set"]
     return {
         "$set": {
@@ -157,9 +175,12 @@ _KEPT_BARE = ("task", "node", "attempt", "fails", "lost", "created_at", "schedul
 
 
 def bare(error: JobError) -> list[Stage]:
-    """Failed, and nothing left of it but what it was, as far as that is small: there was no room for more."""
+    """Failed, and nothing left of it but what it was, as far as that is small: there was no room
+    for more."""
     kept = {
-        name: {"$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, 1000]}, f"${name}", "$$REMOVE"]}
+        name: {
+            "$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, 1000]}, f"${name}", "$$REMOVE"]
+        }
         for name in _KEPT_BARE
     }
     message = f"{error.message[:1000]} (its other fields had to go to make room for this)"

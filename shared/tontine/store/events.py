@@ -1,4 +1,5 @@
-"""The record to look back on: node moves and roster epochs, kept for a week. Nothing depends on it."""
+"""The record to look back on: node moves and roster epochs, kept for a week. Nothing depends on
+it."""
 
 from __future__ import annotations
 
@@ -8,18 +9,18 @@ from typing import Any
 from bson import ObjectId
 
 from ..records.states import NodeState
-from .call import Call, Steps, find
+from .call import Operation, find, update_one
 from .names import EVENTS
 
 
-def record(kind: str, **facts: Any) -> Steps[None]:
+def record(kind: str, **facts: Any) -> Operation[None]:
     """Note one change, at the server's time."""
     values = {name: {"$literal": value} for name, value in facts.items()}
     update = [{"$set": {"kind": kind, "at": "$$NOW", **values}}]
-    yield Call(EVENTS, "update_one", ({"_id": ObjectId()}, update), {"upsert": True})
+    yield update_one(EVENTS, {"_id": ObjectId()}, update, upsert=True)
 
 
-def latest(limit: int) -> Steps[list[dict[str, Any]]]:
+def latest(limit: int) -> Operation[list[dict[str, Any]]]:
     """The newest events, oldest first."""
     found: list[dict[str, Any]] = yield find(EVENTS, {}, sort=[("at", -1)], limit=limit)
     return found[::-1]
@@ -28,15 +29,20 @@ def latest(limit: int) -> Steps[list[dict[str, Any]]]:
 _ROUTINE = {"$in": [NodeState.WAITING.value, NodeState.WORKING.value]}
 
 
-def since(first: datetime, limit: int) -> Steps[list[dict[str, Any]]]:
-    """The newest events from `first` on, oldest first, without nodes that only found work or ran out of it."""
-    found: list[dict[str, Any]] = yield find(EVENTS, _notable(first), sort=[("at", -1)], limit=limit, max_time_ms=5000)
+def since(first: datetime, limit: int) -> Operation[list[dict[str, Any]]]:
+    """The newest events from `first` on, oldest first, without nodes that only found work or ran
+    out of it."""
+    found: list[dict[str, Any]] = yield find(
+        EVENTS, _notable(first), sort=[("at", -1)], limit=limit, max_time_ms=5000
+    )
     return found[::-1]
 
 
-def after(first: datetime, limit: int) -> Steps[list[dict[str, Any]]]:
+def after(first: datetime, limit: int) -> Operation[list[dict[str, Any]]]:
     """The same, but of more than `limit` the oldest: who reads on misses none."""
-    found: list[dict[str, Any]] = yield find(EVENTS, _notable(first), sort=[("at", 1)], limit=limit, max_time_ms=5000)
+    found: list[dict[str, Any]] = yield find(
+        EVENTS, _notable(first), sort=[("at", 1)], limit=limit, max_time_ms=5000
+    )
     return found
 
 

@@ -1,7 +1,8 @@
 """Finding jobs by what is known of them, newest first, in bounded calls, however many there are.
 
-Jobs that are few are found on the index that holds them: unfinished ones, failed and cancelled ones, those of a
-schedule. All others are found by going through the numbers from the top, a piece at a time.
+Jobs that are few are found on the index that holds them: unfinished ones, failed and cancelled
+ones, those of a schedule. All others are found by going through the numbers from the top, a piece
+at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
 from ..records.states import OPEN, JobState
-from .call import Call, Steps, find
+from .call import Call, Operation, count_documents, find
 from .indexes import OPEN_JOBS, UNSUCCESSFUL
 from .names import JOBS
 from .read import now
@@ -32,7 +33,12 @@ _QUEUED, _WORKING = JobState.QUEUED.value, JobState.WORKING.value
 _UNSUCCESSFUL = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 # Every unfinished job that has its number is on exactly one of these indexes.
-_OPEN = {"held": JobState.WORKING, "fresh": JobState.QUEUED, "ranked": JobState.QUEUED, "due": JobState.QUEUED}
+_OPEN = {
+    "held": JobState.WORKING,
+    "fresh": JobState.QUEUED,
+    "ranked": JobState.QUEUED,
+    "due": JobState.QUEUED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +60,27 @@ def routes(filter: Filter) -> list[Route]:
     if filter.states <= OPEN:
         if filter.key is not None and "*" not in filter.key:
             return [Route("key", {"key": filter.key, "state": {"$in": sorted(OPEN)}})]
-        return [Route(index, _open(index, filter)) for index, state in _OPEN.items() if state in filter.states]
+        return [
+            Route(index, _open(index, filter))
+            for index, state in _OPEN.items()
+            if state in filter.states
+        ]
     if filter.states <= _UNSUCCESSFUL:
         return [Route("unsuccessful", {**UNSUCCESSFUL, **filter.times()})]
     return []
 
 
 def _open(index: str, filter: Filter) -> dict[str, Any]:
-    by_task = {"task": matching(filter.task)} if index == "fresh" and filter.task is not None else {}
+    by_task = (
+        {"task": matching(filter.task)} if index == "fresh" and filter.task is not None else {}
+    )
     return {**OPEN_JOBS[index], **by_task}
 
 
 @dataclass(slots=True)
 class Search:
-    """Goes through the jobs that are meant, from the highest number down; those that come meanwhile are not met."""
+    """Goes through the jobs that are meant, from the highest number down; those that come meanwhile
+    are not met."""
 
     filter: Filter
     routes: Sequence[Route]
@@ -75,23 +88,38 @@ class Search:
     _below: int | None = None
     _down_to: int | None = None
 
-    def page(self, limit: int, projection: Mapping[str, Any] | None = None) -> Steps[list[dict[str, Any]]]:
-        """The next documents, `limit` at most. There may be none and yet more to come: `is_over` tells."""
-        return self._on_indexes(limit, projection) if self.routes else self._in_piece(limit, projection)
+    def page(
+        self, limit: int, projection: Mapping[str, Any] | None = None
+    ) -> Operation[list[dict[str, Any]]]:
+        """The next documents, `limit` at most. There may be none and yet more to come: `is_over`
+        tells."""
+        return (
+            self._on_indexes(limit, projection)
+            if self.routes
+            else self._in_piece(limit, projection)
+        )
 
-    def _on_indexes(self, limit: int, projection: Mapping[str, Any] | None) -> Steps[list[dict[str, Any]]]:
+    def _on_indexes(
+        self, limit: int, projection: Mapping[str, Any] | None
+    ) -> Operation[list[dict[str, Any]]]:
         found: dict[int, dict[str, Any]] = {}
-        # Jobs that are claimed or given back meanwhile move from index to index: those held are looked at first and
-        # last, so that none slips through, and what is seen twice is newer the second time.
+        # Jobs that are claimed or given back meanwhile move from index to index: those held are
+        # looked at first and last, so that none slips through, and what is seen twice is newer the
+        # second time.
         for route in (*self.routes, *self.routes[:1]) if len(self.routes) > 1 else self.routes:
             where = _meant(route, self.filter, _numbers(self._below))
-            found |= {int(one["seq"]): one for one in (yield from _read(where, route.index, limit, projection))}
+            found |= {
+                int(one["seq"]): one
+                for one in (yield from _read(where, route.index, limit, projection))
+            }
         page = [found[seq] for seq in sorted(found, reverse=True)[:limit]]
         self.is_over = len(page) < limit
         self._below = int(page[-1]["seq"]) if page else self._below
         return page
 
-    def _in_piece(self, limit: int, projection: Mapping[str, Any] | None) -> Steps[list[dict[str, Any]]]:
+    def _in_piece(
+        self, limit: int, projection: Mapping[str, Any] | None
+    ) -> Operation[list[dict[str, Any]]]:
         meant = self.filter.where()
         if self._down_to is None:
             # Where every job is meant no call can go through more than it finds.
@@ -105,13 +133,13 @@ class Search:
         return page
 
 
-def search(filter: Filter) -> Steps[Search]:
+def search(filter: Filter) -> Operation[Search]:
     """Begin to look for what is meant, at the server's time."""
     anchored = filter.anchored((yield from now()))
     return Search(anchored, (yield from _short_routes(anchored)))
 
 
-def count(filter: Filter, at_most: int | None = None) -> Steps[int]:
+def count(filter: Filter, at_most: int | None = None) -> Operation[int]:
     """How many jobs are meant; where there are more than `at_most`, one more than that."""
     begun = yield from search(filter)
     total = 0
@@ -125,8 +153,9 @@ def count(filter: Filter, at_most: int | None = None) -> Steps[int]:
     return total if at_most is None else min(total, at_most + 1)
 
 
-def edge(below: int | None, size: int) -> Steps[int]:
-    """From which number on there are `size` jobs below a number, whatever gaps there are; 0 where there are fewer."""
+def edge(below: int | None, size: int) -> Operation[int]:
+    """From which number on there are `size` jobs below a number, whatever gaps there are; 0 where
+    there are fewer."""
     call = find(
         JOBS,
         {"seq": _numbers(below)},
@@ -139,13 +168,11 @@ def edge(below: int | None, size: int) -> Steps[int]:
     return int(found[0]["seq"]) if found else 0
 
 
-def _short_routes(filter: Filter) -> Steps[list[Route]]:
+def _short_routes(filter: Filter) -> Operation[list[Route]]:
     """The indexes that hold what is meant, if they do not hold too much of it."""
     found = routes(filter)
     for route in found:
-        call = Call(
-            JOBS, "count_documents", (dict(route.on_it),), {"limit": FEW + 1, "hint": route.index}, repeats=True
-        )
+        call = count_documents(JOBS, dict(route.on_it), limit=FEW + 1, hint=route.index)
         try:
             size = yield call
         except (NotPermitted, StoreUnavailable):
@@ -167,7 +194,7 @@ def _numbers(below: int | None, down_to: int = 0) -> dict[str, Any]:
 
 def _read(
     where: Mapping[str, Any], index: str, limit: int, projection: Mapping[str, Any] | None
-) -> Steps[list[dict[str, Any]]]:
+) -> Operation[list[dict[str, Any]]]:
     options: dict[str, Any] = {} if projection is None else {"projection": projection}
     found: list[dict[str, Any]] = yield from hinted(
         find(JOBS, where, sort=[("seq", -1)], limit=limit, **options), index
@@ -175,11 +202,11 @@ def _read(
     return found
 
 
-def _count(where: Mapping[str, Any], index: str) -> Steps[int]:
-    return int((yield from hinted(Call(JOBS, "count_documents", (where,), repeats=True), index)))
+def _count(where: Mapping[str, Any], index: str) -> Operation[int]:
+    return int((yield from hinted(count_documents(JOBS, where), index)))
 
 
-def hinted(call: Call, index: str) -> Steps[Any]:
+def hinted(call: Call, index: str) -> Operation[Any]:
     """A read that uses an index; without that index it is made all the same."""
     try:
         return (yield replace(call, options={**call.options, "hint": index}))

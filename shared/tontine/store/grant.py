@@ -8,12 +8,13 @@ from typing import Any
 from bson.son import SON
 
 from ..errors import NotPermitted, StoreError
-from .call import Steps, command
+from .call import Operation, command
 from .roles import ROLES, Role
 
 
-def make(database: str) -> Steps[dict[str, str]]:
-    """Create the roles, or make them what they should be; of each whether it was `created`, `changed` or `there`."""
+def make(database: str) -> Operation[dict[str, str]]:
+    """Create the roles, or make them what they should be; of each whether it was `created`,
+    `changed` or `there`."""
     try:
         there = yield from _read(database)
         made: dict[str, str] = {}
@@ -21,13 +22,14 @@ def make(database: str) -> Steps[dict[str, str]]:
             made[role.name] = yield from _make(role, database, there.get(role.name))
     except NotPermitted as refusal:
         raise NotPermitted(
-            f"this user may not create roles in {database}: it needs the role userAdmin there, which dbOwner has, too; "
+            f"this user may not create roles in {database}: it needs the role userAdmin there, "
+            "which dbOwner has, too; "
             "on Atlas roles are made by hand, as docs/security.md says"
         ) from refusal
     return made
 
 
-def _make(role: Role, database: str, there: list[Any] | None) -> Steps[str]:
+def _make(role: Role, database: str, there: list[Any] | None) -> Operation[str]:
     privileges = role.privileges(database)
     if there == _plain(privileges):
         return "there"
@@ -44,7 +46,7 @@ def _make(role: Role, database: str, there: list[Any] | None) -> Steps[str]:
     return "changed"
 
 
-def _read(database: str) -> Steps[dict[str, list[Any]]]:
+def _read(database: str) -> Operation[dict[str, list[Any]]]:
     wanted = [{"role": role.name, "db": database} for role in ROLES]
     answer = yield command(SON([("rolesInfo", wanted), ("showPrivileges", True)]))
     return {role["role"]: _plain(role["privileges"]) for role in answer["roles"]}

@@ -1,7 +1,9 @@
-"""The inbox: producers that are trusted with nothing else leave jobs here, and nodes take them, each exactly once.
+"""The inbox: producers that are trusted with nothing else leave jobs here, and nodes take them,
+each exactly once.
 
-The `_id` of the job is made of that of the document. So a node that dies between insert and delete, two nodes at once,
-or a write whose outcome nobody knows do no harm: the second insert is refused, and what was refused was taken before.
+The `_id` of the job is made of that of the document. So a node that dies between insert and delete,
+two nodes at once, or a write whose outcome nobody knows do no harm: the second insert is refused,
+and what was refused was taken before.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from bson.son import SON
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
 from ..records.job import JobError, is_text, problem
 from .bell import ring, ring_jobs
-from .call import RAW, Call, Steps, command, find_one
+from .call import RAW, Call, Operation, command, delete_many, find_one, insert_many, update_one
 from .counter import Block, raise_counter
 from .counter import take as take_numbers
 from .end import born_failed
@@ -48,15 +50,18 @@ VALIDATOR: dict[str, Any] = {
 _RULES = [("validator", VALIDATOR), ("validationLevel", "strict"), ("validationAction", "error")]
 
 
-def make() -> Steps[None]:
+def make() -> Operation[None]:
     """Make the inbox, or its rules what they should be, and let nodes look there."""
     yield from mend()
-    yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": {"inbox": True}}), {"upsert": True}, repeats=True)
+    yield update_one(
+        CLUSTER, {"_id": SETTINGS}, {"$set": {"inbox": True}}, upsert=True, repeats=True
+    )
     yield from ring(CLUSTER)
 
 
-def mend() -> Steps[bool]:
-    """Make the inbox, or its rules what they should be; whether that was needed. Without rules it takes anything."""
+def mend() -> Operation[bool]:
+    """Make the inbox, or its rules what they should be; whether that was needed. Without rules it
+    takes anything."""
     options = yield from read_options()
     if options is None:
         try:
@@ -77,7 +82,7 @@ def is_open(settings: Mapping[str, Any] | None) -> bool:
     return (settings or {}).get("inbox") is True
 
 
-def read_options() -> Steps[dict[str, Any] | None]:
+def read_options() -> Operation[dict[str, Any] | None]:
     """The collection's options; None when there is none."""
     answer = yield command(SON([("listCollections", 1), ("filter", {"name": INBOX})]))
     found = next(iter(answer["cursor"]["firstBatch"]), None)
@@ -90,14 +95,15 @@ def is_strict(options: Mapping[str, Any]) -> bool:
     return all(options.get(name, defaults.get(name)) == value for name, value in _RULES)
 
 
-def read_first(aside: Collection[ObjectId] = ()) -> Steps[ObjectId | None]:
+def read_first(aside: Collection[ObjectId] = ()) -> Operation[ObjectId | None]:
     """The `_id` of what has been lying there for longest."""
     first = yield find_one(INBOX, _takeable(aside), projection={"_id": 1}, hint=[("$natural", 1)])
     return first["_id"] if first else None
 
 
-def read(aside: Collection[ObjectId] = ()) -> Steps[list[RawBSONDocument]]:
-    """What lies there, in the order of arrival: so many documents, and no more bytes than one answer of the server."""
+def read(aside: Collection[ObjectId] = ()) -> Operation[list[RawBSONDocument]]:
+    """What lies there, in the order of arrival: so many documents, and no more bytes than one
+    answer of the server."""
     reading: list[tuple[str, Any]] = [
         ("find", INBOX),
         ("filter", _takeable(aside)),
@@ -112,7 +118,8 @@ def read(aside: Collection[ObjectId] = ()) -> Steps[list[RawBSONDocument]]:
 
 
 def _takeable(aside: Collection[ObjectId]) -> dict[str, Any]:
-    # Another `_id` than an ObjectId is nothing that a producer can write: it stays, and `tontine doctor` tells of it.
+    # Another `_id` than an ObjectId is nothing that a producer can write: it stays, and `tontine
+    # doctor` tells of it.
     kind: dict[str, Any] = {"$type": "objectId"}
     return {"_id": kind | {"$nin": list(aside)} if aside else kind}
 
@@ -125,48 +132,63 @@ class Taken:
     unfit: frozenset[ObjectId]
 
 
-def take(documents: Sequence[Mapping[str, Any]]) -> Steps[Taken]:
-    """Make jobs of documents and remove these; what cannot be a job becomes a failed one, with the reason."""
+def take(documents: Sequence[Mapping[str, Any]]) -> Operation[Taken]:
+    """Make jobs of documents and remove these; what cannot be a job becomes a failed one, with the
+    reason."""
     block = yield from take_numbers(len(documents))
     reasons = [_problem(document) for document in documents]
     retention = (yield from read_retention()) if any(reasons) else FOR_EVER
     jobs = [
-        _job(seq, block.at, document) if reason is None else _failed(seq, block.at, document, reason, retention)
+        _job(seq, block.at, document)
+        if reason is None
+        else _failed(seq, block.at, document, reason, retention)
         for seq, document, reason in zip(block, documents, reasons, strict=True)
     ]
     refused = yield from _insert(jobs)
-    # A number that somebody has already, because the counter was set back: it is tried again, with another one.
+    # A number that somebody has already, because the counter was set back: it is tried again, with
+    # another one.
     waiting = {place for place, (key, _) in refused.items() if key == ("seq",)}
     if waiting:
         yield from raise_counter()
     unfit = yield from _fail(
-        {place: why for place, (_, why) in refused.items() if place not in waiting}, documents, block
+        {place: why for place, (_, why) in refused.items() if place not in waiting},
+        documents,
+        block,
     )
     yield from ring_jobs(block.first, block.last, fresh=not any("run_at" in job for job in jobs))
     taken = [one["_id"] for place, one in enumerate(documents) if place not in waiting | unfit]
     if taken:
-        yield Call(INBOX, "delete_many", ({"_id": {"$in": taken}},), repeats=True)
+        yield delete_many(INBOX, {"_id": {"$in": taken}}, repeats=True)
     return Taken(len(taken), frozenset(documents[place]["_id"] for place in unfit))
 
 
-def _fail(reasons: Mapping[int, str], documents: Sequence[Mapping[str, Any]], block: Block) -> Steps[set[int]]:
-    """Put failed jobs in the place of those that the server refused; which of these it refused, too."""
+def _fail(
+    reasons: Mapping[int, str], documents: Sequence[Mapping[str, Any]], block: Block
+) -> Operation[set[int]]:
+    """Put failed jobs in the place of those that the server refused; which of these it refused,
+    too."""
     if not reasons:
         return set()
     retention = yield from read_retention()
     seqs = list(block)
     places = list(reasons)
-    failed = [_failed(seqs[one], block.at, documents[one], reasons[one], retention, with_args=False) for one in places]
+    failed = [
+        _failed(seqs[one], block.at, documents[one], reasons[one], retention, with_args=False)
+        for one in places
+    ]
     refused = yield from _insert(failed)
     return {places[place] for place in refused}
 
 
-def _insert(jobs: Sequence[Mapping[str, Any]]) -> Steps[dict[int, tuple[tuple[str, ...], str]]]:
-    """Insert; which places were refused, by which index and why. A job that is there already was taken before."""
+def _insert(jobs: Sequence[Mapping[str, Any]]) -> Operation[dict[int, tuple[tuple[str, ...], str]]]:
+    """Insert; which places were refused, by which index and why. A job that is there already was
+    taken before."""
     try:
-        yield Call(JOBS, "insert_many", (list(jobs),), {"ordered": False}, repeats=True, within=30)
+        yield insert_many(JOBS, list(jobs), repeats=True, within=30)
     except BulkRefused as refusal:
-        return {place: (key, str(refusal)) for place, key in refusal.refused.items() if key != ("_id",)}
+        return {
+            place: (key, str(refusal)) for place, key in refusal.refused.items() if key != ("_id",)
+        }
     except (StoreUnavailable, NotPermitted):
         raise
     except StoreError as error:

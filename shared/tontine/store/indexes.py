@@ -1,8 +1,9 @@
 """Indexes: which there are, and how they are made, replaced and retired, by many at once.
 
-A definition under a name never changes again: a new one gets a new name, is made first, and the old name is retired.
-A retired index must be one that the release before does not ask for by name. Those that only some jobs need are made
-with the first of these (`on_demand.py`), and looked after from then on.
+A definition under a name never changes again: a new one gets a new name, is made first, and the old
+name is retired. A retired index must be one that the release before does not ask for by name. Those
+that only some jobs need are made with the first of these (`on_demand.py`), and looked after from
+then on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from bson.son import SON
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import FINAL, OPEN, JobState, NodeState
-from .call import Call, Steps, answered, command, find_one
+from .call import Operation, answered, command, find_one, update_one
 from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES, SCHEMA
 
 EVENTS_KEPT = 7 * 86400
@@ -28,7 +29,8 @@ Condition = dict[str, Any]
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
-# Which jobs an index holds. A query that is to use it must say so in these words: the server compares them.
+# Which jobs an index holds. A query that is to use it must say so in these words: the server
+# compares them.
 NUMBERED: Condition = {"seq": {"$gte": 0}}
 FRESH: Condition = {"state": QUEUED, "run_at": None, "priority": None}
 RANKED: Condition = {"state": QUEUED, "priority": {"$exists": True}}
@@ -46,7 +48,8 @@ OPEN_JOBS: dict[str, Condition] = {
 }
 """Every job that has not ended is counted by exactly one of these, by the name of its index."""
 
-# Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and `held`, nothing else.
+# Index maintenance is half the cost of a job: a fresh job's claim and settle touch `fresh` and
+# `held`, nothing else.
 INDEXES: dict[str, list[dict[str, Any]]] = {
     JOBS: [
         {
@@ -70,8 +73,8 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "key": SON([("run_at", 1)]),
             "partialFilterExpression": DUE,
         },
-        # Finished jobs leave when their time has come; those without `expire_at` stay, and so does all that is not
-        # numbered or has not ended, whatever a producer wrote there.
+        # Finished jobs leave when their time has come; those without `expire_at` stay, and so does
+        # all that is not numbered or has not ended, whatever a producer wrote there.
         {
             "name": "expiry",
             "key": SON([("expire_at", 1)]),
@@ -82,14 +85,16 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
                 "state": {"$in": sorted(state.value for state in FINAL)},
             },
         },
-        # Of all jobs that have ended these are the few that people ask for. A job that gets done is never in it.
+        # Of all jobs that have ended these are the few that people ask for. A job that gets done is
+        # never in it.
         {
             "name": "unsuccessful",
             "key": SON([("finished_at", 1)]),
             "partialFilterExpression": UNSUCCESSFUL,
         },
         {"name": "held", "key": SON([("node", 1)]), "partialFilterExpression": HELD},
-        # Equal keys are kept in the order of arrival, which is the order in which raw jobs are numbered.
+        # Equal keys are kept in the order of arrival, which is the order in which raw jobs are
+        # numbered.
         {"name": "raw", "key": SON([("seq", 1)]), "partialFilterExpression": UNNUMBERED},
         {
             "name": "key",
@@ -108,7 +113,9 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "unique": True,
             "partialFilterExpression": {
                 "name": {"$exists": True},
-                "state": {"$in": sorted(state.value for state in NodeState if state is not NodeState.DEAD)},
+                "state": {
+                    "$in": sorted(state.value for state in NodeState if state is not NodeState.DEAD)
+                },
             },
         },
     ],
@@ -157,7 +164,8 @@ class Standing:
 
     missing: tuple[Index, ...] = ()
     blocked: tuple[tuple[Index, tuple[str, ...]], ...] = ()
-    """Ours, and the indexes that are in their place: of another definition, or of the same under another name."""
+    """Ours, and the indexes that are in their place: of another definition, or of the same under
+    another name."""
     outdated: tuple[str, ...] = ()
     unnoted: tuple[str, ...] = ()
     """On demand, and there, although nobody has noted that they are wanted."""
@@ -169,9 +177,12 @@ def all_of(collection: str) -> list[dict[str, Any]]:
 
 
 def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ()) -> Standing:
-    """Compare the indexes that are there with ours; one on demand that is neither there nor wanted is none of them."""
+    """Compare the indexes that are there with ours; one on demand that is neither there nor wanted
+    is none of them."""
     names = {str(one["name"]) for one in there}
-    on_demand = [index for index in ON_DEMAND.get(collection, ()) if index["name"] in {*names, *wanted}]
+    on_demand = [
+        index for index in ON_DEMAND.get(collection, ()) if index["name"] in {*names, *wanted}
+    ]
     missing, blocked = [], []
     for index in (*INDEXES[collection], *on_demand):
         in_place = tuple(one["name"] for one in there if _is_in_place_of(one, index))
@@ -179,7 +190,10 @@ def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ())
             blocked.append((index, in_place))
         elif index["name"] not in names:
             missing.append(index)
-    old = {*RETIRED.get(collection, ()), *(_meanwhile(index)["name"] for index in all_of(collection))}
+    old = {
+        *RETIRED.get(collection, ()),
+        *(_meanwhile(index)["name"] for index in all_of(collection)),
+    }
     outdated = tuple(one["name"] for one in there if one["name"] in old)
     unnoted = tuple(str(index["name"]) for index in on_demand if index["name"] not in wanted)
     return Standing(tuple(missing), tuple(blocked), outdated, unnoted)
@@ -196,13 +210,14 @@ def _agree(one: Index, other: Index, parts: Sequence[str]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Comparable: the order of keys matters, their type does not, and an option that is off is as good as none."""
+    """Comparable: the order of keys matters, their type does not, and an option that is off is as
+    good as none."""
     if isinstance(value, Mapping):
         return [(key, _plain(inner)) for key, inner in value.items()]
     return None if value is False else value
 
 
-def look(collection: str) -> Steps[Standing]:
+def look(collection: str) -> Operation[Standing]:
     """How a collection's indexes stand."""
     if not INDEXES[collection]:
         return Standing()
@@ -216,22 +231,25 @@ def look(collection: str) -> Steps[Standing]:
     return judge(collection, answer["cursor"]["firstBatch"], wanted)
 
 
-def read_wanted() -> Steps[list[str]]:
+def read_wanted() -> Operation[list[str]]:
     """The names of the indexes on demand that somebody has needed so far."""
     document = yield find_one(CLUSTER, {"_id": SCHEMA}, projection={"wants": 1})
     wants = (document or {}).get("wants")
     return [name for name in wants if isinstance(name, str)] if isinstance(wants, list) else []
 
 
-def want(*names: str) -> Steps[None]:
-    """Note that indexes on demand are needed: whoever looks after the schema makes them from now on."""
+def want(*names: str) -> Operation[None]:
+    """Note that indexes on demand are needed: whoever looks after the schema makes them from now
+    on."""
     update = {"$addToSet": {"wants": {"$each": list(names)}}}
-    yield Call(CLUSTER, "update_one", ({"_id": SCHEMA}, update), {"upsert": True}, repeats=True)
+    yield update_one(CLUSTER, {"_id": SCHEMA}, update, upsert=True, repeats=True)
 
 
-def is_there(name: str) -> Steps[bool]:
+def is_there(name: str) -> Operation[bool]:
     """Whether `jobs` has an index, asked in a way that every producer may."""
-    condition = next(index for index in all_of(JOBS) if index["name"] == name)["partialFilterExpression"]
+    condition = next(index for index in all_of(JOBS) if index["name"] == name)[
+        "partialFilterExpression"
+    ]
     try:
         found = yield find_one(JOBS, condition, projection={"_id": 1}, hint=name)
     except StoreError as error:
@@ -244,18 +262,21 @@ def is_there(name: str) -> Steps[bool]:
 
 def tells_of_missing(error: StoreError) -> bool:
     """Whether an index that was asked for by name is not there."""
-    # Such an answer begins with the query; where that is long, it is cut before it comes to the hint.
-    return answered(error, _BAD_VALUE) and any(sign in str(error) for sign in ("hint", "error processing query"))
+    # Such an answer begins with the query; where that is long, it is cut before it comes to the
+    # hint.
+    return answered(error, _BAD_VALUE) and any(
+        sign in str(error) for sign in ("hint", "error processing query")
+    )
 
 
-def _has_jobs() -> Steps[bool]:
+def _has_jobs() -> Operation[bool]:
     # Whoever may do something with a collection may list it like this.
     wanted = {"nameOnly": True, "authorizedCollections": True, "filter": {"name": JOBS}}
     answer = yield command(SON([("listCollections", 1), *wanted.items()]))
     return bool(answer["cursor"]["firstBatch"])
 
 
-def create(collection: str, indexes: Sequence[Index]) -> Steps[dict[str, StoreError]]:
+def create(collection: str, indexes: Sequence[Index]) -> Operation[dict[str, StoreError]]:
     """Make indexes that are missing; what the server has against those that it did not make."""
     try:
         yield _creation(collection, indexes)
@@ -272,11 +293,16 @@ def create(collection: str, indexes: Sequence[Index]) -> Steps[dict[str, StoreEr
 
 
 def replace(
-    collection: str, index: Index, in_place: Sequence[str], is_my_turn: Callable[[], Steps[bool]]
-) -> Steps[dict[str, StoreError]]:
-    """Make an index whose place is taken. A unique one has a stand-in meanwhile: numbers are never given twice.
+    collection: str,
+    index: Index,
+    in_place: Sequence[str],
+    is_my_turn: Callable[[], Operation[bool]],
+) -> Operation[dict[str, StoreError]]:
+    """Make an index whose place is taken. A unique one has a stand-in meanwhile: numbers are never
+    given twice.
 
-    The stand-in is outdated as soon as the right one is there. Building it may take longer than a turn lasts.
+    The stand-in is outdated as soon as the right one is there. Building it may take longer than a
+    turn lasts.
     """
     if index.get("unique"):
         failed = yield from create(collection, [_meanwhile(index)])
@@ -288,7 +314,7 @@ def replace(
     return (yield from create(collection, [index]))
 
 
-def drop(collection: str, name: str) -> Steps[None]:
+def drop(collection: str, name: str) -> Operation[None]:
     """Drop an index, if it is still there."""
     try:
         yield command(SON([("dropIndexes", collection), ("index", name)]))
@@ -298,10 +324,13 @@ def drop(collection: str, name: str) -> Steps[None]:
 
 
 def _meanwhile(index: Index) -> dict[str, Any]:
-    """The same index for the same documents, but another one to the server: every document has an `_id`."""
+    """The same index for the same documents, but another one to the server: every document has an
+    `_id`."""
     condition = {**index.get("partialFilterExpression", {}), "_id": {"$exists": True}}
     return {**index, "name": f"{index['name']}{_MEANWHILE}", "partialFilterExpression": condition}
 
 
 def _creation(collection: str, indexes: Sequence[Index]) -> Any:
-    return command(SON([("createIndexes", collection), ("indexes", list(indexes))]), within=BUILT_WITHIN)
+    return command(
+        SON([("createIndexes", collection), ("indexes", list(indexes))]), within=BUILT_WITHIN
+    )

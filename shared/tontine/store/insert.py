@@ -32,19 +32,22 @@ from ..records.states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
 from . import on_demand
 from .bell import ring_jobs
-from .call import DECODED, Call, Steps, find_one
+from .call import DECODED, Call, Operation, count_documents, find_one, insert_many, insert_one
 from .counter import Block, Reserve, raise_counter, take
 from .hold import find_holder
 from .indexes import HELD_KEY, START_BY
 from .names import JOBS
 
 CHUNK = 2000
-_NUMBERS_TAKEN = "numbers are taken as fast as they are given: does something else write the counter?"
+_NUMBERS_TAKEN = (
+    "numbers are taken as fast as they are given: does something else write the counter?"
+)
 RENUMBERED_AT_MOST = 5
 ROOM_BESIDE_ARGS = 16 * 1024
 """Bytes that a job's other fields may take."""
 LARGEST_META = 4 * 1024
-"""Bytes. It goes to the node with the job, and is shown beside it: a place for a trace, a tenant, a request's id."""
+"""Bytes. It goes to the node with the job, and is shown beside it: a place for a trace, a tenant, a
+request's id."""
 CENTURY = 100 * 365 * 86400
 LAST_YEAR = 8999
 """Of a time to which a century can be added."""
@@ -78,7 +81,8 @@ class Wish:
 
     @property
     def is_timed(self) -> bool:
-        """Whether time alone ends something of it, which takes an index that other jobs do not need."""
+        """Whether time alone ends something of it, which takes an index that other jobs do not
+        need."""
         return self.max_age is not None or self.unique_for is not None
 
     def document(self, args: Mapping[str, Any] | None, at: datetime) -> dict[str, Any]:
@@ -119,13 +123,19 @@ class Wish:
         if self.delay is not None and not 0 <= self.delay <= CENTURY:
             raise ConfigError(f"a delay of {self.delay:g} s cannot be: from 0 to a century")
         if self.max_age is not None and not 0 < self.max_age <= CENTURY:
-            raise ConfigError(f"a max_age of {self.max_age:g} s cannot be: above 0, and up to a century")
+            raise ConfigError(
+                f"a max_age of {self.max_age:g} s cannot be: above 0, and up to a century"
+            )
         if self.max_age is not None and self.run_at is not None and self.run_at.year > LAST_YEAR:
             raise ConfigError("a job with a `max_age` must be due before the year 9000")
         if self.unique_for is not None and self.key is None:
-            raise ConfigError("`unique_for` goes with a `key`: give the key that shall be unique for so long")
+            raise ConfigError(
+                "`unique_for` goes with a `key`: give the key that shall be unique for so long"
+            )
         if self.unique_for is not None and not 0 < self.unique_for <= CENTURY:
-            raise ConfigError(f"unique_for={self.unique_for:g} s cannot be: above 0, and up to a century")
+            raise ConfigError(
+                f"unique_for={self.unique_for:g} s cannot be: above 0, and up to a century"
+            )
         if self.meta is not None:
             _check_meta(self.meta)
 
@@ -135,17 +145,17 @@ _Added = TypeVar("_Added")
 
 
 def _instrumented(
-    operation: Callable[Concatenate[Wish, _Rest], Steps[_Added]],
-) -> Callable[Concatenate[Wish, _Rest], Steps[_Added]]:
+    operation: Callable[Concatenate[Wish, _Rest], Operation[_Added]],
+) -> Callable[Concatenate[Wish, _Rest], Operation[_Added]]:
     """The same operation, with what instruments this process around it, if anything does."""
 
     @wraps(operation)
-    def around(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+    def around(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Operation[_Added]:
         if hooks.around_submit is None:
             return operation(wish, *rest, **more)
         return within(wish, *rest, **more)
 
-    def within(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Steps[_Added]:
+    def within(wish: Wish, /, *rest: _Rest.args, **more: _Rest.kwargs) -> Operation[_Added]:
         with hooks.submitting(wish.task, wish.meta) as meta:
             return (yield from operation(replace(wish, meta=meta), *rest, **more))
 
@@ -154,12 +164,17 @@ def _instrumented(
 
 @_instrumented
 def submit(
-    wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None = None, *, session: Any = None
-) -> Steps[Job]:
-    """Add one job; with a key that an unfinished job has, that job comes back instead, marked `existed`.
+    wish: Wish,
+    args: Mapping[str, Any] | None,
+    reserve: Reserve | None = None,
+    *,
+    session: Any = None,
+) -> Operation[Job]:
+    """Add one job; with a key that an unfinished job has, that job comes back instead, marked
+    `existed`.
 
-    With `unique_for` also one that is done, for so long after its end. With a `session` it is added in the transaction
-    that is open there.
+    With `unique_for` also one that is done, for so long after its end. With a `session` it is added
+    in the transaction that is open there.
     """
     wish.check()
     _check(wish, [args])
@@ -170,12 +185,15 @@ def submit(
     block = yield from take(1) if reserve is None else reserve.take_one()
     documents = make_documents(wish, [args], block)
     if wish.is_fresh:
-        # Before it is there: it will be when a node has heard of it, and waits for a majority meanwhile.
+        # Before it is there: it will be when a node has heard of it, and waits for a majority
+        # meanwhile.
         yield from ring_jobs(block.first, block.last, fresh=True)
     try:
         refused = yield from put_in(documents)
     except StoreUnavailable as error:
-        raise SubmitInterrupted(f"it is not known whether the job was inserted: {error}", 0, 1) from error
+        raise SubmitInterrupted(
+            f"it is not known whether the job was inserted: {error}", 0, 1
+        ) from error
     if refused:
         return (yield from holder_of(wish, documents[0]))
     is_renumbered = documents[0]["seq"] != block.first
@@ -193,7 +211,7 @@ def submit_many(
     *,
     progress: Callable[[int], None] | None = None,
     session: Any = None,
-) -> Steps[Batch]:
+) -> Operation[Batch]:
     """Add one job per arguments, a chunk at a time; `progress` hears how many are in."""
     wish.check()
     if wish.key is not None:
@@ -231,7 +249,7 @@ def submit_many(
     return batch
 
 
-def see_to_indexes(wish: Wish, session: Any = None) -> Steps[None]:
+def see_to_indexes(wish: Wish, session: Any = None) -> Operation[None]:
     """Have the indexes that a job which is timed needs."""
     see_to = on_demand.need if session is None else on_demand.require
     if wish.max_age is not None:
@@ -253,7 +271,11 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
     if reason := problem(wish.document(odd, now)):
         raise ConfigError(f"this cannot be a job: {reason}")
     for args in chunk:
-        if args and not _is_small(args) and (size := len(_encoded(args, "args"))) > LARGEST - ROOM_BESIDE_ARGS:
+        if (
+            args
+            and not _is_small(args)
+            and (size := len(_encoded(args, "args"))) > LARGEST - ROOM_BESIDE_ARGS
+        ):
             raise TooLarge(f"this cannot be a job: {too_large(size)}")
 
 
@@ -261,7 +283,8 @@ def _check_task(task: object) -> None:
     if callable(task):
         name = task_of(task) or "shop.resize"
         raise ConfigError(
-            f'this cannot be a job: give its task by name, like submit("{name}", ...), not the function itself; '
+            f'this cannot be a job: give its task by name, like submit("{name}", ...), not the '
+            "function itself; "
             "whoever submits need not import it"
         )
     if isinstance(task, str) and task and (reason := nobodys_task(task)):
@@ -273,7 +296,8 @@ def _check_meta(meta: Mapping[str, Any]) -> None:
         raise ConfigError(f"`meta` must be a dictionary, not {type(meta).__name__}")
     if (size := len(_encoded(meta, "meta"))) > LARGEST_META:
         raise TooLarge(
-            f"`meta` has {size} bytes, and {LARGEST_META} are allowed: what the task needs belongs into its arguments"
+            f"`meta` has {size} bytes, and {LARGEST_META} are allowed: what the task needs "
+            "belongs into its arguments"
         )
 
 
@@ -288,7 +312,11 @@ def _named(error: Unstorable, chunk: Sequence[Mapping[str, Any] | None]) -> Unst
     """The same refusal with the argument that it is about: what is small was not encoded before."""
     reasons = (unstorable(args, "args") for args in chunk if args)
     reason = next(filter(None, reasons), None)
-    return error if reason is None or isinstance(error, TooLarge) else Unstorable(f"this cannot be a job: {reason}")
+    return (
+        error
+        if reason is None or isinstance(error, TooLarge)
+        else Unstorable(f"this cannot be a job: {reason}")
+    )
 
 
 def _is_small(args: Mapping[str, Any]) -> bool:
@@ -299,7 +327,9 @@ def _is_small(args: Mapping[str, Any]) -> bool:
     )
 
 
-def make_documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block) -> list[dict[str, Any]]:
+def make_documents(
+    wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block
+) -> list[dict[str, Any]]:
     same = wish.document(None, block.at)
     return [
         {"_id": ObjectId(), "seq": seq, **same, "args": {} if args is None else args}
@@ -309,13 +339,14 @@ def make_documents(wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block:
 
 def _count_of(documents: list[dict[str, Any]]) -> Call:
     ids = [document["_id"] for document in documents]
-    return Call(JOBS, "count_documents", ({"_id": {"$in": ids}},), repeats=True)
+    return count_documents(JOBS, {"_id": {"$in": ids}})
 
 
-def put_in(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
+def put_in(documents: list[dict[str, Any]]) -> Operation[dict[int, tuple[str, ...]]]:
     """Insert, and again after an unknown outcome: an `_id` that is there already is ours (F1).
 
-    Numbers that others have already show that the counter was set back: it is put right, and these get new ones.
+    Numbers that others have already show that the counter was set back: it is put right, and these
+    get new ones.
     """
     for _ in range(RENUMBERED_AT_MOST):
         refused = yield from _insert_once(documents)
@@ -330,9 +361,9 @@ def put_in(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]
     raise StoreError(_NUMBERS_TAKEN)
 
 
-def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, ...]]]:
+def _insert_once(documents: list[dict[str, Any]]) -> Operation[dict[int, tuple[str, ...]]]:
     try:
-        yield Call(JOBS, "insert_many", (documents,), {"ordered": False}, repeats=True, within=30)
+        yield insert_many(JOBS, documents, repeats=True, within=30)
     except BulkRefused as refusal:
         refused = {place: key for place, key in refusal.refused.items() if key != ("_id",)}
         if any(key not in (("key",), ("held_key",), ("seq",)) for key in refused.values()):
@@ -344,10 +375,13 @@ def _insert_once(documents: list[dict[str, Any]]) -> Steps[dict[int, tuple[str, 
 
 
 Put = Literal["inserted", "there", "key"]
-"""What became of a job with a name of its own: put in; the name is taken; an unfinished job has its key."""
+"""What became of a job with a name of its own: put in; the name is taken; an unfinished job has its
+key."""
 
 
-def put_named(name: str, wish: Wish, args: Mapping[str, Any] | None, **marks: Any) -> Steps[Put]:
+def put_named(
+    name: str, wish: Wish, args: Mapping[str, Any] | None, **marks: Any
+) -> Operation[Put]:
     """Insert a job under this `_id`: once, whoever tries, how often, and after whatever outcome.
 
     It is the only way to release something exactly once. `marks` are fields that say whose it is.
@@ -357,7 +391,7 @@ def put_named(name: str, wish: Wish, args: Mapping[str, Any] | None, **marks: An
         (document,) = make_documents(wish, [args], block)
         document |= {"_id": name, **marks}
         try:
-            yield Call(JOBS, "insert_one", (document,), repeats=True)
+            yield insert_one(JOBS, document, repeats=True)
         except DuplicateKey as error:
             if error.key == ("_id",):
                 return "there"
@@ -372,7 +406,9 @@ def put_named(name: str, wish: Wish, args: Mapping[str, Any] | None, **marks: An
     raise StoreError(_NUMBERS_TAKEN)
 
 
-def _submit_within(session: Any, wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None) -> Steps[Job]:
+def _submit_within(
+    session: Any, wish: Wish, args: Mapping[str, Any] | None, reserve: Reserve | None
+) -> Operation[Job]:
     if wish.key is not None:
         # A key that is taken would end the whole transaction: so look before, with its eyes.
         looking = find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}}, session=session)
@@ -392,7 +428,7 @@ def _submit_many_within(
     arguments: Iterator[Mapping[str, Any] | None],
     batch: Batch,
     progress: Callable[[int], None] | None,
-) -> Steps[Batch]:
+) -> Operation[Batch]:
     while chunk := list(islice(arguments, CHUNK)):
         _check(wish, chunk)
         block = yield from take(len(chunk))
@@ -404,25 +440,30 @@ def _submit_many_within(
 
 def _insert_within(
     session: Any, wish: Wish, chunk: Sequence[Mapping[str, Any] | None], block: Block
-) -> Steps[list[dict[str, Any]]]:
-    """Insert in a transaction that is the application's: once, for only its owner may begin it again.
+) -> Operation[list[dict[str, Any]]]:
+    """Insert in a transaction that is the application's: once, for only its owner may begin it
+    again.
 
-    Its numbers were taken outside, because a transaction that wrote the counter would stand in the way of all others.
-    When it commits, nodes may be far past these numbers: with a `run_at` they are found by their time instead.
+    Its numbers were taken outside, because a transaction that wrote the counter would stand in the
+    way of all others. When it commits, nodes may be far past these numbers: with a `run_at` they
+    are found by their time instead.
     """
-    documents = [{"run_at": block.at, **document} for document in make_documents(wish, chunk, block)]
+    documents = [
+        {"run_at": block.at, **document} for document in make_documents(wish, chunk, block)
+    ]
     try:
-        yield Call(JOBS, "insert_many", (documents,), {"ordered": False, "session": session}, within=30)
+        yield insert_many(JOBS, documents, session=session, within=30)
     except BulkRefused as error:
         raise StoreError(f"MongoDB has ended the transaction, begin it again: {error}") from error
     except Unstorable as error:
         raise _named(error, chunk) from error
-    # Too early for certain, but an idle node looks again a moment later, and most transactions are short.
+    # Too early for certain, but an idle node looks again a moment later, and most transactions are
+    # short.
     yield from ring_jobs(block.first, block.last, fresh=False)
     return documents
 
 
-def holder_of(wish: Wish, document: dict[str, Any]) -> Steps[Job]:
+def holder_of(wish: Wish, document: dict[str, Any]) -> Operation[Job]:
     for _ in range(5):
         holder = yield find_one(JOBS, {"key": wish.key, "state": {"$in": _OPEN}})
         if holder is None and wish.unique_for is not None:

@@ -1,6 +1,8 @@
-"""Cancel, put back or remove many jobs: in batches, each job under the conditions under which one alone is changed.
+"""Cancel, put back or remove many jobs: in batches, each job under the conditions under which one
+alone is changed.
 
-A job that is no longer what was asked for when its batch is written is left alone, whatever was counted before.
+A job that is no longer what was asked for when its batch is written is left alone, whatever was
+counted before.
 """
 
 from __future__ import annotations
@@ -13,13 +15,20 @@ from typing import Any
 from pymongo import UpdateOne
 
 from ..changed import Changed
-from ..errors import BulkRefused, ManyInterrupted, NotPermitted, StoreError, StoreUnavailable, TontineError
+from ..errors import (
+    BulkRefused,
+    ManyInterrupted,
+    NotPermitted,
+    StoreError,
+    StoreUnavailable,
+    TontineError,
+)
 from ..filter import Filter
 from ..legible import count
 from ..records.job import problem
 from ..records.states import FINAL, OPEN, JobState
 from .bell import ring
-from .call import Call, Steps, find
+from .call import Operation, bulk_write, delete_many, delete_one, find, update_many
 from .control import PUT_BACK, retry
 from .end import cancelled
 from .find import hinted, search
@@ -31,30 +40,37 @@ BATCH = 1000
 _WITHIN = 30.0
 
 Documents = Sequence[Mapping[str, Any]]
-Change = Callable[[Documents, Filter, Changed], Steps[Changed]]
+Change = Callable[[Documents, Filter, Changed], Operation[Changed]]
 """Changes one batch of jobs that were just seen; what was done up to and with it."""
 Hears = Callable[[int], None] | None
 
 _SEQ_ONLY = {"_id": 0, "seq": 1}
-# What tells whether a job can be run: arguments that are an object, as almost all are, need not be read for that.
+# What tells whether a job can be run: arguments that are an object, as almost all are, need not be
+# read for that.
 _FITNESS: dict[str, Any] = {
-    **dict.fromkeys(("seq", "state", "attempt", "task", "key", "run_at", "priority", "max_attempts", "timeout"), 1),
+    **dict.fromkeys(
+        ("seq", "state", "attempt", "task", "key", "run_at", "priority", "max_attempts", "timeout"),
+        1,
+    ),
     "_id": 0,
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
 }
 
 
-def cancel_many(filter: Filter, progress: Hears = None) -> Steps[Changed]:
+def cancel_many(filter: Filter, progress: Hears = None) -> Operation[Changed]:
     """Cancel queued jobs, and ask the holders of working ones to end them."""
     meant = filter.meaning(OPEN, OPEN, "cancelled")
     update = cancelled((yield from read_retention()))
 
-    def change(batch: Documents, filter: Filter, so_far: Changed) -> Steps[Changed]:
+    def change(batch: Documents, filter: Filter, so_far: Changed) -> Operation[Changed]:
         seqs = [one["seq"] for one in batch]
         still_meant = {"$and": [{"seq": {"$in": seqs}}, filter.where()]}
-        yield from hinted(Call(JOBS, "update_many", (still_meant, update), repeats=True, within=_WITHIN), "seq")
+        yield from hinted(
+            update_many(JOBS, still_meant, update, repeats=True, within=_WITHIN), "seq"
+        )
         yield from ring(JOBS)
-        # Counted afterwards: a write whose answer was lost and that was made again matches what is left only.
+        # Counted afterwards: a write whose answer was lost and that was made again matches what is
+        # left only.
         asked = {"seq": {"$in": seqs}, "cancel": True, "state": {"$in": [_CANCELLED, _WORKING]}}
         found = yield from hinted(find(JOBS, asked, projection={"_id": 0, "state": 1}), "seq")
         return so_far.plus(len(found), running=sum(one["state"] == _WORKING for one in found))
@@ -65,31 +81,36 @@ def cancel_many(filter: Filter, progress: Hears = None) -> Steps[Changed]:
 _CANCELLED, _WORKING = JobState.CANCELLED.value, JobState.WORKING.value
 
 
-def retry_many(filter: Filter, progress: Hears = None) -> Steps[Changed]:
+def retry_many(filter: Filter, progress: Hears = None) -> Operation[Changed]:
     """Put ended jobs back in the queue: failed ones, unless states are named."""
     meant = filter.meaning(FINAL, [JobState.FAILED], "put back")
     return (yield from _each(meant, _FITNESS, _put_back, "put back", progress))
 
 
-def purge(filter: Filter, progress: Hears = None) -> Steps[Changed]:
+def purge(filter: Filter, progress: Hears = None) -> Operation[Changed]:
     """Remove ended jobs and what their tasks printed.
 
-    Not those of the last minute: whoever inserted a job and heard no answer inserts it again, and must find it.
+    Not those of the last minute: whoever inserted a job and heard no answer inserts it again, and
+    must find it.
     """
     meant = filter.meaning(FINAL, FINAL, "removed")
     yield from _check_removing()
     return (yield from _each((yield from lasting(meant)), _SEQ_ONLY, _remove, "removed", progress))
 
 
-def lasting(filter: Filter) -> Steps[Filter]:
+def lasting(filter: Filter) -> Operation[Filter]:
     """The same without jobs that ended in the last minute."""
     moment = yield from now()
     anchored = filter.anchored(moment)
     latest = moment - timedelta(seconds=SHORTEST)
-    return replace(anchored, until=latest if anchored.until is None else min(anchored.until, latest))
+    return replace(
+        anchored, until=latest if anchored.until is None else min(anchored.until, latest)
+    )
 
 
-def _each(filter: Filter, projection: Mapping[str, Any], change: Change, word: str, progress: Hears) -> Steps[Changed]:
+def _each(
+    filter: Filter, projection: Mapping[str, Any], change: Change, word: str, progress: Hears
+) -> Operation[Changed]:
     begun = yield from search(filter)
     so_far = Changed()
     try:
@@ -102,19 +123,23 @@ def _each(filter: Filter, projection: Mapping[str, Any], change: Change, word: s
         if not so_far.count:
             raise
         done = count(so_far.count, "job")
-        raise ManyInterrupted(f"{done} {word}, and up to {BATCH:,} more: {error}", so_far.count) from error
+        raise ManyInterrupted(
+            f"{done} {word}, and up to {BATCH:,} more: {error}", so_far.count
+        ) from error
     return so_far
 
 
-def _put_back(batch: Documents, _: Filter, so_far: Changed) -> Steps[Changed]:
-    reasons = {int(one["seq"]): f"it cannot be run at all: {why}" for one in batch if (why := _unfit(one))}
+def _put_back(batch: Documents, _: Filter, so_far: Changed) -> Operation[Changed]:
+    reasons = {
+        int(one["seq"]): f"it cannot be run at all: {why}" for one in batch if (why := _unfit(one))
+    }
     fit = [one for one in batch if int(one["seq"]) not in reasons]
     # As it was seen, and so nothing that has begun to run since (J9).
     updates = [UpdateOne(_as_seen(one), PUT_BACK) for one in fit]
     if not updates:
         return so_far.plus(0, reasons=reasons)
     try:
-        answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, within=_WITHIN)
+        answer = yield bulk_write(JOBS, updates, within=_WITHIN)
         number = int(answer.matched_count)
     except NotPermitted:
         raise
@@ -129,16 +154,23 @@ def _unfit(document: Mapping[str, Any]) -> str | None:
 
 
 def _as_seen(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {"seq": document["seq"], "state": document["state"], "attempt": document.get("attempt") or 0}
+    return {
+        "seq": document["seq"],
+        "state": document["state"],
+        "attempt": document.get("attempt") or 0,
+    }
 
 
-def _put_back_rest(batch: Documents, error: StoreError, reasons: dict[int, str]) -> Steps[int]:
-    """Find out what a batch has done that met an error, and what becomes of each of the others; how many went back."""
+def _put_back_rest(batch: Documents, error: StoreError, reasons: dict[int, str]) -> Operation[int]:
+    """Find out what a batch has done that met an error, and what becomes of each of the others; how
+    many went back."""
     seqs = [one["seq"] for one in batch]
     fields = {"_id": 0, "seq": 1, "state": 1, "attempt": 1}
     found = yield from hinted(find(JOBS, {"seq": {"$in": seqs}}, projection=fields), "seq")
     there = {int(one["seq"]): _as_seen(one) for one in found}
-    left = {place: one for place, one in enumerate(batch) if there.get(int(one["seq"])) == _as_seen(one)}
+    left = {
+        place: one for place, one in enumerate(batch) if there.get(int(one["seq"])) == _as_seen(one)
+    }
     if left and isinstance(error, StoreUnavailable):
         raise error
     refused = error.refused if isinstance(error, BulkRefused) else {}
@@ -152,7 +184,7 @@ def _put_back_rest(batch: Documents, error: StoreError, reasons: dict[int, str])
     return number
 
 
-def _put_back_alone(seq: int, seen: str, reasons: dict[int, str]) -> Steps[bool]:
+def _put_back_alone(seq: int, seen: str, reasons: dict[int, str]) -> Operation[bool]:
     try:
         return (yield from retry(seq, seen))[1]
     except (NotPermitted, StoreUnavailable):
@@ -162,22 +194,22 @@ def _put_back_alone(seq: int, seen: str, reasons: dict[int, str]) -> Steps[bool]
         return False
 
 
-def _remove(batch: Documents, filter: Filter, so_far: Changed) -> Steps[Changed]:
+def _remove(batch: Documents, filter: Filter, so_far: Changed) -> Operation[Changed]:
     seqs = {one["seq"] for one in batch}
     still_meant = {"$and": [{"seq": {"$in": list(seqs)}}, filter.where()]}
-    yield from hinted(Call(JOBS, "delete_many", (still_meant,), repeats=True, within=_WITHIN), "seq")
+    yield from hinted(delete_many(JOBS, still_meant, repeats=True, within=_WITHIN), "seq")
     left = yield from hinted(find(JOBS, {"seq": {"$in": list(seqs)}}, projection=_SEQ_ONLY), "seq")
     gone = seqs - {one["seq"] for one in left}
     # After their jobs: one that was put back meanwhile keeps what it has printed.
-    yield Call(LOGS, "delete_many", ({"seq": {"$in": list(gone)}},), repeats=True, within=_WITHIN)
+    yield delete_many(LOGS, {"seq": {"$in": list(gone)}}, repeats=True, within=_WITHIN)
     return so_far.plus(len(gone))
 
 
-def _check_removing() -> Steps[None]:
+def _check_removing() -> Operation[None]:
     """Whether this user may remove both jobs and lines, before any of them is removed."""
     for collection in (JOBS, LOGS):
         try:
-            yield Call(collection, "delete_one", ({"_id": {"$in": []}},), repeats=True)
+            yield delete_one(collection, {"_id": {"$in": []}}, repeats=True)
         except NotPermitted as refusal:
             raise NotPermitted(
                 f"{refusal}, and tontineOperator since `tontine init --roles` of this release",

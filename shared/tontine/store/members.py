@@ -1,4 +1,5 @@
-"""Members: register, heartbeat, move, leave, bury, and the roster. A dead record never becomes anything else (S6)."""
+"""Members: register, heartbeat, move, leave, bury, and the roster. A dead record never becomes
+anything else (S6)."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ from ..records.node import Pulse
 from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
 from .bell import ring
-from .call import Call, Steps, find, find_one
+from .call import Operation, delete_many, find, find_one, find_one_and_update, update_one
 from .names import CLUSTER, NODES, ROSTER
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 _LAST_BEAT = 2**53
 
 
-def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[None]:
-    """Insert a node's record (N1). `DuplicateKey` on `_id`: take another id; on `name`: the name is in use."""
+def register(node: str, record: Mapping[str, Any], lease_for: float) -> Operation[None]:
+    """Insert a node's record (N1). `DuplicateKey` on `_id`: take another id; on `name`: the name is
+    in use."""
     values = {
         **{name: {"$literal": value} for name, value in record.items()},
         "state": NodeState.INITIALIZING.value,
@@ -36,13 +38,15 @@ def register(node: str, record: Mapping[str, Any], lease_for: float) -> Steps[No
         "started_at": "$$NOW",
         "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
     }
-    # Matches nothing that exists, so it inserts or is refused; an update can store the server's time, an insert cannot.
-    yield Call(NODES, "update_one", ({"_id": node, "beat": None}, [{"$set": values}]), {"upsert": True})
+    # Matches nothing that exists, so it inserts or is refused; an update can store the server's
+    # time, an insert cannot.
+    yield update_one(NODES, {"_id": node, "beat": None}, [{"$set": values}], upsert=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: what the operator wants, the number of the beat, its server time, its state."""
+    """The answer to a heartbeat: what the operator wants, the number of the beat, its server time,
+    its state."""
 
     desired: Desired
     number: int
@@ -51,30 +55,35 @@ class Beat:
     """None when somebody has written something else there."""
 
 
-def heartbeat(node: str, values: Mapping[str, Any], lease_for: float, within: float) -> Steps[Beat]:
+def heartbeat(
+    node: str, values: Mapping[str, Any], lease_for: float, within: float
+) -> Operation[Beat]:
     """Beat once (N3). `LeaseLost` when the record is dead or gone."""
-    # Whatever somebody has written there, the beat must move: a sum that stays the same would bury a live node.
-    is_sound = {"$and": [{"$isNumber": "$beat"}, {"$gte": ["$beat", 0]}, {"$lt": ["$beat", _LAST_BEAT]}]}
+    # Whatever somebody has written there, the beat must move: a sum that stays the same would bury
+    # a live node.
+    is_sound = {
+        "$and": [{"$isNumber": "$beat"}, {"$gte": ["$beat", 0]}, {"$lt": ["$beat", _LAST_BEAT]}]
+    }
     update = {
         **{name: {"$literal": value} for name, value in values.items()},
         "beat": {"$toLong": {"$add": [{"$cond": [is_sound, "$beat", 0]}, 1]}},
         "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
     }
-    record = yield Call(
+    record = yield find_one_and_update(
         NODES,
-        "find_one_and_update",
-        ({"_id": node, "state": _ALIVE}, [{"$set": update}]),
-        {
-            "projection": {"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
-            "return_document": ReturnDocument.AFTER,
-        },
+        {"_id": node, "state": _ALIVE},
+        [{"$set": update}],
+        projection={"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
+        return_document=ReturnDocument.AFTER,
         raw=True,
         within=within,
     )
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
     at = record["lease_until"] - timedelta(seconds=lease_for)
-    return Beat(_desired(record.get("desired")), int(record["beat"]), at, _state(record.get("state")))
+    return Beat(
+        _desired(record.get("desired")), int(record["beat"]), at, _state(record.get("state"))
+    )
 
 
 def _desired(value: Any) -> Desired:
@@ -85,14 +94,19 @@ def _state(value: Any) -> NodeState | None:
     return NodeState(value) if value in list(NodeState) else None
 
 
-def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
+def move(node: str, target: NodeState, **values: Any) -> Operation[bool]:
     """Move a node's own state along the table; False when the table or its death forbids it."""
-    update: dict[str, Any] = {"state": target.value} | {name: {"$literal": value} for name, value in values.items()}
+    update: dict[str, Any] = {"state": target.value} | {
+        name: {"$literal": value} for name, value in values.items()
+    }
     if target is NodeState.DEAD:
         update |= {"died_at": "$$NOW", "share": "$$REMOVE", "running": 0}
     # What is no state at all was written by somebody else, and is no reason to stay with it.
-    matching = {"_id": node, "state": {"$nin": sorted({*NodeState} - {*sources(NODE_MOVES, target)})}}
-    answer = yield Call(NODES, "update_one", (matching, [{"$set": update}]), repeats=True)
+    matching = {
+        "_id": node,
+        "state": {"$nin": sorted({*NodeState} - {*sources(NODE_MOVES, target)})},
+    }
+    answer = yield update_one(NODES, matching, [{"$set": update}], repeats=True)
     if answer.modified_count:
         return True
     # Made again after an unknown outcome, it finds itself there already.
@@ -100,7 +114,7 @@ def move(node: str, target: NodeState, **values: Any) -> Steps[bool]:
     return record is not None and record.get("state") == target
 
 
-def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
+def describe(node: str, values: Mapping[str, Any]) -> Operation[None]:
     """Write facts about oneself (N2: never onto a dead record). None removes a field."""
     kept = {name: value for name, value in values.items() if value is not None}
     update: dict[str, Any] = {}
@@ -108,29 +122,39 @@ def describe(node: str, values: Mapping[str, Any]) -> Steps[None]:
         update["$set"] = kept
     if len(kept) < len(values):
         update["$unset"] = dict.fromkeys(values.keys() - kept.keys(), "")
-    yield Call(NODES, "update_one", ({"_id": node, "state": _ALIVE}, update), repeats=True)
+    yield update_one(NODES, {"_id": node, "state": _ALIVE}, update, repeats=True)
 
 
-def beats() -> Steps[dict[str, Pulse]]:
+def beats() -> Operation[dict[str, Pulse]]:
     """The pulse of every node that is not dead (D1)."""
-    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1})
+    found = yield find(
+        NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1}
+    )
     return {node["_id"]: Pulse.from_document(node) for node in found if is_text(node["_id"])}
 
 
-def presume_dead(node: str) -> Steps[NodeState]:
+def presume_dead(node: str) -> Operation[NodeState]:
     """The state of a node that seemed to have no record: dead only once a record says so (D3)."""
     # What $setOnInsert would do, with the server's time: a record that is there stays as it is.
     is_new = {"$eq": [{"$type": "$state"}, "missing"]}
-    dead = {"state": NodeState.DEAD.value, "death": "its record was gone", "beat": 0, "died_at": "$$NOW"}
-    update = [{"$set": {name: {"$cond": [is_new, value, f"${name}"]} for name, value in dead.items()}}]
+    dead = {
+        "state": NodeState.DEAD.value,
+        "death": "its record was gone",
+        "beat": 0,
+        "died_at": "$$NOW",
+    }
+    update = [
+        {"$set": {name: {"$cond": [is_new, value, f"${name}"]} for name, value in dead.items()}}
+    ]
     with contextlib.suppress(DuplicateKey):
-        yield Call(NODES, "update_one", ({"_id": node}, update), {"upsert": True}, repeats=True)
+        yield update_one(NODES, {"_id": node}, update, upsert=True, repeats=True)
     found = yield find_one(NODES, {"_id": node}, projection={"state": 1})
     return (_state(found.get("state")) if found else None) or NodeState.WAITING
 
 
-def find_dead(nodes: list[str]) -> Steps[set[str]]:
-    """Which of these members are dead. They registered before they joined, so one without a record lost it."""
+def find_dead(nodes: list[str]) -> Operation[set[str]]:
+    """Which of these members are dead. They registered before they joined, so one without a record
+    lost it."""
     found = yield find(NODES, {"_id": {"$in": nodes}}, projection={"state": 1})
     states = {node["_id"]: node.get("state") for node in found}
     for node in nodes:
@@ -139,48 +163,54 @@ def find_dead(nodes: list[str]) -> Steps[set[str]]:
     return {node for node, state in states.items() if state == NodeState.DEAD}
 
 
-def namesake(name: str) -> Steps[dict[str, Any] | None]:
+def namesake(name: str) -> Operation[dict[str, Any] | None]:
     """The live node of that name."""
     found: dict[str, Any] | None = yield find_one(NODES, {"name": name, "state": _ALIVE})
     return found
 
 
-def bury(node: Any, beat: Any) -> Steps[bool]:
-    """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten since."""
-    update: dict[str, Any] = {"state": NodeState.DEAD.value, "died_at": "$$NOW", "death": "lease expired"}
+def bury(node: Any, beat: Any) -> Operation[bool]:
+    """Declare a node dead whose beat has not moved for a lease (D2); fails if it has beaten
+    since."""
+    update: dict[str, Any] = {
+        "state": NodeState.DEAD.value,
+        "died_at": "$$NOW",
+        "death": "lease expired",
+    }
     update |= {"share": "$$REMOVE", "running": 0}
     seen = {"_id": {"$eq": node}, "state": _ALIVE, "beat": {"$eq": beat}}
-    answer = yield Call(NODES, "update_one", (seen, [{"$set": update}]))
+    answer = yield update_one(NODES, seen, [{"$set": update}])
     return bool(answer.modified_count)
 
 
-def forget_old_dead(age: float) -> Steps[None]:
+def forget_old_dead(age: float) -> Operation[None]:
     """Remove the records of nodes that died long ago (D4)."""
     old = {"$lt": ["$died_at", {"$subtract": ["$$NOW", round(age * 1000)]}]}
     matching = {"state": NodeState.DEAD.value, "died_at": {"$type": "date"}, "$expr": old}
-    yield Call(NODES, "delete_many", (matching,), repeats=True)
+    yield delete_many(NODES, matching, repeats=True)
 
 
-def read_roster() -> Steps[Roster]:
+def read_roster() -> Operation[Roster]:
     """The roster as the majority has it; made, empty, when there is none."""
     return Roster.from_document((yield from _roster_document()))
 
 
-def _roster_document() -> Steps[dict[str, Any] | None]:
+def _roster_document() -> Operation[dict[str, Any] | None]:
     document: dict[str, Any] | None = yield find_one(CLUSTER, {"_id": ROSTER})
     if document is None:
         first = {"$setOnInsert": {"epoch": 0, "members": []}}
         with contextlib.suppress(DuplicateKey):
-            yield Call(CLUSTER, "update_one", ({"_id": ROSTER}, first), {"upsert": True}, repeats=True)
+            yield update_one(CLUSTER, {"_id": ROSTER}, first, upsert=True, repeats=True)
         document = yield find_one(CLUSTER, {"_id": ROSTER})
     return document
 
 
-def mend_roster(known: Roster) -> Steps[Roster | None]:
-    """Where the document cannot be a roster, or was set back behind what this node knows: put one that follows (M6).
+def mend_roster(known: Roster) -> Operation[Roster | None]:
+    """Where the document cannot be a roster, or was set back behind what this node knows: put one
+    that follows (M6).
 
-    The roster that is there now, or None when nothing was wrong. A read that was only old changes nothing: the epoch
-    that it saw is the condition.
+    The roster that is there now, or None when nothing was wrong. A read that was only old changes
+    nothing: the epoch that it saw is the condition.
     """
     document = yield from _roster_document()
     said = Roster.from_document(document)
@@ -188,24 +218,24 @@ def mend_roster(known: Roster) -> Steps[Roster | None]:
         return None
     new, epoch = known.in_place_of(said), (document or {}).get("epoch")
     is_number = isinstance(epoch, int | float)
-    seen = {"_id": ROSTER, "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}}}
+    seen = {
+        "_id": ROSTER,
+        "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}},
+    }
     values = {"epoch": Int64(new.epoch), "members": list(new.members)}
-    answer = yield Call(CLUSTER, "update_one", (seen, {"$set": values}))
+    answer = yield update_one(CLUSTER, seen, {"$set": values})
     if not answer.modified_count:
         return None
     yield from ring(CLUSTER)
     return new
 
 
-def replace_roster(seen: Roster, new: Roster) -> Steps[bool]:
+def replace_roster(seen: Roster, new: Roster) -> Operation[bool]:
     """Put the next roster in the place of the one seen (M3); False when somebody was quicker."""
-    answer = yield Call(
+    answer = yield update_one(
         CLUSTER,
-        "update_one",
-        (
-            {"_id": ROSTER, "epoch": seen.epoch},
-            {"$set": {"epoch": new.epoch, "members": list(new.members)}},
-        ),
+        {"_id": ROSTER, "epoch": seen.epoch},
+        {"$set": {"epoch": new.epoch, "members": list(new.members)}},
     )
     if answer.modified_count:
         yield from ring(CLUSTER)

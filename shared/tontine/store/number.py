@@ -15,7 +15,7 @@ from ..records.job import LARGEST, JobError, is_text, problem, too_large
 from ..records.states import JobState
 from . import on_demand
 from .bell import ring_jobs
-from .call import PLAIN, Call, Steps, find_some
+from .call import PLAIN, Call, Operation, bulk_write, find_some
 from .counter import raise_counter, take
 from .end import never_begun
 from .indexes import HELD_KEY, START_BY, UNNUMBERED
@@ -34,8 +34,8 @@ def _nobody(_: Raw, __: str) -> None:
 
 NAMES_AT_MOST, LONGEST_NAME = 50, 40
 
-# Some names of its fields, among which there may be one that was meant to be another. Not all: a million of them would
-# be more than an answer can hold, and no other job would be numbered either.
+# Some names of its fields, among which there may be one that was meant to be another. Not all: a
+# million of them would be more than an answer can hold, and no other job would be numbered either.
 _NAMES: dict[str, Any] = {
     "$filter": {
         "input": {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.k"}},
@@ -44,9 +44,12 @@ _NAMES: dict[str, Any] = {
     }
 }
 
-# All that `problem` looks at; of arguments only whether they are an object, because they may be large.
+# All that `problem` looks at; of arguments only whether they are an object, because they may be
+# large.
 JUDGED: dict[str, Any] = {
-    **dict.fromkeys(("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1),
+    **dict.fromkeys(
+        ("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1
+    ),
     "held_key": 1,  # nobody judges it, but an index has to keep it unique
     "size": {"$bsonSize": "$$ROOT"},
     "names": _NAMES,
@@ -54,17 +57,21 @@ JUDGED: dict[str, Any] = {
 }
 
 
-def find_raw(limit: int = RAW_AT_ONCE, but: Sequence[Raw] = ()) -> Steps[Some]:
-    """Jobs without a number, in the order of their arrival, `but` some; as many as one answer holds."""
+def find_raw(limit: int = RAW_AT_ONCE, but: Sequence[Raw] = ()) -> Operation[Some]:
+    """Jobs without a number, in the order of their arrival, `but` some; as many as one answer
+    holds."""
     where: dict[str, Any] = {**UNNUMBERED}
     if but:
         where["$nor"] = [identity(one) for one in but]
-    found: Some = yield find_some(JOBS, where, projection=JUDGED, sort=[("seq", 1)], limit=limit, hint="raw")
+    found: Some = yield find_some(
+        JOBS, where, projection=JUDGED, sort=[("seq", 1)], limit=limit, hint="raw"
+    )
     return found
 
 
-def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Steps[int]:
-    """Number raw jobs and fill in what claims rely on (F2); what cannot be a job becomes failed, with the reason.
+def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Operation[int]:
+    """Number raw jobs and fill in what claims rely on (F2); what cannot be a job becomes failed,
+    with the reason.
 
     `hear` is told of these, each with its reason.
     """
@@ -76,7 +83,9 @@ def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Steps[int]:
     block = yield from take(len(documents))
     count = yield from _give(list(zip(block, documents, strict=True)), hear)
     yield from ring_jobs(
-        block.first, block.last, fresh=not any(one.get("run_at") or one.get("priority") for one in documents)
+        block.first,
+        block.last,
+        fresh=not any(one.get("run_at") or one.get("priority") for one in documents),
     )
     return count
 
@@ -84,11 +93,12 @@ def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Steps[int]:
 Numbered = list[tuple[Int64, Raw]]
 
 
-def _give(numbered: Numbered, hear: Hear) -> Steps[int]:
+def _give(numbered: Numbered, hear: Hear) -> Operation[int]:
     reasons = [_problem(document) for _, document in numbered]
     retention = (yield from read_retention()) if any(reasons) else FOR_EVER
     updates = [
-        _numbering(seq, document, reason, retention) for (seq, document), reason in zip(numbered, reasons, strict=True)
+        _numbering(seq, document, reason, retention)
+        for (seq, document), reason in zip(numbered, reasons, strict=True)
     ]
     try:
         result = yield _bulk(updates)
@@ -108,7 +118,7 @@ def _give(numbered: Numbered, hear: Hear) -> Steps[int]:
     return given + (yield from _give_each(refused, hear)) if refused else given
 
 
-def _give_each(numbered: Numbered, hear: Hear) -> Steps[int]:
+def _give_each(numbered: Numbered, hear: Hear) -> Operation[int]:
     """One by one, after one of them was refused."""
     retention = yield from read_retention()
     given = 0
@@ -117,8 +127,9 @@ def _give_each(numbered: Numbered, hear: Hear) -> Steps[int]:
     return given
 
 
-def _give_one(seq: Int64, document: Raw, retention: Retention, hear: Hear) -> Steps[int]:
-    """Number a job, or fail it: with the reason, and with less of itself where there is no room for that."""
+def _give_one(seq: Int64, document: Raw, retention: Retention, hear: Hear) -> Operation[int]:
+    """Number a job, or fail it: with the reason, and with less of itself where there is no room for
+    that."""
     reason = _problem(document)
     for make in (_numbering, _numbering, _bare):
         try:
@@ -129,7 +140,9 @@ def _give_one(seq: Int64, document: Raw, retention: Retention, hear: Hear) -> St
         except Unstorable as error:
             reason = reason or _refused(error)
         except BulkRefused as error:
-            if _is_about(error, "seq"):  # the counter was set back; this job's turn comes with the next numbers
+            if _is_about(
+                error, "seq"
+            ):  # the counter was set back; this job's turn comes with the next numbers
                 yield from raise_counter()
                 return 0
             if not _is_about(error, "key"):
@@ -169,15 +182,26 @@ def _refused(error: Unstorable) -> str:
 
 
 def _bulk(updates: Iterable[UpdateOne]) -> Call:
-    return Call(JOBS, "bulk_write", (list(updates),), {"ordered": False}, repeats=True)
+    return bulk_write(JOBS, list(updates), repeats=True)
 
 
 def _taken(document: Mapping[str, Any]) -> str:
     return f"an unfinished job has its key {document.get('key')!r} already"
 
 
-# What a producer may have written that only nodes can know: it would be taken for a fact about a run.
-_NOT_YET = ["cancel", "node", "progress", "result", "error", "errors", "started_at", "finished_at", "expire_at"]
+# What a producer may have written that only nodes can know: it would be taken for a fact about a
+# run.
+_NOT_YET = [
+    "cancel",
+    "node",
+    "progress",
+    "result",
+    "error",
+    "errors",
+    "started_at",
+    "finished_at",
+    "expire_at",
+]
 
 
 def _numbering(seq: Int64, document: Raw, reason: str | None, retention: Retention) -> UpdateOne:
@@ -193,18 +217,32 @@ def _numbering(seq: Int64, document: Raw, reason: str | None, retention: Retenti
         values |= _failure(reason, retention)
     elif document.get("args") is None:
         values["args"] = {"$literal": {}}
-    # The index of fresh jobs holds those without these fields; a null or a zero says the same as leaving them out.
-    empty = [name for name in ("run_at", "start_by", "priority", "key") if name in document and not document[name]]
+    # The index of fresh jobs holds those without these fields; a null or a zero says the same as
+    # leaving them out.
+    empty = [
+        name
+        for name in ("run_at", "start_by", "priority", "key")
+        if name in document and not document[name]
+    ]
     update: list[dict[str, Any]] = [{"$unset": [*_NOT_YET, *empty]}, {"$set": values}]
     return UpdateOne({**identity(document), "seq": None}, update)
 
 
 def _bare(seq: Int64, document: Raw, reason: str | None, retention: Retention) -> UpdateOne:
     """Failed, and nothing else: there was no room for more."""
-    counts = {"seq": seq, "attempt": 0, "fails": 0, "lost": 0, "created_at": "$$NOW", "args": {"$literal": {}}}
+    counts = {
+        "seq": seq,
+        "attempt": 0,
+        "fails": 0,
+        "lost": 0,
+        "created_at": "$$NOW",
+        "args": {"$literal": {}},
+    }
     bare = {"_id": "$_id", **counts, **_failure(reason or "it cannot be stored", retention)}
     return UpdateOne({**identity(document), "seq": None}, [{"$replaceWith": bare}])
 
 
 def _failure(reason: str, retention: Retention) -> dict[str, Any]:
-    return never_begun(JobError("InvalidJob", f"this document cannot be a job: {reason}"), retention)
+    return never_begun(
+        JobError("InvalidJob", f"this document cannot be a job: {reason}"), retention
+    )

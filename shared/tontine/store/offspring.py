@@ -1,4 +1,5 @@
-"""(1) Jobs that tasks submit: named after their parent, so that a second run of its task adds none of them again."""
+"""(1) Jobs that tasks submit: named after their parent, so that a second run of its task adds none
+of them again."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..family import COUNTED_AT_MOST, Children, child_id, ids_of_children
 from ..records.job import Job
 from ..records.states import JobState
 from .bell import ring_jobs
-from .call import DECODED, Steps, command, find
+from .call import DECODED, Operation, command, find
 from .counter import Reserve, take
 from .insert import Wish, holder_of, make_documents, put_in, refuse_unfit, see_to_indexes
 from .names import JOBS
@@ -33,11 +34,13 @@ def submit(
     *,
     is_counted: bool,
     reserve: Reserve | None = None,
-) -> Steps[list[Job]]:
-    """Add jobs under these names of their parent's; what has such a name already comes back, marked `existed`.
+) -> Operation[list[Job]]:
+    """Add jobs under these names of their parent's; what has such a name already comes back, marked
+    `existed`.
 
-    It can be repeated, and two may do it at once: a name is given once. Where a name only stands for the order of the
-    calls and another job has it, that would take the place of the one that is wanted now, which would be lost: refused.
+    It can be repeated, and two may do it at once: a name is given once. Where a name only stands
+    for the order of the calls and another job has it, that would take the place of the one that is
+    wanted now, which would be lost: refused.
     """
     refuse_unfit(wish, many)
     if wish.is_timed:
@@ -55,7 +58,10 @@ def submit(
         return [(yield from holder_of(wish, documents[0]))]
     # What is not there any more was added, and has ended and expired since.
     jobs = [Job.from_document(stored.get(one["_id"], one)) for one in documents]
-    jobs = [replace(job, existed=job.seq != one["seq"]) for job, one in zip(jobs, documents, strict=True)]
+    jobs = [
+        replace(job, existed=job.seq != one["seq"])
+        for job, one in zip(jobs, documents, strict=True)
+    ]
     if new := [job.seq for job in jobs if not job.existed]:
         yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh)
     if earlier := [(job, one) for job, one in zip(jobs, documents, strict=True) if job.existed]:
@@ -63,17 +69,22 @@ def submit(
     return jobs
 
 
-def _refuse_others(parent: int, earlier: Sequence[tuple[Job, Mapping[str, Any]]], *, is_counted: bool) -> Steps[None]:
+def _refuse_others(
+    parent: int, earlier: Sequence[tuple[Job, Mapping[str, Any]]], *, is_counted: bool
+) -> Operation[None]:
     """Refuse to take a job that is there for another that is wanted under its name."""
     for job, wanted in earlier:
         if job.parent != parent:
             raise ConfigError(
-                f"the _id {job.id!r} is taken by a job that is no child of job {parent}: use another name="
+                f"the _id {job.id!r} is taken by a job that is no child of job {parent}: use "
+                "another name="
             )
         if job.task != wanted["task"]:
             raise _differs(job, f"{job.task}, and now it is {wanted['task']}")
     if is_counted:
-        found = yield find(JOBS, {"_id": {"$in": [job.id for job, _ in earlier]}}, projection={"args": 1})
+        found = yield find(
+            JOBS, {"_id": {"$in": [job.id for job, _ in earlier]}}, projection={"args": 1}
+        )
         args = {one["_id"]: one.get("args") for one in found}
         for job, wanted in earlier:
             if job.id in args and not _is_same(args[job.id], wanted["args"]):
@@ -82,7 +93,8 @@ def _refuse_others(parent: int, earlier: Sequence[tuple[Job, Mapping[str, Any]]]
 
 def _differs(job: Job, what: str) -> ChildDiffers:
     return ChildDiffers(
-        f"an earlier run of job {job.parent} has submitted {job.id} (job {job.seq}) as {what}: jobs are told apart by "
+        f"an earlier run of job {job.parent} has submitted {job.id} (job {job.seq}) as {what}: "
+        "jobs are told apart by "
         "the order of the calls; where that or the arguments can differ, give each its own name=..."
     )
 
@@ -90,22 +102,37 @@ def _differs(job: Job, what: str) -> ChildDiffers:
 def _is_same(one: Any, other: Any) -> bool:
     try:
         encoded = [bson.encode(args, codec_options=DECODED) for args in (one, other)]
-        return encoded[0] == encoded[1] or bson.decode(encoded[0], DECODED) == bson.decode(encoded[1], DECODED)
+        return encoded[0] == encoded[1] or bson.decode(encoded[0], DECODED) == bson.decode(
+            encoded[1], DECODED
+        )
     except (BSONError, OverflowError, UnicodeError):
         return False
 
 
-def read_children(parent: int) -> Steps[Children]:
+def read_children(parent: int) -> Operation[Children]:
     """The children of a job, for people: a range of `_id`, and no more than so many of it."""
     failed_first = {"$cond": [{"$eq": ["$state", JobState.FAILED.value]}, 0, 1]}
-    shown = [{"$addFields": {"place": failed_first}}, {"$sort": {"place": 1, "seq": 1}}, {"$limit": SHOWN_AT_MOST}]
+    shown = [
+        {"$addFields": {"place": failed_first}},
+        {"$sort": {"place": 1, "seq": 1}},
+        {"$limit": SHOWN_AT_MOST},
+    ]
     pipeline: list[dict[str, Any]] = [
         {"$match": {"_id": ids_of_children(parent), "parent": parent}},
         {"$limit": COUNTED_AT_MOST + 1},
         {"$project": dict.fromkeys(("seq", "task", "state", "parent"), 1)},
-        {"$facet": {"states": [{"$group": {"_id": "$state", "count": {"$sum": 1}}}], "some": shown}},
+        {
+            "$facet": {
+                "states": [{"$group": {"_id": "$state", "count": {"$sum": 1}}}],
+                "some": shown,
+            }
+        },
     ]
-    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": {}, "hint": {"_id": 1}})
+    answer = yield command(
+        {"aggregate": JOBS, "pipeline": pipeline, "cursor": {}, "hint": {"_id": 1}}
+    )
     found: Mapping[str, Any] = next(iter(answer["cursor"]["firstBatch"]), {})
     states = {str(one["_id"]): int(one["count"]) for one in found.get("states", ())}
-    return Children(dict(sorted(states.items())), tuple(map(Job.from_document, found.get("some", ()))))
+    return Children(
+        dict(sorted(states.items())), tuple(map(Job.from_document, found.get("some", ())))
+    )

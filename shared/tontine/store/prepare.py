@@ -1,7 +1,9 @@
-"""The first use by anybody makes the database ready: what a client needs is there before its first job is.
+"""The first use by anybody makes the database ready: what a client needs is there before its first
+job is.
 
-A database whose schema is current costs one small read, once for each client. A user with fewer rights than that takes
-goes on: it is stopped only where an index that its call relies on is not there.
+A database whose schema is current costs one small read, once for each client. A user with fewer
+rights than that takes goes on: it is stopped only where an index that its call relies on is not
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pymongo
 
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
 from . import indexes, on_demand, schema
-from .call import AsyncStore, Call, Steps, Store, find_one
+from .call import AsyncStore, Call, Operation, Store, find_one
 from .connect import check, refuse_standalone
 from .names import CLUSTER, COUNTER, JOBS
 from .schema import Mended
@@ -45,10 +47,12 @@ class Prepared:
         return not self.failed
 
 
-def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
-    """What a first call needs, and no more: an older schema that has it is for nodes and `init` to bring up to date.
+def prepare(*, is_looking: bool = False) -> Operation[Prepared]:
+    """What a first call needs, and no more: an older schema that has it is for nodes and `init` to
+    bring up to date.
 
-    Whoever is only looking makes nothing where nobody has submitted anything: a collection `jobs` may be another's.
+    Whoever is only looking makes nothing where nobody has submitted anything: a collection `jobs`
+    may be another's.
     """
     try:
         if (yield from schema.read_version()) >= schema.VERSION:
@@ -63,7 +67,7 @@ def prepare(*, is_looking: bool = False) -> Steps[Prepared]:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
 
 
-def look_within() -> Steps[Prepared]:
+def look_within() -> Operation[Prepared]:
     """The same for whoever is in a transaction, without making anything.
 
     What is made waits for the transaction's own locks, and that would wait for this.
@@ -77,14 +81,16 @@ def look_within() -> Steps[Prepared]:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
     if not missing.isdisjoint(_RELIED_ON):
         raise ConfigError(
-            "this database is not prepared, and that cannot be done inside of a transaction: call client.prepare() "
+            "this database is not prepared, and that cannot be done inside of a transaction: "
+            "call client.prepare() "
             "when your application starts, or run `tontine init` once"
         )
     return Prepared()
 
 
-def prepare_now(*, everything: bool = False) -> Steps[Prepared]:
-    """All that `tontine init` makes, as far as this user may; with `everything`, that of `tontine init --all`."""
+def prepare_now(*, everything: bool = False) -> Operation[Prepared]:
+    """All that `tontine init` makes, as far as this user may; with `everything`, that of `tontine
+    init --all`."""
     try:
         yield from _check()
         if everything:
@@ -93,27 +99,31 @@ def prepare_now(*, everything: bool = False) -> Steps[Prepared]:
     except NotPermitted as error:
         return Prepared(failed={"the database": str(error)}, is_unsafe=True)
     failed = {what: str(error) for what, error in {**mended.failed, **mended.lacking}.items()}
-    return Prepared(tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON))
+    return Prepared(
+        tuple(mended.made), failed, any(f"{JOBS}.{name}" in failed for name in _RELIED_ON)
+    )
 
 
-def _missing() -> Steps[set[str]]:
+def _missing() -> Operation[set[str]]:
     return {str(index["name"]) for index in (yield from indexes.look(JOBS)).missing}
 
 
-def _check() -> Steps[None]:
-    """Refuse a server that cannot carry a queue; one that does not answer may be asked again, as at any call."""
+def _check() -> Operation[None]:
+    """Refuse a server that cannot carry a queue; one that does not answer may be asked again, as at
+    any call."""
     try:
         yield from check()
     except ConfigError as error:
         raise error.__cause__ if isinstance(error.__cause__, StoreUnavailable) else error from None
 
 
-def _is_ours() -> Steps[bool]:
+def _is_ours() -> Operation[bool]:
     return (yield find_one(CLUSTER, {"_id": COUNTER}, projection={"_id": 1})) is not None
 
 
-def guarded(steps: Steps[T], why: Collection[str]) -> Steps[T]:
-    """An operation where an index could not be made, and `why`: a key is only written if something keeps it unique."""
+def guarded(steps: Operation[T], why: Collection[str]) -> Operation[T]:
+    """An operation where an index could not be made, and `why`: a key is only written if something
+    keeps it unique."""
     resume: Callable[[Any], Call] = steps.send
     value: Any = None
     try:
@@ -139,17 +149,19 @@ def _documents(inserted: Any) -> list[Mapping[str, Any]]:
     return [inserted] if isinstance(inserted, Mapping) else list(inserted)
 
 
-def _require_unique(why: Collection[str]) -> Steps[None]:
+def _require_unique(why: Collection[str]) -> Operation[None]:
     if not (yield from indexes.is_there("key")):
         raise ConfigError(
-            "a job with a key needs the index jobs.key, which is not there, and this user may not make it: run "
+            "a job with a key needs the index jobs.key, which is not there, and this user may "
+            "not make it: run "
             f"`tontine init` once as a user who may, or start a node as one ({'; '.join(why)})"
         )
 
 
 def _lost_index(database: str) -> StoreError:
     return StoreError(
-        f"an index of the queue in `{database}` is missing: nodes and clients make it again if they may, so try again "
+        f"an index of the queue in `{database}` is missing: nodes and clients make it again if "
+        "they may, so try again "
         "in a moment; otherwise run `tontine init` there as a user with the role readWrite"
     )
 
@@ -162,19 +174,27 @@ _DEEDS = {
 
 
 def _unanswered(error: StoreUnavailable, call: Call, database: str) -> StoreUnavailable:
-    """The same with what was being done and what to do now: an application has no more to show than this."""
+    """The same with what was being done and what to do now: an application has no more to show than
+    this."""
     verb = next(
-        (verb for method, verb in _DEEDS.items() if call.method.split("_and_")[-1].startswith(method)), "update"
+        (
+            verb
+            for method, verb in _DEEDS.items()
+            if call.method.split("_and_")[-1].startswith(method)
+        ),
+        "update",
     )
     deed = f"{verb} `{call.collection}`" if call.collection else f"run {next(iter(call.args[0]))}"
     return StoreUnavailable(
-        f"MongoDB did not answer when it was to {deed} in `{database}` ({error}): is it running, and is the URI right? "
+        f"MongoDB did not answer when it was to {deed} in `{database}` ({error}): is it running, "
+        "and is the URI right? "
         "Try again when it answers"
     )
 
 
 def _limit(client: Any) -> AbstractContextManager[None]:
-    """The `timeoutMS` of a connection, for one call of a client and all that it takes; each has a limit of its own."""
+    """The `timeoutMS` of a connection, for one call of a client and all that it takes; each has a
+    limit of its own."""
     # The driver leaves it aside where a limit is set, as it is for each call of the store.
     seconds = vars(client).get("delegate", client).options.timeout  # Motor's wraps PyMongo's
     return nullcontext() if seconds is None else pymongo.timeout(seconds)
@@ -191,12 +211,15 @@ class PreparedStore(Store):
         """Whether an index was found missing although the schema is current."""
         self._preparing = threading.Lock()
 
-    def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
-        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
+    def run(self, steps: Operation[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that
+        is open."""
         try:
             with _limit(self.database.client):
                 prepared = self.prepared or (self._look_within() if is_within else self._prepare())
-                return super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+                return super().run(
+                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps
+                )
         except StoreError as error:
             if indexes.tells_of_missing(error):
                 self.prepared, self._is_doubtful = None, True
@@ -223,7 +246,9 @@ class PreparedStore(Store):
     def _prepare(self) -> Prepared:
         with self._preparing:
             if self.prepared is None:
-                prepared = super().run(prepare_now() if self._is_doubtful else prepare(is_looking=self._is_looking))
+                prepared = super().run(
+                    prepare_now() if self._is_doubtful else prepare(is_looking=self._is_looking)
+                )
                 refuse_standalone(self.database.client)
                 self.prepared, self._is_doubtful = prepared, False
             return self.prepared
@@ -238,12 +263,17 @@ class AsyncPreparedStore(AsyncStore):
         self._is_doubtful = False
         self._preparing = asyncio.Lock()
 
-    async def run(self, steps: Steps[T], *, is_within: bool = False) -> T:
-        """Drive an operation to its result; `is_within` says that it is part of a transaction that is open."""
+    async def run(self, steps: Operation[T], *, is_within: bool = False) -> T:
+        """Drive an operation to its result; `is_within` says that it is part of a transaction that
+        is open."""
         try:
             with _limit(self.database.client):
-                prepared = self.prepared or await (self._look_within() if is_within else self._prepare())
-                return await super().run(guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps)
+                prepared = self.prepared or await (
+                    self._look_within() if is_within else self._prepare()
+                )
+                return await super().run(
+                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps
+                )
         except StoreError as error:
             if indexes.tells_of_missing(error):
                 self.prepared, self._is_doubtful = None, True

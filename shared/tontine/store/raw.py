@@ -1,4 +1,5 @@
-"""Documents that go on as they came: a worker gets a job's bytes, and the master looks only at what it needs."""
+"""Documents that go on as they came: a worker gets a job's bytes, and the master looks only at what
+it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
 SMALL = 2048
-"""Bytes. Decoding a whole document at once is quicker than field by field, if it has no large payload."""
+"""Bytes. Decoding a whole document at once is quicker than field by field, if it has no large
+payload."""
 
 
 class Raw(dict[str, Any]):
@@ -25,13 +27,15 @@ class Raw(dict[str, Any]):
 
 
 class Some(list[Raw]):
-    """The documents of one answer, which a server keeps to 16 MB; `is_cut` says that there would have been more."""
+    """The documents of one answer, which a server keeps to 16 MB; `is_cut` says that there would
+    have been more."""
 
     is_cut = False
 
 
 def identity(document: Raw) -> dict[str, RawBSONDocument]:
-    """The condition that finds exactly this document, byte by byte: text that is not UTF-8 has no other way back."""
+    """The condition that finds exactly this document, byte by byte: text that is not UTF-8 has no
+    other way back."""
     raw = document.raw
     kind, start = raw[4], raw.index(b"\0", 5) + 1  # a server puts `_id` first
     if raw[5:start] != b"_id\0":
@@ -41,7 +45,20 @@ def identity(document: Raw) -> dict[str, RawBSONDocument]:
     return {"_id": RawBSONDocument((len(body) + 4).to_bytes(4, "little") + body)}
 
 
-_FIXED = {0x01: 8, 0x06: 0, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16, 0x7F: 0, 0xFF: 0}
+_FIXED = {
+    0x01: 8,
+    0x06: 0,
+    0x07: 12,
+    0x08: 1,
+    0x09: 8,
+    0x0A: 0,
+    0x10: 4,
+    0x11: 8,
+    0x12: 8,
+    0x13: 16,
+    0x7F: 0,
+    0xFF: 0,
+}
 _COUNTED = {0x02: 4, 0x0D: 4, 0x0E: 4, 0x0C: 16, 0x05: 5, 0x03: 0, 0x04: 0, 0x0F: 0}
 """What comes on top of a value that begins with its length, by BSON's number of its type."""
 
@@ -63,9 +80,14 @@ def _read(batch: bytes, codec: CodecOptions[Any]) -> list[Raw]:
     raws = list(_cut(batch))
     if len(batch) <= SMALL * len(raws):
         try:
-            return [Raw(fields, raw) for fields, raw in zip(bson.decode_all(batch, codec), raws, strict=True)]
+            return [
+                Raw(fields, raw)
+                for fields, raw in zip(bson.decode_all(batch, codec), raws, strict=True)
+            ]
         except (BSONError, OverflowError, UnicodeError):
-            pass  # one of them has something inside that cannot be decoded, and it is not this reader's business
+            # One of them has something inside that cannot be decoded, and it is not this reader's
+            # business.
+            pass
     return [read(raw, codec) for raw in raws]
 
 

@@ -12,7 +12,7 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..records.job import JobError, is_text
 from ..records.states import JobState, NodeState
 from .bell import ring
-from .call import Call, Steps, find, find_some
+from .call import Operation, distinct, find, find_some, update_many, update_one
 from .end import Stage, bare, closed, lost, unfit
 from .members import presume_dead
 from .names import JOBS, NODES
@@ -23,16 +23,20 @@ from .settle import fenced, release
 _WORKING = JobState.WORKING.value
 
 
-def find_holders() -> Steps[list[Any]]:
-    """The nodes that hold any job. What is no text there is nobody's id, and its jobs are nobody's."""
-    holders: list[Any] = yield Call(JOBS, "distinct", ("node", {"state": _WORKING}), repeats=True)
+def find_holders() -> Operation[list[Any]]:
+    """The nodes that hold any job. What is no text there is nobody's id, and its jobs are
+    nobody's."""
+    holders: list[Any] = yield distinct(JOBS, "node", {"state": _WORKING})
     return holders
 
 
 def repair(
-    fail_tasks: Sequence[str], retention: Retention = FOR_EVER, holders: Collection[Any] | None = None
-) -> Steps[dict[str, int]]:
-    """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any node may, always."""
+    fail_tasks: Sequence[str],
+    retention: Retention = FOR_EVER,
+    holders: Collection[Any] | None = None,
+) -> Operation[dict[str, int]]:
+    """Give back or fail the jobs of the dead among those who hold any (J7): how many, by node. Any
+    node may, always."""
     if holders is None:
         holders = yield from find_holders()
     holders = [holder for holder in holders if is_text(holder) and not is_mangled(holder)]
@@ -48,7 +52,12 @@ def repair(
             states[holder] = yield from presume_dead(holder)
         if states[holder] == NodeState.DEAD:
             own = careful.get(holder)
-            unwilling = {"$in": ["$task", {"$literal": [*fail_tasks, *(own if isinstance(own, list) else ())]}]}
+            unwilling = {
+                "$in": [
+                    "$task",
+                    {"$literal": [*fail_tasks, *(own if isinstance(own, list) else ())]},
+                ]
+            }
             update = lost(unwilling, {"$literal": f"node {holder} died"})
             repaired[holder] = yield from _lose({"node": holder}, update, retention)
     if any(repaired.values()):
@@ -56,8 +65,11 @@ def repair(
     return repaired
 
 
-def release_strays(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
-    """Give back what a node holds without knowing it (J6); one that cannot go back fails. How many."""
+def release_strays(
+    node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER
+) -> Operation[int]:
+    """Give back what a node holds without knowing it (J6); one that cannot go back fails. How
+    many."""
     try:
         return (yield from release(node, attempts, retention))
     except Unstorable as error:
@@ -75,12 +87,15 @@ def release_strays(node: str, attempts: Mapping[int, int], retention: Retention 
 _NOBODY = {"node": {"$not": {"$type": "string"}}}
 
 
-def repair_unowned(retention: Retention = FOR_EVER) -> Steps[int]:
-    """Give back jobs whose `node` cannot be anybody's id: no node will ever settle them. How many."""
+def repair_unowned(retention: Retention = FOR_EVER) -> Operation[int]:
+    """Give back jobs whose `node` cannot be anybody's id: no node will ever settle them. How
+    many."""
     update = lost(False, {"$literal": "its `node` was no node's id"})
     repaired = yield from _lose(_NOBODY, update, retention)
     # Text that is not UTF-8 is an id that nobody can even ask for.
-    held: list[Raw] = yield find_some(JOBS, {"state": _WORKING}, projection={"node": 1}, hint="held")
+    held: list[Raw] = yield find_some(
+        JOBS, {"state": _WORKING}, projection={"node": 1}, hint="held"
+    )
     for job in held:
         if is_mangled(job.get("node")):
             repaired += yield from _lose(identity(job), update, retention)
@@ -94,12 +109,14 @@ def is_mangled(text: Any) -> bool:
     return is_text(text) and "\ufffd" in text
 
 
-def _lose(whose: Mapping[str, Any], update: Sequence[Stage], retention: Retention) -> Steps[int]:
+def _lose(
+    whose: Mapping[str, Any], update: Sequence[Stage], retention: Retention
+) -> Operation[int]:
     """Give up on jobs that somebody held; those one by one that cannot go with the others."""
     held = {"state": _WORKING, **whose}
     update = closed(update, retention)
     try:
-        answer = yield Call(JOBS, "update_many", (held, update), {"hint": "held"})
+        answer = yield update_many(JOBS, held, update, hint="held")
         return int(answer.modified_count)
     except (StoreUnavailable, NotPermitted):
         raise
@@ -107,29 +124,38 @@ def _lose(whose: Mapping[str, Any], update: Sequence[Stage], retention: Retentio
         return (yield from _lose_each(held, update, retention))
 
 
-def _lose_each(held: Mapping[str, Any], update: Sequence[Stage], retention: Retention) -> Steps[int]:
-    """One of these has no room for what is to be written, or holds what cannot be computed with: it fails."""
-    found: list[Raw] = yield find_some(JOBS, held, projection={"_id": 1}, hint="held", limit=_EACH_AT_ONCE)
+def _lose_each(
+    held: Mapping[str, Any], update: Sequence[Stage], retention: Retention
+) -> Operation[int]:
+    """One of these has no room for what is to be written, or holds what cannot be computed with: it
+    fails."""
+    found: list[Raw] = yield find_some(
+        JOBS, held, projection={"_id": 1}, hint="held", limit=_EACH_AT_ONCE
+    )
     repaired = 0
     for job in found:
         one = {**held, **identity(job)}
         try:
-            answer = yield Call(JOBS, "update_one", (one, update))
+            answer = yield update_one(JOBS, one, update)
             repaired += answer.modified_count
         except Unstorable as error:
-            repaired += yield from set_aside(one, f"its node ended, and that cannot be noted: {error}", retention)
+            repaired += yield from set_aside(
+                one, f"its node ended, and that cannot be noted: {error}", retention
+            )
     return repaired
 
 
 _EACH_AT_ONCE = 1000
 
 
-def set_aside(matching: Mapping[str, Any], reason: str, retention: Retention = FOR_EVER) -> Steps[int]:
+def set_aside(
+    matching: Mapping[str, Any], reason: str, retention: Retention = FOR_EVER
+) -> Operation[int]:
     """Fail jobs that no node can run or settle, so that nobody finds them first again; how many."""
     error = JobError("InvalidJob", f"this document cannot be a job: {reason}")
     for update in (unfit(error), bare(error)):
         try:
-            answer = yield Call(JOBS, "update_many", (matching, closed(update, retention)), repeats=True)
+            answer = yield update_many(JOBS, matching, closed(update, retention), repeats=True)
             return int(answer.modified_count)
         except (StoreUnavailable, NotPermitted):
             raise

@@ -1,4 +1,5 @@
-"""How long finished jobs are kept: for ever, unless `tontine init` was told otherwise; the same for all nodes."""
+"""How long finished jobs are kept: for ever, unless `tontine init` was told otherwise; the same for
+all nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..records.states import JobState
-from .call import Call, Steps, find_one
+from .call import Operation, find_one, update_many, update_one
 from .names import CLUSTER, JOBS, LOGS, SETTINGS
 
 SHORTEST, LONGEST = 60.0, 100 * 365 * 86400.0
@@ -18,7 +19,8 @@ _UNSUCCESSFUL = [JobState.FAILED.value, JobState.CANCELLED.value]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Seconds to keep jobs that are done, and those that failed or were cancelled; None is for ever."""
+    """Seconds to keep jobs that are done, and those that failed or were cancelled; None is for
+    ever."""
 
     done: float | None = None
     failed: float | None = None
@@ -32,7 +34,9 @@ class Retention:
         """Refuse times that cannot be meant."""
         for seconds in (self.done, self.failed):
             if seconds is not None and not SHORTEST <= seconds <= LONGEST:
-                raise ConfigError("finished jobs can be kept for a minute to a century, or `forever`")
+                raise ConfigError(
+                    "finished jobs can be kept for a minute to a century, or `forever`"
+                )
 
     def expiry(self, *, done: bool) -> Any:
         """`expire_at` of a job that ends now, as an expression; removed when it is to be kept."""
@@ -52,7 +56,9 @@ def _sane(seconds: Any) -> float | None:
     # Whatever was written there, it must not keep a job from being settled.
     return (
         float(seconds)
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and SHORTEST <= seconds <= LONGEST
+        if isinstance(seconds, int | float)
+        and not isinstance(seconds, bool)
+        and SHORTEST <= seconds <= LONGEST
         else None
     )
 
@@ -60,18 +66,22 @@ def _sane(seconds: Any) -> float | None:
 FOR_EVER = Retention()
 
 
-def read_retention() -> Steps[Retention]:
+def read_retention() -> Operation[Retention]:
     """What is in force."""
     return Retention.from_document((yield find_one(CLUSTER, {"_id": SETTINGS})))
 
 
-def keep(retention: Retention) -> Steps[int]:
-    """Put a retention in force, also for jobs that have ended already and their lines; how many jobs it changed."""
+def keep(retention: Retention) -> Operation[int]:
+    """Put a retention in force, also for jobs that have ended already and their lines; how many
+    jobs it changed."""
     retention.check()
     values = {"keep_done": retention.done, "keep_failed": retention.failed}
-    yield Call(CLUSTER, "update_one", ({"_id": SETTINGS}, {"$set": values}), {"upsert": True}, repeats=True)
+    yield update_one(CLUSTER, {"_id": SETTINGS}, {"$set": values}, upsert=True, repeats=True)
     changed = 0
-    for states, seconds in (([JobState.DONE.value], retention.done), (_UNSUCCESSFUL, retention.failed)):
+    for states, seconds in (
+        ([JobState.DONE.value], retention.done),
+        (_UNSUCCESSFUL, retention.failed),
+    ):
         if seconds is None:
             matching: dict[str, Any] = {"state": {"$in": states}, "expire_at": {"$exists": True}}
             update: dict[str, Any] = {"$unset": "expire_at"}
@@ -80,13 +90,13 @@ def keep(retention: Retention) -> Steps[int]:
             # A key that is held for longer keeps its job: without it, nobody would know.
             later = {"$add": ["$finished_at", round(seconds * 1000)]}
             update = {"$set": {"expire_at": {"$max": [later, "$held_until"]}}}
-        answer = yield Call(JOBS, "update_many", (matching, [update]), repeats=True, within=600)
+        answer = yield update_many(JOBS, matching, [update], repeats=True, within=600)
         changed += answer.modified_count
     yield from keep_logs(retention)
     return changed
 
 
-def keep_logs(retention: Retention) -> Steps[None]:
+def keep_logs(retention: Retention) -> Operation[None]:
     """Let the lines that are there follow a retention."""
     update = {"$set": {"expire_at": retention.expiry_of_logs("$at")}}
-    yield Call(LOGS, "update_many", ({"at": {"$type": "date"}}, [update]), repeats=True, within=600)
+    yield update_many(LOGS, {"at": {"$type": "date"}}, [update], repeats=True, within=600)

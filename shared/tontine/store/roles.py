@@ -1,6 +1,8 @@
-"""Who may do what, as data: five roles of the queue's database, each with what it needs and nothing else.
+"""Who may do what, as data: five roles of the queue's database, each with what it needs and nothing
+else.
 
-MongoDB gives rights on collections, not on documents: docs/security.md says what that means for each of them.
+MongoDB gives rights on collections, not on documents: docs/security.md says what that means for
+each of them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _INDEXING = (*_MAKING, "createIndex", "dropIndex")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one kind of user needs; `making` is only for making and mending collections, indexes and validators."""
+    """What one kind of user needs; `making` is only for making and mending collections, indexes and
+    validators."""
 
     name: str
     word: str
@@ -37,7 +40,10 @@ class Role:
             for collection, some in rights.items():
                 actions.setdefault(collection, set()).update(some)
         return [
-            {"resource": {"db": database, "collection": collection}, "actions": sorted(actions[collection])}
+            {
+                "resource": {"db": database, "collection": collection},
+                "actions": sorted(actions[collection]),
+            }
             for collection in sorted(actions)
         ]
 
@@ -70,7 +76,12 @@ NODE = Role(
 PRODUCER = Role(
     "tontineProducer",
     "producer",
-    {JOBS: ("find", "insert"), CLUSTER: ("find", "insert", "update"), NODES: ("find",), BELL: ("insert",)},
+    {
+        JOBS: ("find", "insert"),
+        CLUSTER: ("find", "insert", "update"),
+        NODES: ("find",),
+        BELL: ("insert",),
+    },
 )
 INTAKE = Role("tontineIntake", "intake", {INBOX: ("insert",)})
 OBSERVER = Role("tontineObserver", "observer", _LOOKING)
@@ -89,7 +100,9 @@ OPERATOR = Role(
 ROLES = (NODE, PRODUCER, INTAKE, OBSERVER, OPERATOR)
 
 
-def lacking(wanted: Rights, privileges: Iterable[Mapping[str, Any]], database: str) -> dict[str, list[str]]:
+def lacking(
+    wanted: Rights, privileges: Iterable[Mapping[str, Any]], database: str
+) -> dict[str, list[str]]:
     """Which of the wanted actions a user does not have, by collection."""
     had = list(privileges)
     missing = {
@@ -99,8 +112,13 @@ def lacking(wanted: Rights, privileges: Iterable[Mapping[str, Any]], database: s
     return {collection: actions for collection, actions in missing.items() if actions}
 
 
-def _may(privileges: Iterable[Mapping[str, Any]], database: str, collection: str, action: str) -> bool:
-    return any(action in one["actions"] and covers(one["resource"], database, collection) for one in privileges)
+def _may(
+    privileges: Iterable[Mapping[str, Any]], database: str, collection: str, action: str
+) -> bool:
+    return any(
+        action in one["actions"] and covers(one["resource"], database, collection)
+        for one in privileges
+    )
 
 
 def covers(resource: Mapping[str, Any], database: str, collection: str = EVERY) -> bool:

@@ -1,4 +1,5 @@
-"""Samples of what nodes tell with their heartbeats, kept for a day, so that an observer that starts late has curves.
+"""Samples of what nodes tell with their heartbeats, kept for a day, so that an observer that starts
+late has curves.
 
 Nothing else reads them: a sample that is lost is a dent in a curve.
 """
@@ -14,7 +15,7 @@ from bson.son import SON
 
 from ..errors import StoreError
 from ..records.share import Share
-from .call import DECODED, Call, Steps
+from .call import DECODED, Call, Operation
 from .names import SAMPLES
 
 WRITE_LIMIT = 2.0
@@ -61,7 +62,13 @@ class Sample:
     def to_document(self) -> dict[str, Any]:
         share = {"share": self.share.to_document()} if self.share else {}
         numbers = {name: getattr(self, name) for name in (*_COUNTS, "cpu")}
-        return {"at": self.at, "node": {"id": self.node, "name": self.name}, "state": self.state, **numbers, **share}
+        return {
+            "at": self.at,
+            "node": {"id": self.node, "name": self.name},
+            "state": self.state,
+            **numbers,
+            **share,
+        }
 
 
 _COUNTS = ("running", "slots", "held", "done", "failed", "retried", "memory", "seq")
@@ -71,19 +78,24 @@ def _number(value: Any) -> float:
     return value if isinstance(value, int | float) else 0
 
 
-def write(sample: Sample) -> Steps[None]:
+def write(sample: Sample) -> Operation[None]:
     """Keep one sample. Made once, whatever comes of it."""
-    # w: 1, because nothing is built on samples: one that a failover takes back is not missed, and a majority that is
-    # slow must not be waited for. As a command, because the driver does not repeat those: writes to time series
-    # cannot be repeated safely.
-    insert = SON([("insert", SAMPLES), ("documents", [sample.to_document()]), ("writeConcern", {"w": 1})])
+    # w: 1, because nothing is built on samples: one that a failover takes back is not missed, and a
+    # majority that is slow must not be waited for. As a command, because the driver does not repeat
+    # those: writes to time series cannot be repeated safely.
+    insert = SON(
+        [("insert", SAMPLES), ("documents", [sample.to_document()]), ("writeConcern", {"w": 1})]
+    )
     answer = yield Call("", "command", (insert,), within=WRITE_LIMIT)
     if refusals := answer.get("writeErrors"):
         raise StoreError(str(refusals[0].get("errmsg", "")))
 
 
-def read(first: datetime, last: datetime, step: float, limit: int = READ_AT_MOST) -> Steps[list[Sample]]:
-    """The samples from `first` until before `last`, oldest first: of each node the newest of every `step` seconds.
+def read(
+    first: datetime, last: datetime, step: float, limit: int = READ_AT_MOST
+) -> Operation[list[Sample]]:
+    """The samples from `first` until before `last`, oldest first: of each node the newest of every
+    `step` seconds.
 
     Of more than `limit` the oldest are left out.
     """
@@ -107,5 +119,7 @@ def read(first: datetime, last: datetime, step: float, limit: int = READ_AT_MOST
         "cursor": {"batchSize": limit},
         "allowDiskUse": True,
     }
-    answer = yield Call("", "command", (reading,), {"codec_options": DECODED}, repeats=True, within=30)
+    answer = yield Call(
+        "", "command", (reading,), {"codec_options": DECODED}, repeats=True, within=30
+    )
     return [Sample.from_document(one) for one in reversed(answer["cursor"]["firstBatch"])]

@@ -1,7 +1,8 @@
-"""Recurring jobs as documents. A due time is fired by inserting a job whose `_id` names it: a second one is refused.
+"""Recurring jobs as documents. A due time is fired by inserting a job whose `_id` names it: a
+second one is refused.
 
-Anybody may write to `schedules`, so each document is decoded alone, and those that nobody can use never stand in the
-way: nodes read names and times first, and a whole document only when it is due.
+Anybody may write to `schedules`, so each document is decoded alone, and those that nobody can use
+never stand in the way: nodes read names and times first, and a whole document only when it is due.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..records.job import LARGEST, Job, nobodys_task, too_large
 from ..records.schedule import YEARS, Broken, Declared, Schedule
 from ..records.states import OPEN
 from . import on_demand
-from .call import DECODED, PLAIN, RAW, Call, Steps, find, find_one
+from .call import DECODED, PLAIN, RAW, Call, Operation, delete_one, find, find_one, update_one
 from .indexes import START_BY
 from .insert import Wish, put_named
 from .names import JOBS, SCHEDULES
@@ -39,7 +40,19 @@ NAME_SHOWN = 200
 Fired = Literal["inserted", "there", "skipped"]
 _OPEN = sorted(state.value for state in OPEN)
 
-_JUDGED = ("_id", "task", "cron", "every", "timezone", "missed", "next_at", "overlap", "max_age", "off", "declared")
+_JUDGED = (
+    "_id",
+    "task",
+    "cron",
+    "every",
+    "timezone",
+    "missed",
+    "next_at",
+    "overlap",
+    "max_age",
+    "off",
+    "declared",
+)
 _SMALL = 5000
 """Bytes of a field that is read together with those of many others."""
 
@@ -62,8 +75,9 @@ _IS_TIME = {
     ]
 }
 THERE = {"removed": {"$ne": True}}
-"""Not one that an operator removed although a module declares it: only its name is left, so that no node adds it again.
-What is left says neither when nor how often, so that no node takes it for a schedule, of the release before either."""
+"""Not one that an operator removed although a module declares it: only its name is left, so that no
+node adds it again. What is left says neither when nor how often, so that no node takes it for a
+schedule, of the release before either."""
 _ACTIVE = {"off": {"$ne": True}, **THERE}
 _NAMED = {"_id": {"$type": "string"}, "$expr": _is_small("_id"), **THERE}
 _AROUND = {"_id": 0, "now": "$$NOW", "size": {"$bsonSize": "$$ROOT"}}
@@ -72,7 +86,9 @@ _SLIM: dict[str, Any] = {
     **_AROUND,
     "schedule": {
         **{field: _small(field) for field in _JUDGED},
-        "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, _small("args")]},
+        "args": {
+            "$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, _small("args")]
+        },
     },
 }
 
@@ -95,52 +111,60 @@ class Mending:
     right: datetime
 
 
-def add(schedule: Schedule) -> Steps[Schedule]:
+def add(schedule: Schedule) -> Operation[Schedule]:
     """Add or replace a schedule; it is due for the first time after the server's now."""
     schedule.check()
-    if reason := nobodys_task(schedule.task):  # not of one that is there already: it is shown, and does no harm
+    if reason := nobodys_task(
+        schedule.task
+    ):  # not of one that is there already: it is shown, and does no harm
         raise ConfigError(f"it can insert no job: {reason}")
     before = (yield find_one(SCHEDULES, {"_id": schedule.name}, projection={"last_job": 1})) or {}
     known = {"last_job": before["last_job"]} if before.get("last_job") is not None else {}
     document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))} | known
-    with contextlib.suppress(BSONError, OverflowError, UnicodeError):  # storing it says why it cannot be
+    with contextlib.suppress(
+        BSONError, OverflowError, UnicodeError
+    ):  # storing it says why it cannot be
         _check_size(len(bson.encode(document, codec_options=DECODED)))
-    yield Call(SCHEDULES, "replace_one", ({"_id": schedule.name}, document), {"upsert": True}, repeats=True)
+    yield Call(
+        SCHEDULES, "replace_one", ({"_id": schedule.name}, document), {"upsert": True}, repeats=True
+    )
     return Schedule.from_document(document)
 
 
-def read_schedules() -> Steps[list[Schedule | Broken]]:
+def read_schedules() -> Operation[list[Schedule | Broken]]:
     """All schedules, by name."""
     found = yield find(SCHEDULES, THERE, raw=True, projection=_WHOLE, sort=[("_id", 1)])
     return [_judged(one) for one in found]
 
 
-def read_slim(limit: int) -> Steps[list[Schedule | Broken]]:
+def read_slim(limit: int) -> Operation[list[Schedule | Broken]]:
     """So many schedules without their arguments, which may be large."""
     found = yield find(SCHEDULES, THERE, raw=True, projection=_SLIM, limit=limit)
     return [_judged(one) for one in found]
 
 
-def remove(name: str) -> Steps[bool]:
-    """Remove a schedule; jobs that it inserted stay. Also one whose `_id` is no text, by what is shown of it.
+def remove(name: str) -> Operation[bool]:
+    """Remove a schedule; jobs that it inserted stay. Also one whose `_id` is no text, by what is
+    shown of it.
 
     Of one that a module declares its name is left, so that no node adds it again.
     """
     if (yield from _bury(name)):
         return True
-    answer = yield Call(SCHEDULES, "delete_one", ({"_id": name, **THERE},), repeats=True)
+    answer = yield delete_one(SCHEDULES, {"_id": name, **THERE}, repeats=True)
     if answer.deleted_count:
         return True
     found = yield find(SCHEDULES, THERE, raw=True, projection={"_id": 1})
     for one in found:
         if _shown_name(one) == name:
-            answer = yield Call(SCHEDULES, "delete_one", (identity(one),), repeats=True)
+            answer = yield delete_one(SCHEDULES, identity(one), repeats=True)
             return bool(answer.deleted_count)
     return False
 
 
-def _bury(name: str) -> Steps[bool]:
-    """Leave nothing but its name of a schedule that is declared, or was added over one; False if it is not."""
+def _bury(name: str) -> Operation[bool]:
+    """Leave nothing but its name of a schedule that is declared, or was added over one; False if it
+    is not."""
     found = yield find_one(SCHEDULES, {"_id": name, **THERE}, projection={"declared": 1, "task": 1})
     if found is None:
         return False
@@ -153,16 +177,17 @@ def _bury(name: str) -> Steps[bool]:
     return bool(answer.matched_count)
 
 
-def switch_off(name: str) -> Steps[bool]:
+def switch_off(name: str) -> Operation[bool]:
     """Let a schedule rest: it is not due until it is switched on. False where there is none."""
     update = {"$set": {"off": True}, "$unset": {"next_at": ""}}
-    answer = yield Call(SCHEDULES, "update_one", ({"_id": name, **THERE}, update), repeats=True)
+    answer = yield update_one(SCHEDULES, {"_id": name, **THERE}, update, repeats=True)
     return bool(answer.matched_count)
 
 
-def switch_on(name: str) -> Steps[Schedule | None]:
-    """Let a schedule go on, from now; None where it had been removed, and a node adds it again as it is declared."""
-    answer = yield Call(SCHEDULES, "delete_one", ({"_id": name, "removed": True},), repeats=True)
+def switch_on(name: str) -> Operation[Schedule | None]:
+    """Let a schedule go on, from now; None where it had been removed, and a node adds it again as
+    it is declared."""
+    answer = yield delete_one(SCHEDULES, {"_id": name, "removed": True}, repeats=True)
     if answer.deleted_count:
         return None
     schedule, moment = yield from _read_one(name)
@@ -170,11 +195,11 @@ def switch_on(name: str) -> Steps[Schedule | None]:
         return schedule
     following = schedule.next_after(moment)
     update = {"$set": {"next_at": following}, "$unset": {"off": ""}}
-    yield Call(SCHEDULES, "update_one", ({"_id": name, "off": True}, update), repeats=True)
+    yield update_one(SCHEDULES, {"_id": name, "off": True}, update, repeats=True)
     return replace(schedule, off=False, next_at=following)
 
 
-def run_now(name: str) -> Steps[Job]:
+def run_now(name: str) -> Operation[Job]:
     """Insert a job of a schedule beside its times, also of one that is off.
 
     Where they must not overlap, an unfinished one comes back instead, marked `existed`.
@@ -186,15 +211,18 @@ def run_now(name: str) -> Steps[Job]:
         if holder is None:
             raise TontineError(f"the last job of {legible(name)} has ended just now: try again")
         return Job.from_document(holder, existed=True)
-    yield Call(SCHEDULES, "update_one", ({"_id": name, **THERE}, {"$set": {"last_job": job}}), repeats=True)
+    yield update_one(SCHEDULES, {"_id": name, **THERE}, {"$set": {"last_job": job}}, repeats=True)
     document = yield find_one(JOBS, {"_id": job})
     return Job.from_document(document, existed=fired == "there")
 
 
-def _read_one(name: str) -> Steps[tuple[Schedule, datetime]]:
-    """A schedule, and the server's now; a ConfigError says that there is none, or why it is none."""
+def _read_one(name: str) -> Operation[tuple[Schedule, datetime]]:
+    """A schedule, and the server's now; a ConfigError says that there is none, or why it is
+    none."""
     options = {"projection": _WHOLE}
-    found = yield Call(SCHEDULES, "find_one", ({"_id": name, **THERE},), options, repeats=True, raw=True)
+    found = yield Call(
+        SCHEDULES, "find_one", ({"_id": name, **THERE},), options, repeats=True, raw=True
+    )
     if found is None:
         raise ConfigError(f"there is no schedule {name!r}: `tontine schedule ls` lists them")
     try:
@@ -203,8 +231,9 @@ def _read_one(name: str) -> Steps[tuple[Schedule, datetime]]:
         raise ConfigError(f"{legible(name)} is broken: {error}") from error
 
 
-def find_due(ahead: float, beyond: int = 0) -> Steps[list[Due]]:
-    """Schedules that are due within `ahead` seconds, those longest due first but for the first `beyond`."""
+def find_due(ahead: float, beyond: int = 0) -> Operation[list[Due]]:
+    """Schedules that are due within `ahead` seconds, those longest due first but for the first
+    `beyond`."""
     soon = {"$add": ["$$NOW", round(ahead * 1000)]}
     found = yield find(
         SCHEDULES,
@@ -222,14 +251,17 @@ def find_due(ahead: float, beyond: int = 0) -> Steps[list[Due]]:
     return [Due(one["_id"], one["next_at"], one["now"]) for one in found]
 
 
-def fire(due: Due) -> Steps[int | None]:
-    """Insert the jobs of a schedule's due times and move it on; how many were inserted by this call.
+def fire(due: Due) -> Operation[int | None]:
+    """Insert the jobs of a schedule's due times and move it on; how many were inserted by this
+    call.
 
-    None: it is not as it was seen, so somebody else has moved it on. Whoever dies between the two leaves it to the next
-    node to insert again, which the `_id` refuses, and to move on.
+    None: it is not as it was seen, so somebody else has moved it on. Whoever dies between the two
+    leaves it to the next node to insert again, which the `_id` refuses, and to move on.
     """
     seen = {"_id": due.name, "next_at": due.next_at, **_ACTIVE}
-    found = yield Call(SCHEDULES, "find_one", (seen,), {"projection": _WHOLE}, repeats=True, raw=True)
+    found = yield Call(
+        SCHEDULES, "find_one", (seen,), {"projection": _WHOLE}, repeats=True, raw=True
+    )
     if found is None:
         return None
     schedule = _decoded(found, RAW)
@@ -244,14 +276,21 @@ def fire(due: Due) -> Steps[int | None]:
             changes["last_job"] = job
     if skipped:
         changes["skipped"] = schedule.skipped + skipped
-    yield Call(SCHEDULES, "update_one", (seen, {"$set": changes}), repeats=True)
+    yield update_one(SCHEDULES, seen, {"$set": changes}, repeats=True)
     return inserted
 
 
-def find_wrong(beyond: int) -> Steps[tuple[int, list[Mending]]]:
-    """Look at some schedules, after the first `beyond`: how many there were, and those whose `next_at` is wrong."""
+def find_wrong(beyond: int) -> Operation[tuple[int, list[Mending]]]:
+    """Look at some schedules, after the first `beyond`: how many there were, and those whose
+    `next_at` is wrong."""
     found = yield find(
-        SCHEDULES, _NAMED, raw=True, projection=_SLIM, sort=[("_id", 1)], skip=beyond, limit=CHECKED_AT_ONCE
+        SCHEDULES,
+        _NAMED,
+        raw=True,
+        projection=_SLIM,
+        sort=[("_id", 1)],
+        skip=beyond,
+        limit=CHECKED_AT_ONCE,
     )
     wrong = []
     for one in found:
@@ -261,18 +300,21 @@ def find_wrong(beyond: int) -> Steps[tuple[int, list[Mending]]]:
     return len(found), wrong
 
 
-def mend(wrong: Mending) -> Steps[bool]:
-    """Put a `next_at` right, unless it is another one by now, or the schedule was switched off or removed."""
+def mend(wrong: Mending) -> Operation[bool]:
+    """Put a `next_at` right, unless it is another one by now, or the schedule was switched off or
+    removed."""
     unchanged = {"$expr": {"$not": _IS_TIME}} if wrong.seen is None else {"next_at": wrong.seen}
     seen = {"_id": wrong.name, **_ACTIVE, **unchanged}
-    answer = yield Call(SCHEDULES, "update_one", (seen, {"$set": {"next_at": wrong.right}}), repeats=True)
+    answer = yield update_one(SCHEDULES, seen, {"$set": {"next_at": wrong.right}}, repeats=True)
     return bool(answer.modified_count)
 
 
-def _insert_job(schedule: Schedule, time: datetime) -> Steps[tuple[str, Fired]]:
-    """Insert the job of a due time, unless it is there already, or must be skipped; its `_id`, and what was done.
+def _insert_job(schedule: Schedule, time: datetime) -> Operation[tuple[str, Fired]]:
+    """Insert the job of a due time, unless it is there already, or must be skipped; its `_id`, and
+    what was done.
 
-    One unfinished job at most has a key: the index refuses a job that would overlap with the one before.
+    One unfinished job at most has a key: the index refuses a job that would overlap with the one
+    before.
     """
     name = schedule.job_id(time)
     wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
@@ -287,14 +329,16 @@ def _insert_job(schedule: Schedule, time: datetime) -> Steps[tuple[str, Fired]]:
             return name, "there" if holder == schedule.name else "skipped"
         if holder in (schedule.name, _NOBODY):
             return name, "there"
-        name += "~"  # somebody's job has taken the name: whoever comes later finds the same next one
+        name += (
+            "~"  # somebody's job has taken the name: whoever comes later finds the same next one
+        )
     raise TontineError(f"{TRIES} names in turn were taken by others")
 
 
 _NOBODY = object()
 
 
-def _holder_of_name(name: str) -> Steps[Any]:
+def _holder_of_name(name: str) -> Operation[Any]:
     """The schedule of the job with this `_id`, if there is such a job."""
     holder = yield find_one(JOBS, {"_id": name}, projection={"schedule": 1})
     return _NOBODY if holder is None else holder.get("schedule")
@@ -308,7 +352,8 @@ def _judged(found: Mapping[str, Any]) -> Schedule | Broken:
 
 
 def _decoded(found: Mapping[str, Any], codec: CodecOptions[Any]) -> Schedule:
-    """The schedule in one document, if it is one. With `RAW`, arguments stay the bytes that a job gets."""
+    """The schedule in one document, if it is one. With `RAW`, arguments stay the bytes that a job
+    gets."""
     _check_size(found["size"])
     try:
         return Schedule.from_document(_fields(found["schedule"], codec))
@@ -317,7 +362,9 @@ def _decoded(found: Mapping[str, Any], codec: CodecOptions[Any]) -> Schedule:
 
 
 def _fields(document: Mapping[str, Any], codec: CodecOptions[Any]) -> dict[str, Any]:
-    return dict(bson.decode(document.raw, codec) if isinstance(document, RawBSONDocument) else document)
+    return dict(
+        bson.decode(document.raw, codec) if isinstance(document, RawBSONDocument) else document
+    )
 
 
 def _check_size(size: int) -> None:
@@ -328,6 +375,8 @@ def _check_size(size: int) -> None:
 def _shown_name(document: Mapping[str, Any]) -> str:
     try:
         name = _fields(document, PLAIN).get("_id")
-        return legible(_fields(name, PLAIN) if isinstance(name, RawBSONDocument) else name, NAME_SHOWN)
+        return legible(
+            _fields(name, PLAIN) if isinstance(name, RawBSONDocument) else name, NAME_SHOWN
+        )
     except (BSONError, OverflowError, UnicodeError):
         return "?"

@@ -1,7 +1,9 @@
-"""The schema and its versions: collections, validators and indexes, made by whoever comes first, and put back.
+"""The schema and its versions: collections, validators and indexes, made by whoever comes first,
+and put back.
 
-All of it is safe to repeat, and by many nodes at once, of this release and the one before. Anybody may create; whoever
-has the turn may drop. A schema that is newer than this software is respected: only what is missing is made.
+All of it is safe to repeat, and by many nodes at once, of this release and the one before. Anybody
+may create; whoever has the turn may drop. A schema that is newer than this software is respected:
+only what is missing is made.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from bson.son import SON
 
 from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
 from . import doubles, indexes
-from .call import Call, Steps, command, find_one
+from .call import Call, Operation, command, find_one, update_one
 from .indexes import INDEXES, Standing
 from .names import BELL, CLUSTER, JOBS, SAMPLES, SCHEMA
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
 
 VERSION = 3
-"""1 is the schema of the releases that wrote no version. A node of an older one leaves a newer validator alone."""
+"""1 is the schema of the releases that wrote no version. A node of an older one leaves a newer
+validator alone."""
 
 SAMPLES_KEPT = 86400
 BELL_SIZE = 256 * 1024
@@ -55,7 +58,7 @@ class Mended:
     def found_nothing(self) -> bool:
         return not (self.made or self.failed or self.lacking or self.is_newer)
 
-    def tried(self, what: str, making: Steps[bool]) -> Steps[None]:
+    def tried(self, what: str, making: Operation[bool]) -> Operation[None]:
         """Try to make something that nodes can do without."""
         try:
             if (yield from making):
@@ -66,7 +69,7 @@ class Mended:
             self.lacking[what] = error
 
 
-def mend() -> Steps[Mended]:
+def mend() -> Operation[Mended]:
     """Make what is missing, put right what is not as it should be, and retire what is old."""
     mended = Mended((yield from read_version()))
     if mended.is_newer:
@@ -88,54 +91,66 @@ def mend() -> Steps[Mended]:
     return mended
 
 
-def init() -> Steps[None]:
+def init() -> Operation[None]:
     """Make the collections, validators and indexes that are missing; the first refusal ends it."""
     mended = yield from mend()
     for error in (*mended.failed.values(), *mended.lacking.values()):
         raise error
 
 
-def ensure() -> Steps[None]:
+def ensure() -> Operation[None]:
     """`init`, as far as this user may: without the right to, what is needed must be there already.
 
-    What the data forbids, like a unique index over doubles, is for the nodes to live with and to say.
+    What the data forbids, like a unique index over doubles, is for the nodes to live with and to
+    say.
     """
     try:
         mended = yield from mend()
-        refusal = next((error for error in mended.failed.values() if isinstance(error, NotPermitted)), None)
+        refusal = next(
+            (error for error in mended.failed.values() if isinstance(error, NotPermitted)), None
+        )
     except NotPermitted as error:
         refusal = error
     if refusal is not None and (missing := (yield from missing_indexes())):
         raise NotPermitted(
-            f"this database user may not create {', '.join(missing)}: run `tontine init` once as a user who may"
+            f"this database user may not create {', '.join(missing)}: run `tontine init` once as "
+            "a user who may"
         ) from refusal
 
 
-def read_version() -> Steps[int]:
+def read_version() -> Operation[int]:
     """The schema's version; 0 when there is none, or one that is no number."""
     document = yield find_one(CLUSTER, {"_id": SCHEMA})
     number = (document or {}).get("version")
     return int(number) if isinstance(number, int) and not isinstance(number, bool) else 0
 
 
-def _migrate() -> Steps[None]:
+def _migrate() -> Operation[None]:
     """Say that this version is reached; whoever says it first also brings the documents along."""
     yield from keep_logs((yield from read_retention()))
     older = {"_id": SCHEMA, "version": {"$not": {"$gte": VERSION}}}
     update = {"$set": {"version": VERSION, "by": installed("tontine")}}
     with contextlib.suppress(DuplicateKey):  # it was reached meanwhile
-        yield Call(CLUSTER, "update_one", (older, update), {"upsert": True}, repeats=True)
+        yield update_one(CLUSTER, older, update, upsert=True, repeats=True)
 
 
-def _mend_collection(name: str, found: Mapping[str, Any] | None, mended: Mended) -> Steps[Standing]:
+def _mend_collection(
+    name: str, found: Mapping[str, Any] | None, mended: Mended
+) -> Operation[Standing]:
     """A collection with its validator; how its indexes stand."""
-    rules = {"validator": VALIDATORS.get(name, {}), "validationLevel": LEVEL, "validationAction": ACTION}
+    rules = {
+        "validator": VALIDATORS.get(name, {}),
+        "validationLevel": LEVEL,
+        "validationAction": ACTION,
+    }
     if found is None:
         if (yield from _make(SON([("create", name), *rules.items()]))):
             mended.made.append(name)
         return (yield from indexes.look(name))
     if not _has_rules(name, found):
-        yield from mended.tried(_validator_of(name), _done(command(SON([("collMod", name), *rules.items()]))))
+        yield from mended.tried(
+            _validator_of(name), _done(command(SON([("collMod", name), *rules.items()])))
+        )
     return (yield from indexes.look(name))
 
 
@@ -143,7 +158,11 @@ def _has_rules(name: str, found: Mapping[str, Any]) -> bool:
     options = found.get("options", {})
     if name not in VALIDATORS:
         return not options.get("validator")
-    rules = (options.get("validator"), options.get("validationLevel"), options.get("validationAction"))
+    rules = (
+        options.get("validator"),
+        options.get("validationLevel"),
+        options.get("validationAction"),
+    )
     return rules == (VALIDATORS[name], LEVEL, ACTION)
 
 
@@ -151,19 +170,19 @@ def _validator_of(name: str) -> str:
     return f"the validator of {name}"
 
 
-def _done(call: Call) -> Steps[bool]:
+def _done(call: Call) -> Operation[bool]:
     yield call
     return True
 
 
-def mend_indexes(name: str) -> Steps[Mended]:
+def mend_indexes(name: str) -> Operation[Mended]:
     """Make the indexes of one collection that are missing, and nothing else."""
     mended = Mended((yield from read_version()))
     yield from _make_missing(name, (yield from indexes.look(name)), mended)
     return mended
 
 
-def _make_missing(name: str, standing: Standing, mended: Mended) -> Steps[None]:
+def _make_missing(name: str, standing: Standing, mended: Mended) -> Operation[None]:
     """Make the indexes that are missing, and note those that are there as wanted."""
     if standing.unnoted:
         with contextlib.suppress(NotPermitted):
@@ -178,7 +197,7 @@ def _make_missing(name: str, standing: Standing, mended: Mended) -> Steps[None]:
         _note(name, (str(index["name"]) for index in standing.missing), failed, mended)
 
 
-def _part(failed: dict[str, StoreError], mended: Mended) -> Steps[dict[str, StoreError]]:
+def _part(failed: dict[str, StoreError], mended: Mended) -> Operation[dict[str, StoreError]]:
     """Make the unique indexes of `jobs` that doubles kept from being made; what still fails."""
     for index in indexes.all_of(JOBS):
         name = str(index["name"])
@@ -192,19 +211,22 @@ def _part(failed: dict[str, StoreError], mended: Mended) -> Steps[dict[str, Stor
     return failed
 
 
-def _note(name: str, tried: Iterable[str], failed: Mapping[str, StoreError], mended: Mended) -> None:
+def _note(
+    name: str, tried: Iterable[str], failed: Mapping[str, StoreError], mended: Mended
+) -> None:
     mended.failed |= {f"{name}.{index}": error for index, error in failed.items()}
     mended.made += [f"{name}.{index}" for index in tried if index not in failed]
 
 
-def _rearrange(names: Iterable[str], mended: Mended) -> Steps[bool]:
-    """Replace what is in the place of our indexes and drop what is outdated; False when somebody else is at it.
+def _rearrange(names: Iterable[str], mended: Mended) -> Operation[bool]:
+    """Replace what is in the place of our indexes and drop what is outdated; False when somebody
+    else is at it.
 
     Nothing that was seen before the turn was taken counts: another may just have put it right.
     """
     me = ObjectId()
 
-    def is_my_turn() -> Steps[bool]:
+    def is_my_turn() -> Operation[bool]:
         return _take_turn(me)
 
     if not (yield from is_my_turn()):
@@ -214,11 +236,15 @@ def _rearrange(names: Iterable[str], mended: Mended) -> Steps[bool]:
             yield from _replace(name, is_my_turn, mended)
         except NotPermitted as error:
             mended.failed[f"{name}: its old indexes"] = error
-    yield Call(CLUSTER, "update_one", ({"_id": SCHEMA, "turn": me}, {"$unset": {"turn": "", "turn_until": ""}}))
+    yield update_one(
+        CLUSTER, {"_id": SCHEMA, "turn": me}, {"$unset": {"turn": "", "turn_until": ""}}
+    )
     return True
 
 
-def _replace(name: str, is_my_turn: Callable[[], Steps[bool]], mended: Mended) -> Steps[None]:
+def _replace(
+    name: str, is_my_turn: Callable[[], Operation[bool]], mended: Mended
+) -> Operation[None]:
     for index, in_place in (yield from indexes.look(name)).blocked:
         failed = yield from indexes.replace(name, index, in_place, is_my_turn)
         _note(name, [str(index["name"])], failed, mended)
@@ -231,19 +257,20 @@ def _replace(name: str, is_my_turn: Callable[[], Steps[bool]], mended: Mended) -
             mended.made.append(f"{name} without {old}")
 
 
-def _take_turn(me: ObjectId) -> Steps[bool]:
+def _take_turn(me: ObjectId) -> Operation[bool]:
     """Be the only one who drops indexes, for a minute from now; False when another is."""
     with contextlib.suppress(DuplicateKey):
-        yield Call(CLUSTER, "update_one", ({"_id": SCHEMA}, {"$setOnInsert": {"turn": None}}), {"upsert": True})
+        yield update_one(CLUSTER, {"_id": SCHEMA}, {"$setOnInsert": {"turn": None}}, upsert=True)
     is_over = {"$expr": {"$lt": ["$turn_until", "$$NOW"]}}
     free = {"_id": SCHEMA, "$or": [{"turn": None}, {"turn": me}, is_over]}
     taken = [{"$set": {"turn": me, "turn_until": {"$add": ["$$NOW", round(TURN_FOR * 1000)]}}}]
-    answer = yield Call(CLUSTER, "update_one", (free, taken), repeats=True)
+    answer = yield update_one(CLUSTER, free, taken, repeats=True)
     return bool(answer.matched_count)
 
 
-def _mend_bell(found: Mapping[str, Any] | None) -> Steps[bool]:
-    """Whoever rings where there is no bell makes an ordinary collection, which grows and at which nobody can listen."""
+def _mend_bell(found: Mapping[str, Any] | None) -> Operation[bool]:
+    """Whoever rings where there is no bell makes an ordinary collection, which grows and at which
+    nobody can listen."""
     if found is None:
         if (yield from _make(SON([("create", BELL), ("capped", True), ("size", BELL_SIZE)]))):
             return True
@@ -258,7 +285,7 @@ def _is_bell(found: Mapping[str, Any]) -> bool:
     return bool(found.get("options", {}).get("capped"))
 
 
-def _make(creation: SON[str, Any]) -> Steps[bool]:
+def _make(creation: SON[str, Any]) -> Operation[bool]:
     """Create a collection; False when somebody was quicker."""
     try:
         yield Call("", "command", (creation,))
@@ -269,10 +296,11 @@ def _make(creation: SON[str, Any]) -> Steps[bool]:
     return True
 
 
-def _mend_samples(found: Mapping[str, Any] | None) -> Steps[bool]:
+def _mend_samples(found: Mapping[str, Any] | None) -> Operation[bool]:
     """A collection of that name that is no time series is somebody else's, and stays as it is.
 
-    Unless it has samples only: then the time series was dropped, and the next sample made an ordinary collection.
+    Unless it has samples only: then the time series was dropped, and the next sample made an
+    ordinary collection.
     """
     if found is not None and found["type"] == "collection":
         if not (yield from _has_samples_only()):
@@ -281,7 +309,9 @@ def _mend_samples(found: Mapping[str, Any] | None) -> Steps[bool]:
         found = None
     if found is None:
         series = {"timeField": "at", "metaField": "node", "granularity": "seconds"}
-        creation = SON([("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)])
+        creation = SON(
+            [("create", SAMPLES), ("timeseries", series), ("expireAfterSeconds", SAMPLES_KEPT)]
+        )
         return (yield from _make(creation))
     if found["options"].get("expireAfterSeconds") != SAMPLES_KEPT:
         yield command(SON([("collMod", SAMPLES), ("expireAfterSeconds", SAMPLES_KEPT)]))
@@ -289,24 +319,29 @@ def _mend_samples(found: Mapping[str, Any] | None) -> Steps[bool]:
     return False
 
 
-def _has_samples_only() -> Steps[bool]:
+def _has_samples_only() -> Operation[bool]:
     some = yield find_one(SAMPLES, {})
-    other = yield find_one(SAMPLES, {"$nor": [{"at": {"$type": "date"}, "node.id": {"$type": "string"}}]})
+    other = yield find_one(
+        SAMPLES, {"$nor": [{"at": {"$type": "date"}, "node.id": {"$type": "string"}}]}
+    )
     return some is not None and other is None
 
 
-def _describe(names: Iterable[str]) -> Steps[dict[str, dict[str, Any]]]:
-    answer = yield command(SON([("listCollections", 1), ("filter", {"name": {"$in": list(names)}})]))
+def _describe(names: Iterable[str]) -> Operation[dict[str, dict[str, Any]]]:
+    answer = yield command(
+        SON([("listCollections", 1), ("filter", {"name": {"$in": list(names)}})])
+    )
     return {str(one["name"]): one for one in answer["cursor"]["firstBatch"]}
 
 
-def keeps_samples() -> Steps[bool]:
-    """Whether samples have a place. An insert into none would make an ordinary collection, which nothing expires."""
+def keeps_samples() -> Operation[bool]:
+    """Whether samples have a place. An insert into none would make an ordinary collection, which
+    nothing expires."""
     found = (yield from _describe([SAMPLES])).get(SAMPLES)
     return found is not None and found["type"] == "timeseries"
 
 
-def missing_indexes() -> Steps[list[str]]:
+def missing_indexes() -> Operation[list[str]]:
     """What no node works without, as collection.index; of those on demand it lives without any."""
     missing: list[str] = []
     for name, always in INDEXES.items():
@@ -315,7 +350,7 @@ def missing_indexes() -> Steps[list[str]]:
     return missing
 
 
-def index_faults(names: Iterable[str] = INDEXES) -> Steps[list[str]]:
+def index_faults(names: Iterable[str] = INDEXES) -> Operation[list[str]]:
     """Indexes that are missing, not as they should be, or no longer wanted."""
     faults: list[str] = []
     for name in names:
@@ -326,12 +361,15 @@ def index_faults(names: Iterable[str] = INDEXES) -> Steps[list[str]]:
     return faults
 
 
-def collection_faults() -> Steps[list[str]]:
-    """Collections that are missing, or have another validator, or are not of their kind. One call."""
+def collection_faults() -> Operation[list[str]]:
+    """Collections that are missing, or have another validator, or are not of their kind. One
+    call."""
     there = yield from _describe(COLLECTIONS)
     faults = [f"{name} is missing" for name in COLLECTIONS if name not in there]
     faults += [
-        f"{name} has another validator" for name in INDEXES if name in there and not _has_rules(name, there[name])
+        f"{name} has another validator"
+        for name in INDEXES
+        if name in there and not _has_rules(name, there[name])
     ]
     if SAMPLES in there and there[SAMPLES]["type"] != "timeseries":
         faults.append(f"{SAMPLES} is no time series")
@@ -340,6 +378,6 @@ def collection_faults() -> Steps[list[str]]:
     return faults
 
 
-def faults() -> Steps[list[str]]:
+def faults() -> Operation[list[str]]:
     """All that `mend` would look after."""
     return [*(yield from collection_faults()), *(yield from index_faults())]

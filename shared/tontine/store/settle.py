@@ -1,6 +1,7 @@
 """(5) Settle: the one write that ends an attempt, and the release of a job that was not run.
 
-Every filter names the job, `working`, the node and the attempt, so a late writer changes nothing (S1, S2).
+Every filter names the job, `working`, the node and the attempt, so a late writer changes nothing
+(S1, S2).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pymongo import UpdateOne
 from ..records.job import LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
 from ..records.states import JobState
 from .bell import ring_jobs
-from .call import Call, Steps, find
+from .call import Operation, bulk_write, find, update_many
 from .end import (
     ERRORS_SO_FAR,
     Stage,
@@ -37,13 +38,15 @@ from .retention import FOR_EVER, Retention
 _WORKING = JobState.WORKING.value
 
 Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost", "late"]
-"""`refused` is a failure that the task had no part in, and `released` gives a job back: neither counts as an attempt
-that failed. `lost` is an attempt that ended with its worker. `late` was not started in time, if the server agrees."""
+"""`refused` is a failure that the task had no part in, and `released` gives a job back: neither
+counts as an attempt that failed. `lost` is an attempt that ended with its worker. `late` was not
+started in time, if the server agrees."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How one attempt ended, as it will be written. Made for every job: frozen, it would cost three times more."""
+    """How one attempt ended, as it will be written. Made for every job: frozen, it would cost three
+    times more."""
 
     kind: Kind
     seq: int
@@ -55,20 +58,23 @@ class Outcome:
     error: JobError | None = None
     delay: float = 0.0
     clean: bool = False
-    """For `done`: no earlier attempt left an error, so many of these can be settled by one update."""
+    """For `done`: no earlier attempt left an error, so many of these can be settled by one update.
+    """
     final: bool = False
     """For `lost`: the task does not want to be run again after that."""
     progress: tuple[float, str] | None = None
     """What the task said last of how far it is."""
     bare: bool = False
-    """For `refused`: its document has no room for that, so everything goes that is not needed to say so."""
+    """For `refused`: its document has no room for that, so everything goes that is not needed to
+    say so."""
     begun: bool = False
     """For `released`: a worker may have begun it, so that it was started in time."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """Which seqs' outcomes were accepted, and which were refused because the job is no longer this node's."""
+    """Which seqs' outcomes were accepted, and which were refused because the job is no longer this
+    node's."""
 
     accepted: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
@@ -76,15 +82,24 @@ class Settled:
 
 def settle_done(
     node: str, attempt: int, results: Mapping[int, bytes], retention: Retention = FOR_EVER
-) -> Steps[Settled]:
-    """Settle many jobs of one attempt number as done in one update that looks each result up by its place (J3)."""
+) -> Operation[Settled]:
+    """Settle many jobs of one attempt number as done in one update that looks each result up by its
+    place (J3)."""
     seqs = sorted(results)
     mine = _looked_up(seqs, results)
-    done = ending(JobState.DONE, result="$$mine.r", started_at={"$subtract": ["$$NOW", "$$mine.ms"]})
+    done = ending(
+        JobState.DONE, result="$$mine.r", started_at={"$subtract": ["$$NOW", "$$mine.ms"]}
+    )
     if retention.done is not None:
         done["expire_at"] = retention.expiry(done=True)
-    update = [{"$replaceWith": {"$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}}}]
-    answer = yield Call(JOBS, "update_many", (fenced(node, attempt, {"$in": seqs}), update), repeats=True)
+    update = [
+        {
+            "$replaceWith": {
+                "$let": {"vars": {"mine": mine}, "in": {"$mergeObjects": ["$$ROOT", done]}}
+            }
+        }
+    ]
+    answer = yield update_many(JOBS, fenced(node, attempt, {"$in": seqs}), update, repeats=True)
     if answer.modified_count == len(seqs):
         return Settled(accepted=set(seqs))
     return (yield from verify(node, dict.fromkeys(seqs, attempt)))
@@ -93,7 +108,8 @@ def settle_done(
 def _looked_up(seqs: Sequence[int], results: Mapping[int, bytes]) -> dict[str, Any]:
     """The expression for a job's own result.
 
-    A share's seqs are evenly spaced: unless many are missing, a place can be counted, which is quicker than searching.
+    A share's seqs are evenly spaced: unless many are missing, a place can be counted, which is
+    quicker than searching.
     """
     if len(set(results.values())) == 1:
         return {"$literal": RawBSONDocument(results[seqs[0]])}
@@ -101,29 +117,45 @@ def _looked_up(seqs: Sequence[int], results: Mapping[int, bytes]) -> dict[str, A
     places = range(seqs[0], seqs[-1] + 1, step)
     if len(places) > 2 * len(seqs):
         found = [RawBSONDocument(results[seq]) for seq in seqs]
-        return {"$arrayElemAt": [{"$literal": found}, {"$indexOfArray": [{"$literal": seqs}, "$seq"]}]}
+        return {
+            "$arrayElemAt": [{"$literal": found}, {"$indexOfArray": [{"$literal": seqs}, "$seq"]}]
+        }
     spread = [RawBSONDocument(results[seq]) if seq in results else None for seq in places]
-    return {"$arrayElemAt": [{"$literal": spread}, {"$divide": [{"$subtract": ["$seq", seqs[0]]}, step]}]}
+    return {
+        "$arrayElemAt": [
+            {"$literal": spread},
+            {"$divide": [{"$subtract": ["$seq", seqs[0]]}, step]},
+        ]
+    }
 
 
 GIVEN_BACK = ("released", "lost", "late")
 
 
-def settle_each(node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER) -> Steps[Settled]:
+def settle_each(
+    node: str, outcomes: Sequence[Outcome], retention: Retention = FOR_EVER
+) -> Operation[Settled]:
     """Settle attempts that ended differently, in one unordered bulk."""
-    updates = [UpdateOne(fenced(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes]
-    answer = yield Call(JOBS, "bulk_write", (updates,), {"ordered": False}, repeats=True)
+    updates = [
+        UpdateOne(fenced(node, one.attempt, one.seq), _ending(one, retention)) for one in outcomes
+    ]
+    answer = yield bulk_write(JOBS, updates, repeats=True)
     # Some may be in the share of a node that has nothing to do.
     if queued := [one.seq for one in outcomes if one.kind in ("retry", *GIVEN_BACK)]:
         yield from ring_jobs(min(queued), max(queued), fresh=False)
     if answer.modified_count == len(outcomes):
         return Settled(accepted={one.seq for one in outcomes})
     attempts = {one.seq: one.attempt for one in outcomes}
-    return (yield from verify(node, attempts, {one.seq for one in outcomes if one.kind in GIVEN_BACK}))
+    return (
+        yield from verify(node, attempts, {one.seq for one in outcomes if one.kind in GIVEN_BACK})
+    )
 
 
-def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] = ()) -> Steps[Settled]:
-    """What became of settlements that matched fewer jobs than were sent: accepted before, or dropped (J3).
+def verify(
+    node: str, attempts: Mapping[int, int], given_back: Collection[int] = ()
+) -> Operation[Settled]:
+    """What became of settlements that matched fewer jobs than were sent: accepted before, or
+    dropped (J3).
 
     A job that was `given_back` belongs to nobody since.
     """
@@ -146,7 +178,9 @@ def verify(node: str, attempts: Mapping[int, int], given_back: Collection[int] =
     return settled
 
 
-def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER) -> Steps[int]:
+def release(
+    node: str, attempts: Mapping[int, int], retention: Retention = FOR_EVER
+) -> Operation[int]:
     """Give jobs back unsettled, at no cost to them (J5); how many were still this node's."""
     update = closed([given_back()], retention)
     released = 0
@@ -154,49 +188,60 @@ def release(node: str, attempts: Mapping[int, int], retention: Retention = FOR_E
     for seq, attempt in attempts.items():
         by_attempt.setdefault(attempt, []).append(seq)
     for attempt, seqs in by_attempt.items():
-        answer = yield Call(JOBS, "update_many", (fenced(node, attempt, {"$in": seqs}), update), repeats=True)
+        answer = yield update_many(JOBS, fenced(node, attempt, {"$in": seqs}), update, repeats=True)
         released += answer.modified_count
     return released
 
 
 @dataclass(slots=True)
 class Held:
-    """What the store says a node holds: attempts by seq, and documents in which these are no numbers."""
+    """What the store says a node holds: attempts by seq, and documents in which these are no
+    numbers."""
 
     attempts: dict[int, int] = field(default_factory=dict)
     odd: list[Raw] = field(default_factory=list)
 
 
-def find_held(node: str) -> Steps[Held]:
+def find_held(node: str) -> Operation[Held]:
     """What the store says this node holds (J6)."""
     mine = {"state": _WORKING, "node": node}
-    found: list[Raw] = yield find(JOBS, mine, projection={"seq": 1, "attempt": 1}, hint="held", raw=True)
+    found: list[Raw] = yield find(
+        JOBS, mine, projection={"seq": 1, "attempt": 1}, hint="held", raw=True
+    )
     held = Held()
     for job in found:
         seq, attempt = job.get("seq"), job.get("attempt")
-        if is_whole(seq) and is_whole(attempt) and 0 <= attempt <= LAST_ATTEMPT and 0 <= seq < LAST_SEQ:
+        if (
+            is_whole(seq)
+            and is_whole(attempt)
+            and 0 <= attempt <= LAST_ATTEMPT
+            and 0 <= seq < LAST_SEQ
+        ):
             held.attempts[int(seq)] = int(attempt)
         else:
             held.odd.append(job)
     return held
 
 
-def find_cancelled(node: str) -> Steps[set[int]]:
+def find_cancelled(node: str) -> Operation[set[int]]:
     """The jobs this node holds whose cancelling was asked for (J8)."""
     asked = {"state": _WORKING, "node": node, "cancel": True}
     found: list[Raw] = yield find(JOBS, asked, projection={"seq": 1}, hint="held", raw=True)
     return {int(job["seq"]) for job in found if is_whole(job.get("seq"))}
 
 
-def note_running(node: str, marks: Sequence[tuple[int, int, float, Mapping[str, Any] | None]]) -> Steps[None]:
-    """Show when jobs (seq, attempt, seconds ago, progress) started and how far they are, while they run."""
+def note_running(
+    node: str, marks: Sequence[tuple[int, int, float, Mapping[str, Any] | None]]
+) -> Operation[None]:
+    """Show when jobs (seq, attempt, seconds ago, progress) started and how far they are, while they
+    run."""
     updates = []
     for seq, attempt, ago, progress in marks:
         values: dict[str, Any] = {"started_at": {"$subtract": ["$$NOW", round(ago * 1000)]}}
         if progress is not None:
             values["progress"] = {"$literal": dict(progress)}
         updates.append(UpdateOne(fenced(node, attempt, seq), [{"$set": values}]))
-    yield Call(JOBS, "bulk_write", (updates,), {"ordered": False})
+    yield bulk_write(JOBS, updates)
 
 
 def fenced(node: str, attempt: int, seq: Any) -> dict[str, Any]:
@@ -234,12 +279,18 @@ def _conclusion(one: Outcome) -> list[Stage]:
     fields = noting(one.error)
     if one.kind == "retry":
         # `node` stays: it lets a repeated settlement see that the first one was accepted.
-        return [given_back(one.delay, **fields, fails=one_more("$fails"), node="$node", start_by="$$REMOVE")]
+        return [
+            given_back(
+                one.delay, **fields, fails=one_more("$fails"), node="$node", start_by="$$REMOVE"
+            )
+        ]
     if one.ran is not None:
         fields["started_at"] = {"$subtract": ["$$NOW", round(one.ran * 1000)]}
     if one.kind == "done":
         # The result stays encoded: what a driver cannot decode, a task may still return.
-        result = {"$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}}
+        result = {
+            "$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}
+        }
         fields |= {"result": result, "errors": ERRORS_SO_FAR}
         return [{"$set": ending(JobState.DONE, **fields)}, {"$unset": "error"}]
     if one.kind == "cancelled":

@@ -8,18 +8,22 @@ from datetime import datetime
 from ..offers import Offers
 from ..records.job import Job, is_text
 from ..records.schedule import Broken, LastRun, Schedule, Standing
-from .call import Steps, find
+from .call import Operation, find
 from .names import JOBS, SCHEDULES
 from .read import read_nodes
 from .schedules import read_schedules
 
 
-def read_standings() -> Steps[list[Standing]]:
+def read_standings() -> Operation[list[Standing]]:
     """All schedules by name, with their last runs and what is odd about them."""
     judged = yield from read_schedules()
     around = Offers.of((yield from read_nodes(dead=False)))
     runs = yield from _read_runs([one for one in judged if isinstance(one, Schedule)])
-    removed = yield find(SCHEDULES, {"removed": True, "_id": {"$in": sorted(around.schedules)}}, projection={"_id": 1})
+    removed = yield find(
+        SCHEDULES,
+        {"removed": True, "_id": {"$in": sorted(around.schedules)}},
+        projection={"_id": 1},
+    )
     standings = [
         Standing(one.name, broken=one.why)
         if isinstance(one, Broken)
@@ -27,12 +31,13 @@ def read_standings() -> Steps[list[Standing]]:
         for one in judged
     ]
     standings += [
-        Standing(one["_id"], warnings=(around.still_declared(one["_id"]),), is_removed=True) for one in removed
+        Standing(one["_id"], warnings=(around.still_declared(one["_id"]),), is_removed=True)
+        for one in removed
     ]
     return sorted(standings, key=lambda one: one.name)
 
 
-def _read_runs(schedules: Sequence[Schedule]) -> Steps[dict[str, LastRun]]:
+def _read_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, LastRun]]:
     """What became of the last jobs, by the names of their schedules."""
     wanted = {one.name: one.last_job for one in schedules if is_text(one.last_job)}
     if not wanted:

@@ -1,8 +1,9 @@
 """(6) Every change of the queue as deltas, for whoever looks on.
 
-`Stream` is for an observer: without payloads and results, and many changes at a time, as the server sends them; taking
-them one by one from the driver costs as much again as reading them does. It goes on from where it was for as long as
-the server remembers; when it no longer does, `StreamLost` says so, and the reader must look at everything again.
+`Stream` is for an observer: without payloads and results, and many changes at a time, as the server
+sends them; taking them one by one from the driver costs as much again as reading them does. It goes
+on from where it was for as long as the server remembers; when it no longer does, `StreamLost` says
+so, and the reader must look at everything again.
 
 `changes` is for an audit: jobs, nodes and cluster, in order, and nothing left out.
 """
@@ -38,7 +39,8 @@ _ENDS = {"drop", "rename", "dropDatabase", "invalidate"}
 _WANTED: list[dict[str, Any]] = [
     {"ns.coll": {"$in": [JOBS, NODES]}},
     {"ns.coll": CLUSTER, "documentKey._id": ROSTER},
-    # A node that finds work or runs out of it writes an event, and changes its record: once is enough.
+    # A node that finds work or runs out of it writes an event, and changes its record: once is
+    # enough.
     {
         "ns.coll": EVENTS,
         "operationType": "insert",
@@ -48,7 +50,8 @@ _WANTED: list[dict[str, Any]] = [
 ]
 _LARGE = ("args", "result", "errors")
 _FIELDS = "updateDescription.updatedFields"
-# Flat, and nothing but what a delta is made of: every document within a document takes time to read.
+# Flat, and nothing but what a delta is made of: every document within a document takes time to
+# read.
 _FLAT: dict[str, Any] = {
     "$project": {
         "operationType": 1,
@@ -67,7 +70,11 @@ _OBSERVED: list[dict[str, Any]] = [
     {
         # Paths and nothing to compute: the server does this for every change and every observer.
         "$project": {
-            **{f"{part}.{name}": 0 for part in ("fullDocument", _FIELDS) for name in (*_LARGE, "error.traceback")},
+            **{
+                f"{part}.{name}": 0
+                for part in ("fullDocument", _FIELDS)
+                for name in (*_LARGE, "error.traceback")
+            },
         }
     },
     _FLAT,
@@ -89,7 +96,8 @@ _PLAIN_CODEC = PLAIN.with_options(tz_aware=False)
 def changes(store: Store) -> Iterator[Delta | None]:
     """All changes from now on; None when the stream opened, and when it was quiet for a moment.
 
-    Elections and outages only delay them. What cannot be caught up on (an oplog that has moved past) is an error.
+    Elections and outages only delay them. What cannot be caught up on (an oplog that has moved
+    past) is an error.
     """
     database = store.database.with_options(codec_options=_PLAIN_CODEC)
     reader = _Reader()
@@ -113,7 +121,9 @@ def changes(store: Store) -> Iterator[Delta | None]:
 class Stream:
     """An open stream. `token` is where to go on from after it breaks."""
 
-    def __init__(self, store: AsyncStore, *, since: tuple[int, int] | None = None, token: Any = None) -> None:
+    def __init__(
+        self, store: AsyncStore, *, since: tuple[int, int] | None = None, token: Any = None
+    ) -> None:
         """From an operation time on, or after the change that a token stands for."""
         self.token = token
         self._store = store
@@ -130,7 +140,11 @@ class Stream:
             await self._open()
         except PyMongoError as error:
             problem = _translated(error)
-            if self.token is not None and isinstance(error, OperationFailure) and type(problem) is StoreError:
+            if (
+                self.token is not None
+                and isinstance(error, OperationFailure)
+                and type(problem) is StoreError
+            ):
                 # Whatever the server has against this token, it will have against it again.
                 problem = StreamLost(f"the stream cannot go on from where it was: {problem}")
             await self._close()
@@ -138,12 +152,16 @@ class Stream:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._close()
 
     async def next(self) -> list[Delta]:
-        """The next changes, as many as there are for one answer; none when there were none for a while."""
+        """The next changes, as many as there are for one answer; none when there were none for a
+        while."""
         if self._is_over:
             self.token = None
             raise StreamLost("the database was dropped")
@@ -171,14 +189,19 @@ class Stream:
             start["startAtOperationTime"] = Timestamp(*self._since)
         with pymongo.timeout(_LIMIT):
             answer = await self._command(
-                {"aggregate": 1, "pipeline": [{"$changeStream": start}, *_OBSERVED], "cursor": {"batchSize": 0}}
+                {
+                    "aggregate": 1,
+                    "pipeline": [{"$changeStream": start}, *_OBSERVED],
+                    "cursor": {"batchSize": 0},
+                }
             )
         self._cursor = answer["id"]
         # Also a stream that breaks before its first change goes on from where it began.
         self.token = answer.get("postBatchResumeToken", self.token)
 
     async def _more(self) -> dict[str, Any]:
-        """One answer; a stream that broke is opened again once, as drivers do it, before anybody hears of it."""
+        """One answer; a stream that broke is opened again once, as drivers do it, before anybody
+        hears of it."""
         try:
             return await self._get_more()
         except PyMongoError as error:
@@ -189,20 +212,26 @@ class Stream:
 
     async def _get_more(self) -> dict[str, Any]:
         more = {"getMore": Int64(self._cursor), "collection": "$cmd.aggregate", "batchSize": BATCH}
-        # Not pymongo.timeout: it would write its own limit over the time that a quiet stream waits. And later than the
-        # driver gives up finding and reaching a server: cancelled while it connects, it would leave the socket open.
+        # Not pymongo.timeout: it would write its own limit over the time that a quiet stream waits.
+        # And later than the driver gives up finding and reaching a server: cancelled while it
+        # connects, it would leave the socket open.
         async with asyncio.timeout(_ANSWER_LIMIT):
             return await self._command({**more, "maxTimeMS": QUIET_MS})
 
     async def _command(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self._store.database.command(command, codec_options=_CODEC, session=self._session)
+        answer = await self._store.database.command(
+            command, codec_options=_CODEC, session=self._session
+        )
         cursor: dict[str, Any] = answer["cursor"]
         return cursor
 
     async def _close(self) -> None:
         if self._session is None:
             return
-        with contextlib.suppress(PyMongoError), pymongo.timeout(_CLOSE_WITHIN):  # the server forgets it by itself, too
+        with (
+            contextlib.suppress(PyMongoError),
+            pymongo.timeout(_CLOSE_WITHIN),
+        ):  # the server forgets it by itself, too
             if self._cursor:
                 kill = {"killCursors": "$cmd.aggregate", "cursors": [Int64(self._cursor)]}
                 await self._store.database.command(kill, session=self._session)
@@ -255,7 +284,8 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _without_large(fields: dict[str, Any]) -> dict[str, Any]:
-    """A path into a payload or an array of errors is a field whose name has dots, which no projection can name."""
+    """A path into a payload or an array of errors is a field whose name has dots, which no
+    projection can name."""
     if any("." in name for name in fields):
         return {name: value for name, value in fields.items() if not name.startswith(_LARGE_PATHS)}
     return fields
@@ -284,4 +314,6 @@ def _translated(error: PyMongoError) -> Exception:
 
 
 def _is_resumable(error: PyMongoError) -> bool:
-    return isinstance(error, ConnectionFailure | CursorNotFound) or error.has_error_label("ResumableChangeStreamError")
+    return isinstance(error, ConnectionFailure | CursorNotFound) or error.has_error_label(
+        "ResumableChangeStreamError"
+    )

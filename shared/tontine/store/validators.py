@@ -1,7 +1,8 @@
-"""What MongoDB refuses: types and ranges that nodes rely on. Fields that are not named here are free.
+"""What MongoDB refuses: types and ranges that nodes rely on. Fields that are not named here are
+free.
 
-`moderate` lets a document that is wrong already be changed, so that it can be put right, settled or removed. The
-release before this one must be able to write all that it writes.
+`moderate` lets a document that is wrong already be changed, so that it can be put right, settled or
+removed. The release before this one must be able to write all that it writes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SET
 LEVEL, ACTION = "moderate", "error"
 LONGEST_LEASE = 86400
 
-# Not `number`: that is a Decimal128 too, with which nobody here can calculate. No comparison holds for NaN.
+# Not `number`: that is a Decimal128 too, with which nobody here can calculate. No comparison holds
+# for NaN.
 _INTEGER = ["int", "long"]
 _REAL = ["int", "long", "double"]
 
@@ -30,11 +32,34 @@ def _among(*values: str) -> dict[str, Any]:
     return {"enum": list(values)}
 
 
-# Jobs are judged with every claim and settlement: `$jsonSchema` made a claim 10 to 16 % slower, these operators do not.
-# They look into arrays, so what is allowed is said as the types that are not: an array is one of these.
+# Jobs are judged with every claim and settlement: `$jsonSchema` made a claim 10 to 16 % slower,
+# these operators do not. They look into arrays, so what is allowed is said as the types that are
+# not: an array is one of these.
 _TYPES = (
-    *("double", "string", "object", "array", "binData", "undefined", "objectId", "bool", "date", "null", "regex"),
-    *("dbPointer", "javascript", "symbol", "javascriptWithScope", "int", "timestamp", "long", "decimal", "minKey"),
+    *(
+        "double",
+        "string",
+        "object",
+        "array",
+        "binData",
+        "undefined",
+        "objectId",
+        "bool",
+        "date",
+        "null",
+        "regex",
+    ),
+    *(
+        "dbPointer",
+        "javascript",
+        "symbol",
+        "javascriptWithScope",
+        "int",
+        "timestamp",
+        "long",
+        "decimal",
+        "minKey",
+    ),
     "maxKey",
 )
 
@@ -69,9 +94,9 @@ _WHOLE: dict[str, Any] = {
         {"$and": list(_OPTIONAL.values())},
     ],
 }
-# A job is judged whole until it is claimed for the first time. After that only what every claim and settlement relies
-# on is: a node must be able to give back a job whose timeout somebody has spoilt meanwhile. What the numberer refuses
-# becomes `failed` as it is.
+# A job is judged whole until it is claimed for the first time. After that only what every claim and
+# settlement relies on is: a node must be able to give back a job whose timeout somebody has spoilt
+# meanwhile. What the numberer refuses becomes `failed` as it is.
 _BELOW_2_31 = {"$bitsAllClear": list(range(31, 64))}
 _COUNTERS = ("attempt", "fails", "lost")
 _JOB: dict[str, Any] = {
@@ -81,7 +106,10 @@ _JOB: dict[str, Any] = {
             **dict.fromkeys(_COUNTERS, _BELOW_2_31),
             "$nor": [{name: _but(*_INTEGER)} for name in ("seq", *_COUNTERS)],
             "$or": [
-                {"state": JobState.WORKING.value, "node": {"$type": "string", "$not": _but("string")}},
+                {
+                    "state": JobState.WORKING.value,
+                    "node": {"$type": "string", "$not": _but("string")},
+                },
                 {"state": {"$in": sorted(FINAL)}},
                 {"state": JobState.QUEUED.value, "$or": [{"attempt": {"$gt": 0}}, _WHOLE]},
             ],
@@ -101,7 +129,12 @@ _NODE: dict[str, Any] = {
         "tick": _COUNT,
         "slots": _COUNT,
         "running": _COUNT,
-        "lease": {"bsonType": _REAL, "minimum": 0, "exclusiveMinimum": True, "maximum": LONGEST_LEASE},
+        "lease": {
+            "bsonType": _REAL,
+            "minimum": 0,
+            "exclusiveMinimum": True,
+            "maximum": LONGEST_LEASE,
+        },
         "share": {
             "bsonType": "object",
             "required": ["epoch", "rank", "size"],
@@ -126,7 +159,10 @@ _OF_CLUSTER: dict[str, dict[str, Any]] = {
 }
 _CLUSTER: dict[str, Any] = {
     "anyOf": [
-        *({**rule, "properties": {"_id": _among(name), **rule["properties"]}} for name, rule in _OF_CLUSTER.items()),
+        *(
+            {**rule, "properties": {"_id": _among(name), **rule["properties"]}}
+            for name, rule in _OF_CLUSTER.items()
+        ),
         {"properties": {"_id": {"not": _among(*_OF_CLUSTER)}}},
     ]
 }
@@ -141,7 +177,12 @@ _SCHEDULE: dict[str, Any] = {
         "timezone": {"bsonType": ["string", "null"]},
         "missed": {"enum": [*get_args(Missed), None]},
         "overlap": {"enum": [*get_args(Overlap), None]},
-        "max_age": {"bsonType": [*_REAL, "null"], "minimum": 0, "exclusiveMinimum": True, "maximum": LONGEST},
+        "max_age": {
+            "bsonType": [*_REAL, "null"],
+            "minimum": 0,
+            "exclusiveMinimum": True,
+            "maximum": LONGEST,
+        },
         "off": {"bsonType": ["bool", "null"]},
         "declared": {"bsonType": ["object", "null"]},
         "next_at": _DATE,

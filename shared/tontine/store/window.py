@@ -1,4 +1,5 @@
-"""Reads for the observer: the unfinished jobs and the newest, and how many there are. All bounded, on indexes."""
+"""Reads for the observer: the unfinished jobs and the newest, and how many there are. All bounded,
+on indexes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from bson import Timestamp
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import JobState
-from .call import Call, Steps, command, find
+from .call import Operation, command, count_documents, find
 from .indexes import OPEN_JOBS
 from .names import JOBS
 
@@ -24,7 +25,13 @@ _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
-_SORTED = {"fresh": None, "ranked": [("priority", -1), ("seq", 1)], "due": [("run_at", 1)], "held": None, "raw": None}
+_SORTED = {
+    "fresh": None,
+    "ranked": [("priority", -1), ("seq", 1)],
+    "due": [("run_at", 1)],
+    "held": None,
+    "raw": None,
+}
 SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0}
 
 
@@ -39,7 +46,7 @@ class Hello:
     """The newest operation time that a majority has; (0, 0) without a replica set."""
 
 
-def greet() -> Steps[Hello]:
+def greet() -> Operation[Hello]:
     """Who answers, and when by its own clock."""
     answer = yield command({"hello": 1})
     local: datetime = answer["localTime"]
@@ -53,10 +60,14 @@ def greet() -> Steps[Hello]:
     )
 
 
-def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[list[dict[str, Any]], bool, int]]:
-    """Jobs without payload and result: their documents, whether all unfinished ones are among them, and the lowest
-    number from which on all jobs are."""
-    newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=NEWEST, projection=SLIM)
+def read_window(
+    tasks: Sequence[str], limit: int = OPEN_AT_MOST
+) -> Operation[tuple[list[dict[str, Any]], bool, int]]:
+    """Jobs without payload and result: their documents, whether all unfinished ones are among them,
+    and the lowest number from which on all jobs are."""
+    newest = yield find(
+        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=NEWEST, projection=SLIM
+    )
     known_from = int(newest[-1]["seq"]) if len(newest) == NEWEST else 0
     found = {_key(one): one for one in reversed(newest)}
     complete = True
@@ -68,10 +79,11 @@ def read_window(tasks: Sequence[str], limit: int = OPEN_AT_MOST) -> Steps[tuple[
     return list(found.values()), complete, known_from
 
 
-def read_page(limit: int = PAGE) -> Steps[list[dict[str, Any]]]:
+def read_page(limit: int = PAGE) -> Operation[list[dict[str, Any]]]:
     """The newest jobs, however many there are.
 
-    Not the oldest that wait: where jobs are claimed by the thousand, the server passes all that were claimed of late.
+    Not the oldest that wait: where jobs are claimed by the thousand, the server passes all that
+    were claimed of late.
     """
     newest: list[dict[str, Any]] = yield find(
         JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=limit, projection=SLIM, hint="seq"
@@ -79,19 +91,24 @@ def read_page(limit: int = PAGE) -> Steps[list[dict[str, Any]]]:
     return newest
 
 
-def _open(index: str, where: Mapping[str, Any], tasks: Sequence[str], limit: int) -> Steps[list[dict[str, Any]]]:
+def _open(
+    index: str, where: Mapping[str, Any], tasks: Sequence[str], limit: int
+) -> Operation[list[dict[str, Any]]]:
     options: dict[str, Any] = {"limit": limit, "projection": SLIM}
     if order := _SORTED[index]:
         options["sort"] = order
     found: list[dict[str, Any]] = yield from _hinted(where, index, options)
     if index == "fresh" and len(found) >= limit and tasks:
-        # The oldest of every task that a node has: a long queue of one task must not hide the others.
+        # The oldest of every task that a node has: a long queue of one task must not hide the
+        # others.
         known = {"task": {"$in": list(tasks)[:_TASKS_AT_ONCE]}}
         found += yield from _hinted({**where, **known}, index, {**options, "sort": [("seq", 1)]})
     return found
 
 
-def _hinted(where: Mapping[str, Any], index: str, options: Mapping[str, Any]) -> Steps[list[dict[str, Any]]]:
+def _hinted(
+    where: Mapping[str, Any], index: str, options: Mapping[str, Any]
+) -> Operation[list[dict[str, Any]]]:
     """A read that uses an index; without that index it is made all the same."""
     found: list[dict[str, Any]]
     try:
@@ -107,8 +124,9 @@ def _key(document: Mapping[str, Any]) -> str:
     return repr(document["_id"])
 
 
-def count_open() -> Steps[dict[str, int]]:
-    """How many jobs are queued and working, counted on the indexes: cheap, however many have ended."""
+def count_open() -> Operation[dict[str, int]]:
+    """How many jobs are queued and working, counted on the indexes: cheap, however many have
+    ended."""
     counts = {QUEUED: 0, WORKING: 0}
     for index, where in OPEN_JOBS.items():
         state = WORKING if index == "held" else QUEUED
@@ -116,19 +134,19 @@ def count_open() -> Steps[dict[str, int]]:
     return counts
 
 
-def _count(where: Mapping[str, Any], index: str) -> Steps[int]:
-    options = {"limit": COUNTED_AT_MOST}
+def _count(where: Mapping[str, Any], index: str) -> Operation[int]:
+    options: dict[str, Any] = {"limit": COUNTED_AT_MOST}
     try:
-        return int((yield Call(JOBS, "count_documents", (where,), {**options, "hint": index}, repeats=True)))
+        return int((yield count_documents(JOBS, where, **{**options, "hint": index})))
     except (NotPermitted, StoreUnavailable):
         raise
     except StoreError:
-        return int((yield Call(JOBS, "count_documents", (where,), options, repeats=True)))
+        return int((yield count_documents(JOBS, where, **options)))
 
 
-def spread(size: int) -> Steps[tuple[dict[int, tuple[int, datetime | None]], bool]]:
-    """Fresh queued jobs by share of a roster of that size, each with the time of its oldest; False when there are more
-    than were counted."""
+def spread(size: int) -> Operation[tuple[dict[int, tuple[int, datetime | None]], bool]]:
+    """Fresh queued jobs by share of a roster of that size, each with the time of its oldest; False
+    when there are more than were counted."""
     pipeline: list[dict[str, Any]] = [
         {"$match": OPEN_JOBS["fresh"]},
         {"$limit": SPREAD_AT_MOST},
@@ -156,8 +174,11 @@ def _aware(value: Any) -> datetime | None:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
-def search(where: Mapping[str, Any], newest: int, depth: int, limit: int) -> Steps[list[dict[str, Any]]]:
-    """Jobs that meet a condition among the `depth` newest numbers, newest first; bounded, however rare they are."""
+def search(
+    where: Mapping[str, Any], newest: int, depth: int, limit: int
+) -> Operation[list[dict[str, Any]]]:
+    """Jobs that meet a condition among the `depth` newest numbers, newest first; bounded, however
+    rare they are."""
     asked = dict(where)
     asked["seq"] = {"$gte": max(0, newest - depth), **dict(asked.get("seq", {}))}
     found: list[dict[str, Any]] = yield find(
@@ -166,9 +187,12 @@ def search(where: Mapping[str, Any], newest: int, depth: int, limit: int) -> Ste
     return found
 
 
-def states_of(seqs: Iterable[int]) -> Steps[dict[int, tuple[str, int]]]:
+def states_of(seqs: Iterable[int]) -> Operation[dict[int, tuple[str, int]]]:
     """The state and attempt of jobs, by seq."""
     found = yield find(
-        JOBS, {"seq": {"$in": list(seqs)}}, projection={"_id": 0, "seq": 1, "state": 1, "attempt": 1}, hint="seq"
+        JOBS,
+        {"seq": {"$in": list(seqs)}},
+        projection={"_id": 0, "seq": 1, "state": 1, "attempt": 1},
+        hint="seq",
     )
     return {int(one["seq"]): (str(one.get("state")), int(one.get("attempt") or 0)) for one in found}

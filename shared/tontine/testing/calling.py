@@ -1,4 +1,5 @@
-"""Making an attempt as a worker does: in a context of its own that has the job, sync code where no event loop runs."""
+"""Making an attempt as a worker does: in a context of its own that has the job, sync code where no
+event loop runs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from ..function import is_async
 
 T = TypeVar("T")
 
-# Not KeyboardInterrupt, nor what a test framework raises to end a test: those are about the test, not about the job.
+# Not KeyboardInterrupt, nor what a test framework raises to end a test: those are about the test,
+# not about the job.
 _OF_THE_TASK = (Exception, SystemExit, asyncio.CancelledError)
 
 
@@ -28,7 +30,8 @@ def alone(function: Any, args: Mapping[str, Any]) -> Steps[tuple[Any, BaseExcept
 
 
 def call(steps: Steps[T], job: CurrentJob, *, is_async: bool) -> T:
-    """Make the steps of a sync or async task and wait for their end, also from code that an event loop runs."""
+    """Make the steps of a sync or async task and wait for their end, also from code that an event
+    loop runs."""
     context, making = _context_of(job), _Making(steps)
     make = making.make_apart if is_async else making.make_here
     if not _is_in_loop():
@@ -40,7 +43,8 @@ def call(steps: Steps[T], job: CurrentJob, *, is_async: bool) -> T:
 
 
 async def acall(steps: Steps[T], job: CurrentJob, *, is_async: bool) -> T:
-    """Make them from an event loop: those of an async task in this loop, those of a sync one beside it."""
+    """Make them from an event loop: those of an async task in this loop, those of a sync one beside
+    it."""
     context, making = _context_of(job), _Making(steps)
     loop = asyncio.get_running_loop()
     if not is_async:
@@ -87,7 +91,9 @@ class _Making(Generic[T]):
     async def make_async(self) -> None:
         self.end.append(await drive_async(self.steps, self.note))
         current = asyncio.current_task()
-        if current is not None and current.cancelling():  # the steps were told, and so must be whoever waits: Ctrl-C
+        if (
+            current is not None and current.cancelling()
+        ):  # the steps were told, and so must be whoever waits: Ctrl-C
             raise asyncio.CancelledError
 
     def ended(self) -> T:

@@ -93,7 +93,8 @@ class NodeProcess:
         return [one for one in psutil.Process(self.process.pid).children() if _is_worker(one)]
 
     def _family(self, *, is_to_freeze: bool) -> list[psutil.Process]:
-        """The master first. Frozen one after another, from the master on, none can start a process that escapes."""
+        """The master first. Frozen one after another, from the master on, none can start a process
+        that escapes."""
         if not self.is_running:
             return []
         family = [psutil.Process(self.process.pid)]
@@ -132,12 +133,15 @@ class Cluster:
         environment: Mapping[str, str] | None = None,
         store: Store | None = None,
     ) -> None:
-        """`options` and `environment` are for every node. Logs go to `directory`, else to a temporary one."""
+        """`options` and `environment` are for every node. Logs go to `directory`, else to a
+        temporary one."""
         self.uri = uri
         """Where the database is; a node that is launched later goes there."""
         self.nodes: list[NodeProcess] = []
         """All that were launched, also those that have ended."""
-        self._temporary = None if directory else tempfile.TemporaryDirectory(prefix="tontine-nodes-")
+        self._temporary = (
+            None if directory else tempfile.TemporaryDirectory(prefix="tontine-nodes-")
+        )
         self._directory = directory or Path(self._temporary.name if self._temporary else ".")
         self._database = database
         self._options = options
@@ -156,7 +160,9 @@ class Cluster:
         """The nodes whose masters have not ended."""
         return [node for node in self.nodes if node.is_running]
 
-    def start(self, *modules: str, count: int = 1, options: Sequence[str] = ()) -> list[NodeProcess]:
+    def start(
+        self, *modules: str, count: int = 1, options: Sequence[str] = ()
+    ) -> list[NodeProcess]:
         """Start nodes with these modules, and wait until each can work."""
         nodes = [self.launch(*modules, options=options) for _ in range(count)]
         self.wait_until_ready()
@@ -219,7 +225,9 @@ class Cluster:
         """Let all nodes finish what runs and begin nothing else; returns when they have."""
         self._store.run(control.ask(None, Desired.PAUSED))
         self._wait(
-            lambda: all(record["state"] == NodeState.PAUSED for record in self._records()), PAUSED_WITHIN, "paused"
+            lambda: all(record["state"] == NodeState.PAUSED for record in self._records()),
+            PAUSED_WITHIN,
+            "paused",
         )
 
     def resume(self) -> None:

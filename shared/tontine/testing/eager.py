@@ -1,4 +1,5 @@
-"""An eager queue: stands in for a client in unit tests, without MongoDB, and runs jobs where they are submitted."""
+"""An eager queue: stands in for a client in unit tests, without MongoDB, and runs jobs where they
+are submitted."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class _NoStore:
 
 
 def _no_mongodb() -> ConfigError:
-    return ConfigError("an EagerQueue has no MongoDB to do this with: use the fixture tontine_queue for this test")
+    return ConfigError(
+        "an EagerQueue has no MongoDB to do this with: use the fixture tontine_queue for this test"
+    )
 
 
 def _library(modules: Sequence[Module | str]) -> Library:
@@ -54,13 +57,18 @@ def _library(modules: Sequence[Module | str]) -> Library:
 class EagerQueue(Client):
     """A client whose jobs run in this process as they are submitted, on documents in memory.
 
-    It takes modules, or their names as `tontine node` does; without any it only remembers what was submitted. Its
-    clock, `now`, stands still until `advance` moves it. With `at_once=False` jobs wait for `run`. With `schedules=True`
-    it has the schedules that its modules declare, and `advance` fires them.
+    It takes modules, or their names as `tontine node` does; without any it only remembers what was
+    submitted. Its clock, `now`, stands still until `advance` moves it. With `at_once=False` jobs
+    wait for `run`. With `schedules=True` it has the schedules that its modules declare, and
+    `advance` fires them.
     """
 
     def __init__(
-        self, *modules: Module | str, at_once: bool = True, now: datetime | None = None, schedules: bool = False
+        self,
+        *modules: Module | str,
+        at_once: bool = True,
+        now: datetime | None = None,
+        schedules: bool = False,
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
@@ -72,11 +80,17 @@ class EagerQueue(Client):
         return self._memory.now
 
     def submit(self, task: str, args: Args = None, **options: Any) -> Job:
-        """Add one job, with the options of a client, and run what is due; the job as it was added."""
+        """Add one job, with the options of a client, and run what is due; the job as it was
+        added."""
         return self._drive(self._memory.submit(_wish_of(task, options), args))
 
     def submit_many(
-        self, task: str, many: Iterable[Args], *, progress: Callable[[int], None] | None = None, **options: Any
+        self,
+        task: str,
+        many: Iterable[Args],
+        *,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
         steps = self._memory.submit_many(_wish_of(task, options), many)
@@ -85,9 +99,14 @@ class EagerQueue(Client):
     @overload
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
-    def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...
-    def wait(self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> Job | list[Job]:
-        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
+    def wait(
+        self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False
+    ) -> list[Job]: ...
+    def wait(
+        self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False
+    ) -> Job | list[Job]:
+        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at
+        most by `timeout`."""
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         ended = judged(self._drive(self._memory.wait(many, timeout)), raises)
         return ended[0] if isinstance(jobs, Job) else ended
@@ -105,7 +124,8 @@ class EagerQueue(Client):
         return self._drive(self._memory.retry(job, key))
 
     def submitted(self, task: str | None = None) -> list[Job]:
-        """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
+        """All jobs that were submitted, or those of one task, as they are now and in the order in
+        which they came."""
         return self._memory.submitted(task)
 
     def run(self) -> list[Job]:
@@ -119,7 +139,8 @@ class EagerQueue(Client):
         """Nobody has to be woken."""
 
     def advance(self, by: Duration) -> list[Job]:
-        """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
+        """Move the clock on and run, each at its time, what is due on the way; the jobs that were
+        run."""
         return self._drive(self._memory.advance(seconds(by)))
 
     def schedule(
@@ -148,7 +169,8 @@ class EagerQueue(Client):
         return iter(self._memory.find(Filter.of(**filters), limit))
 
     def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
-        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        """How many jobs meet all filters; with a `limit`, one more than that where there are
+        more."""
         return self._memory.count(Filter.of(**filters), limit)
 
     def as_async(self) -> AsyncEagerQueue:
@@ -160,7 +182,11 @@ class EagerQueue(Client):
         try:
             while True:
                 attempt = steps.send(end)
-                end = None if attempt is None else call(attempt.steps, attempt.job, is_async=attempt.is_async)
+                end = (
+                    None
+                    if attempt is None
+                    else call(attempt.steps, attempt.job, is_async=attempt.is_async)
+                )
                 if attempt is None:
                     time.sleep(BREATH)
         except StopIteration as done:
@@ -180,7 +206,9 @@ class AsyncEagerQueue(AsyncClient):
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
-        self._memory = _memory or Memory(_library(modules), now, at_once=at_once, declared=schedules)
+        self._memory = _memory or Memory(
+            _library(modules), now, at_once=at_once, declared=schedules
+        )
 
     async def _run(self, steps: Any, **_: Any) -> NoReturn:
         steps.close()
@@ -192,28 +220,47 @@ class AsyncEagerQueue(AsyncClient):
         return self._memory.now
 
     async def submit(self, task: str, args: Args = None, **options: Any) -> Job:
-        """Add one job, with the options of a client, and run what is due; the job as it was added."""
+        """Add one job, with the options of a client, and run what is due; the job as it was
+        added."""
         return await self._drive(self._memory.submit(_wish_of(task, options), args))
 
     async def submit_many(
-        self, task: str, many: Iterable[Args], *, progress: Callable[[int], None] | None = None, **options: Any
+        self,
+        task: str,
+        many: Iterable[Args],
+        *,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
         steps = self._memory.submit_many(_wish_of(task, options), many)
         return _told(await self._drive(steps), progress)
 
     @overload
-    async def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Job,
+        timeout: float | None = None,
+        *,
+        raises: bool = False,
+    ) -> Job: ...
     @overload
-    async def wait(self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False) -> list[Job]: ...  # noqa: ASYNC109
+    async def wait(
+        self,
+        jobs: Sequence[Job],
+        timeout: float | None = None,
+        *,
+        raises: bool = False,
+    ) -> list[Job]: ...
     async def wait(
         self,
         jobs: Job | Sequence[Job],
-        timeout: float | None = None,  # noqa: ASYNC109 - the same call as Client's
+        timeout: float | None = None,
         *,
         raises: bool = False,
     ) -> Job | list[Job]:
-        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at most by `timeout`."""
+        """The job (or all of the jobs) as it ended; the clock moves on to what is due later, at
+        most by `timeout`."""
         many = [jobs] if isinstance(jobs, Job) else list(jobs)
         ended = judged(await self._drive(self._memory.wait(many, timeout)), raises)
         return ended[0] if isinstance(jobs, Job) else ended
@@ -231,7 +278,8 @@ class AsyncEagerQueue(AsyncClient):
         return await self._drive(self._memory.retry(job, key))
 
     def submitted(self, task: str | None = None) -> list[Job]:
-        """All jobs that were submitted, or those of one task, as they are now and in the order in which they came."""
+        """All jobs that were submitted, or those of one task, as they are now and in the order in
+        which they came."""
         return self._memory.submitted(task)
 
     async def run(self) -> list[Job]:
@@ -245,7 +293,8 @@ class AsyncEagerQueue(AsyncClient):
         """Nobody has to be woken."""
 
     async def advance(self, by: Duration) -> list[Job]:
-        """Move the clock on and run, each at its time, what is due on the way; the jobs that were run."""
+        """Move the clock on and run, each at its time, what is due on the way; the jobs that were
+        run."""
         return await self._drive(self._memory.advance(seconds(by)))
 
     async def schedule(
@@ -274,7 +323,8 @@ class AsyncEagerQueue(AsyncClient):
         return _each(self._memory.find(Filter.of(**filters), limit))
 
     async def count(self, *, limit: int | None = None, **filters: Unpack[Filters]) -> int:
-        """How many jobs meet all filters; with a `limit`, one more than that where there are more."""
+        """How many jobs meet all filters; with a `limit`, one more than that where there are
+        more."""
         return self._memory.count(Filter.of(**filters), limit)
 
     async def _drive(self, steps: Steps[T]) -> T:
@@ -282,7 +332,11 @@ class AsyncEagerQueue(AsyncClient):
         try:
             while True:
                 attempt = steps.send(end)
-                end = None if attempt is None else await acall(attempt.steps, attempt.job, is_async=attempt.is_async)
+                end = (
+                    None
+                    if attempt is None
+                    else await acall(attempt.steps, attempt.job, is_async=attempt.is_async)
+                )
                 if attempt is None:
                     await asyncio.sleep(BREATH)
         except StopIteration as done:
@@ -292,17 +346,27 @@ class AsyncEagerQueue(AsyncClient):
 def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
     """What a client would have been asked for, whatever options it has."""
     if options.get("session") is not None:
-        raise ConfigError("an EagerQueue takes part in no transaction: use the fixture tontine_queue for this test")
+        raise ConfigError(
+            "an EagerQueue takes part in no transaction: use the fixture tontine_queue for this "
+            "test"
+        )
     given = {name: value for name, value in options.items() if name != "session"}
     return Wish.of(task, given)
 
 
 def _schedule_of(
-    name: str, task: str, args: Args, cron: str | None, every: Duration | None, options: Mapping[str, Any]
+    name: str,
+    task: str,
+    args: Args,
+    cron: str | None,
+    every: Duration | None,
+    options: Mapping[str, Any],
 ) -> Schedule:
     interval = None if every is None else seconds(every)
     age = None if options.get("max_age") is None else seconds(options["max_age"])
-    return Schedule(name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age})
+    return Schedule(
+        name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age}
+    )
 
 
 async def _each(jobs: list[Job]) -> AsyncIterator[Job]:

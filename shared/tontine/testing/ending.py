@@ -1,4 +1,5 @@
-"""How an attempt of an eager queue ends: the worker's report of it, and what the store's settlement makes of that."""
+"""How an attempt of an eager queue ends: the worker's report of it, and what the store's settlement
+makes of that."""
 
 from __future__ import annotations
 
@@ -27,14 +28,17 @@ def judge_of(task: Task, document: Document, job: CurrentJob) -> Judge:
 
     def of_result(result: Any) -> End:
         if job.cancelled:
-            return verdict.ended("cancelled", "Cancelled", "it saw that it was cancelled, and ended")
+            return verdict.ended(
+                "cancelled", "Cancelled", "it saw that it was cancelled, and ended"
+            )
         return verdict.encode(result)
 
     return Judge(of_error, of_result)
 
 
 def write_end(document: Document, end: End, now: datetime) -> None:
-    """Write down how an attempt ended: what the store's settlement does, on a document in memory."""
+    """Write down how an attempt ended: what the store's settlement does, on a document in
+    memory."""
     document["errors"] = errors_so_far(document)
     document.pop("error", None)
     if isinstance(end, bytes):

@@ -1,4 +1,5 @@
-"""Which documents of an eager queue are meant: one by what names it, or all that meet filters, as in a store."""
+"""Which documents of an eager queue are meant: one by what names it, or all that meet filters, as
+in a store."""
 
 from __future__ import annotations
 

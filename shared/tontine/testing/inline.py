@@ -37,11 +37,12 @@ def run_task(
     meta: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
-    """Call a sync or async task as a worker would, with `current_job()` at hand and no hooks; what it raises is raised.
+    """Call a sync or async task as a worker would, with `current_job()` at hand and no hooks; what
+    it raises is raised.
 
-    Its arguments are keywords, or a mapping where one of them is called like a parameter of this function. `seq`,
-    `attempt`, `cancelled` and `meta` are what the task will see of its job. Arguments that do not fit its signature are
-    refused with a TypeError in the words of a worker.
+    Its arguments are keywords, or a mapping where one of them is called like a parameter of this
+    function. `seq`, `attempt`, `cancelled` and `meta` are what the task will see of its job.
+    Arguments that do not fit its signature are refused with a TypeError in the words of a worker.
     """
     run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
     steps = calling.alone(function, given)
@@ -59,7 +60,8 @@ async def arun_task(
     meta: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
-    """The same as `run_task` from an event loop: an async task runs in this loop, with all that belongs to it."""
+    """The same as `run_task` from an event loop: an async task runs in this loop, with all that
+    belongs to it."""
     run, job, given = _prepared(function, args, more, seq, attempt, meta, cancelled=cancelled)
     steps = calling.alone(function, given)
     return _finished(run, *await calling.acall(steps, job, is_async=is_async(function)))

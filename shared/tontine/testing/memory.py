@@ -1,7 +1,9 @@
-"""The jobs of an eager queue: documents in memory, a clock that stands still, and what becomes of a job in them.
+"""The jobs of an eager queue: documents in memory, a clock that stands still, and what becomes of a
+job in them.
 
-An operation is a generator, as in the store: it yields each attempt that is to be made and gets back how that ended,
-so that the sync and the async queue share every rule. It is no MongoDB: one process, one after another, no queries.
+An operation is a generator, as in the store: it yields each attempt that is to be made and gets
+back how that ended, so that the sync and the async queue share every rule. It is no MongoDB: one
+process, one after another, no queries.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ Steps = Generator[Attempt | None, End | None, T]
 class Memory:
     """All that an eager queue knows."""
 
-    def __init__(self, library: Library, now: datetime | None, *, at_once: bool, declared: bool = False) -> None:
+    def __init__(
+        self, library: Library, now: datetime | None, *, at_once: bool, declared: bool = False
+    ) -> None:
         self.library = library
         self.at_once = at_once
         self.now = _to_milliseconds(now or datetime.now(UTC))
@@ -98,12 +102,17 @@ class Memory:
         return batch
 
     def wait(self, jobs: Sequence[Job], timeout: float | None) -> Steps[list[Job]]:
-        """The jobs as they have ended; the clock moves on for those that are due later, at most by `timeout`."""
+        """The jobs as they have ended; the clock moves on for those that are due later, at most by
+        `timeout`."""
         until = None if timeout is None else self.now + timedelta(seconds=timeout)
         yield from self.run()
         while waited := [document for job in jobs if not is_final(document := self._find(job))]:
             at = self._next_time()
-            if at is not None and (until is None or at <= until) and any(map(self._is_due_later, waited)):
+            if (
+                at is not None
+                and (until is None or at <= until)
+                and any(map(self._is_due_later, waited))
+            ):
                 yield from self._move_to(at)
             elif any(one["state"] == JobState.WORKING for one in waited) and not self._is_inside():
                 yield None
@@ -129,11 +138,27 @@ class Memory:
             return self._read(document)
         own = document.get("key")
         if own is not None and self._open_with(own) is not None:
-            raise ConfigError(f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}")
+            raise ConfigError(
+                f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}"
+            )
         errors = errors_so_far(document)
-        for name in ("cancel", "finished_at", "started_at", "progress", "result", "error", "start_by"):
+        for name in (
+            "cancel",
+            "finished_at",
+            "started_at",
+            "progress",
+            "result",
+            "error",
+            "start_by",
+        ):
             document.pop(name, None)
-        back = {"state": JobState.QUEUED.value, "node": None, "run_at": self.now, "lost": 0, "fails": 0}
+        back = {
+            "state": JobState.QUEUED.value,
+            "node": None,
+            "run_at": self.now,
+            "lost": 0,
+            "fails": 0,
+        }
         document |= back | {"errors": errors}
         self.open[document["seq"]] = document
         job = self._read(document)
@@ -155,7 +180,12 @@ class Memory:
 
     def count(self, filter: Filter, limit: int | None) -> int:
         """How many jobs meet the filter; with a limit, one more than that where there are more."""
-        return sum(1 for _ in islice(find(self.documents, filter, self.now), None if limit is None else limit + 1))
+        return sum(
+            1
+            for _ in islice(
+                find(self.documents, filter, self.now), None if limit is None else limit + 1
+            )
+        )
 
     def standings(self) -> list[Standing]:
         """All schedules by name, with what became of their last jobs."""
@@ -173,7 +203,9 @@ class Memory:
             raise ConfigError(f"it can insert no job: {reason}")
         before = self.schedules.get(schedule.name)
         known = replace(schedule, last_job=before and before.last_job)
-        added = replace(known, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now))
+        added = replace(
+            known, args=_through_bson(dict(schedule.args)), next_at=schedule.next_after(self.now)
+        )
         self.schedules[schedule.name] = added
         return added
 
@@ -201,16 +233,26 @@ class Memory:
         return list({job.seq: self._read(self._find(job)) for job in ran}.values())
 
     def send(self, request: Request) -> Future[list[Job]]:
-        """Add what a task submits with `current_job().submit(...)`; it runs when that task has ended."""
+        """Add what a task submits with `current_job().submit(...)`; it runs when that task has
+        ended."""
         answer: Future[list[Job]] = Future()
         try:
-            answer.set_result([self._add_child(request, *one) for one in zip(request.names, request.args, strict=True)])
+            answer.set_result(
+                [
+                    self._add_child(request, *one)
+                    for one in zip(request.names, request.args, strict=True)
+                ]
+            )
         except TontineError as error:
             answer.set_exception(error)
         return answer
 
     def _add_child(self, request: Request, name: str, raw: bytes) -> Job:
-        wish, args, name = Wish(**request.wish), bson.decode(raw, DECODED), child_id(request.parent, name)
+        wish, args, name = (
+            Wish(**request.wish),
+            bson.decode(raw, DECODED),
+            child_id(request.parent, name),
+        )
         earlier = named(self.documents, name)
         if earlier is not None:
             job = self._read(earlier, existed=True)
@@ -227,7 +269,8 @@ class Memory:
     def _insert(
         self, wish: Wish, chunk: Sequence[Mapping[str, Any] | None], more: Mapping[str, Any] = {}
     ) -> list[Document]:
-        """The documents as they are sent, by the rules of a client: what it refuses is refused here, in its words."""
+        """The documents as they are sent, by the rules of a client: what it refuses is refused
+        here, in its words."""
         insert.refuse_unfit(wish, chunk)
         with self.changing:
             block = Block(len(self.documents) + 1, len(chunk), self.now)
@@ -240,7 +283,8 @@ class Memory:
             self.documents[one["seq"]] = self.open[one["seq"]] = one
 
     def _run_at_once(self) -> Steps[None]:
-        # What a task submits comes after it: a job does not run inside another, and a chain of jobs has no depth.
+        # What a task submits comes after it: a job does not run inside another, and a chain of jobs
+        # has no depth.
         if self.at_once and not self._is_inside():
             yield from self.run()
 
@@ -260,19 +304,26 @@ class Memory:
         return (yield from self.run())
 
     def _fire(self, schedule: Schedule, time: datetime) -> str | None:
-        """Add the job of a due time, unless it must not overlap and the one before has not ended; its `_id`."""
+        """Add the job of a due time, unless it must not overlap and the one before has not ended;
+        its `_id`."""
         wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
         if schedule.key is not None and self._open_with(schedule.key) is not None:
             return None
         document = {"_id": schedule.job_id(time), **wish.document(schedule.args, self.now)}
-        self._add([_through_bson({**document, "seq": len(self.documents) + 1, "schedule": schedule.name})])
+        self._add(
+            [_through_bson({**document, "seq": len(self.documents) + 1, "schedule": schedule.name})]
+        )
         return schedule.job_id(time)
 
     def _claim_next(self) -> Document | None:
         with self.changing:
             document = min(filter(self._is_due, self.open.values()), key=_rank, default=None)
             if document is not None:
-                document |= {"state": JobState.WORKING.value, "node": HOLDER, "attempt": document["attempt"] + 1}
+                document |= {
+                    "state": JobState.WORKING.value,
+                    "node": HOLDER,
+                    "attempt": document["attempt"] + 1,
+                }
             return document
 
     def _is_due(self, document: Document) -> bool:
@@ -283,7 +334,9 @@ class Memory:
     def _next_time(self) -> datetime | None:
         """When something is due next, after now."""
         jobs = [one["run_at"] for one in self.open.values() if self._is_due_later(one)]
-        return min([*jobs, *(one.next_at for one in self.schedules.values() if one.next_at)], default=None)
+        return min(
+            [*jobs, *(one.next_at for one in self.schedules.values() if one.next_at)], default=None
+        )
 
     def _is_due_later(self, document: Document) -> bool:
         run_at = document.get("run_at")
@@ -303,7 +356,10 @@ class Memory:
             task = self.library.find(document["task"])
         except UnknownTask as error:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
-        job, hooks = _job_of(task, document, self.send), self.library.hooks().get(task.name) or Hooks()
+        job, hooks = (
+            _job_of(task, document, self.send),
+            self.library.hooks().get(task.name) or Hooks(),
+        )
         work, judge = partial(task.function, **args), judge_of(task, document, job)
         steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
@@ -320,15 +376,22 @@ class Memory:
                 del self.open[document["seq"]]
 
     def _holder_of(self, wish: Wish) -> Document | None:
-        """The job that has a wish's key: an unfinished one, or a done one for as long as it is to be unique."""
+        """The job that has a wish's key: an unfinished one, or a done one for as long as it is to
+        be unique."""
         if wish.key is None or wish.unique_for is None:
             return None if wish.key is None else self._open_with(wish.key)
-        held = (one for one in self.documents.values() if one.get("held_key") == wish.key and self._holds(one))
+        held = (
+            one
+            for one in self.documents.values()
+            if one.get("held_key") == wish.key and self._holds(one)
+        )
         return self._open_with(wish.key) or next(held, None)
 
     def _holds(self, document: Document) -> bool:
         is_done = document["state"] == JobState.DONE
-        return is_done and bool(document["finished_at"] + timedelta(seconds=document["unique_for"]) > self.now)
+        return is_done and bool(
+            document["finished_at"] + timedelta(seconds=document["unique_for"]) > self.now
+        )
 
     def _open_with(self, key: str) -> Document | None:
         return next((one for one in self.open.values() if one.get("key") == key), None)
@@ -348,7 +411,16 @@ def _job_of(task: Task, document: Document, send: Send) -> CurrentJob:
 
     limits = (task.max_attempts, task.timeout)
     seq, attempt = int(document["seq"]), document["attempt"]
-    return CurrentJob(document["_id"], seq, task.name, attempt, note, document=document, limits=limits, submit=send)
+    return CurrentJob(
+        document["_id"],
+        seq,
+        task.name,
+        attempt,
+        note,
+        document=document,
+        limits=limits,
+        submit=send,
+    )
 
 
 def _rank(document: Document) -> tuple[int, int]:
@@ -361,7 +433,10 @@ def _unended(document: Document, library: Library) -> str:
         return f"{text}, and cannot end while its own task waits for it"
     if not library.modules:
         return f"{text} and stays so: this queue was made without modules, so nothing runs its jobs"
-    return f"{text} until {document['run_at']:%Y-%m-%d %H:%M:%S} UTC: wait longer, or `advance` the queue's clock"
+    return (
+        f"{text} until {document['run_at']:%Y-%m-%d %H:%M:%S} UTC: wait longer, or `advance` "
+        "the queue's clock"
+    )
 
 
 def _through_bson(document: Document) -> Document:

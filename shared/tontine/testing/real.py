@@ -47,11 +47,13 @@ class Queue:
             yield client
 
     def cluster(self, *, options: Sequence[str] = ()) -> Cluster:
-        """Nodes of this queue, none yet: start, stop, kill and freeze them. `options` are for each of them."""
+        """Nodes of this queue, none yet: start, stop, kill and freeze them. `options` are for each
+        of them."""
         return Cluster(self.uri, self.database, options=options)
 
     def submitted(self, task: str | None = None) -> list[Job]:
-        """All jobs that were submitted, or those of one task, as they are now and in the order of their numbers."""
+        """All jobs that were submitted, or those of one task, as they are now and in the order of
+        their numbers."""
         with self.client() as client:
             wanted = {} if task is None else {"task": task}
             return [Job.from_document(one) for one in _store(client).run(_found(wanted))]

@@ -1,4 +1,5 @@
-"""The product's own auditor in a simulated world: it hears of every change as a change stream would tell it."""
+"""The product's own auditor in a simulated world: it hears of every change as a change stream would
+tell it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Auditor:
         self.findings += self._history.see(_change(collection, old, new, at))
 
 
-def _change(collection: str, old: Document | None, new: Document | None, at: datetime | None) -> Delta:
+def _change(
+    collection: str, old: Document | None, new: Document | None, at: datetime | None
+) -> Delta:
     if new is None:
         assert old is not None
         return delta(collection, "delete", old["_id"], at=at)

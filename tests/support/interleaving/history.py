@@ -1,4 +1,5 @@
-"""What must hold between any two states of the documents, given who wrote in between (PROTOCOL, section 8)."""
+"""What must hold between any two states of the documents, given who wrote in between (PROTOCOL,
+section 8)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ class History:
     """The documents as they were after the last write, judged with every new one."""
 
     def __init__(
-        self, store: Direct, witness: Witness, tell: Callable[[str, Document | None, Document | None], None]
+        self,
+        store: Direct,
+        witness: Witness,
+        tell: Callable[[str, Document | None, Document | None], None],
     ) -> None:
         self.documents: dict[str, Documents] = {JOBS: {}, NODES: {}, CLUSTER: {}}
         self._store = store
@@ -88,7 +92,9 @@ class History:
                 yield from self._judge(collection, old, new, message.sender)
         if collection == JOBS:
             twice = [
-                seq for seq, count in Counter(job.get("seq") for job in after.values()).items() if seq and count > 1
+                seq
+                for seq, count in Counter(job.get("seq") for job in after.values()).items()
+                if seq and count > 1
             ]
             if twice:
                 yield Violation("S7", f"two jobs have the seqs {twice}")
@@ -96,7 +102,9 @@ class History:
     def _read(self, collection: str) -> Documents:
         return {document["_id"]: document for document in self._store.make(find(collection, {}))}
 
-    def _judge(self, collection: str, old: Document | None, new: Document | None, sender: str) -> Iterator[Violation]:
+    def _judge(
+        self, collection: str, old: Document | None, new: Document | None, sender: str
+    ) -> Iterator[Violation]:
         if new is None:
             yield Violation("L1" if collection == JOBS else "S6", f"{old} is gone")
         elif collection == JOBS and old is not None:
@@ -115,10 +123,16 @@ class History:
         if new.get("seq") != old["seq"]:
             yield Violation("S7", f"a seq was changed: {change}")
         before, after = JobState(old["state"]), JobState(new["state"])
-        is_retry = sender == RETRY and after is JobState.QUEUED and not (new["lost"] or new["fails"] or "cancel" in new)
+        is_retry = (
+            sender == RETRY
+            and after is JobState.QUEUED
+            and not (new["lost"] or new["fails"] or "cancel" in new)
+        )
         if before in FINAL and not is_retry:
             yield Violation("S1", f"a final job changed: {change}")
-        if new["attempt"] != old["attempt"] + (before is JobState.QUEUED and after is JobState.WORKING):
+        if new["attempt"] != old["attempt"] + (
+            before is JobState.QUEUED and after is JobState.WORKING
+        ):
             yield Violation("S4", f"attempts: {change}")
         if after is not before and after not in JOB_MOVES[before]:
             yield Violation("S1", f"a move that there is not: {change}")
@@ -126,10 +140,14 @@ class History:
             yield from _judge_queued(new, sender, change)
         elif before is JobState.WORKING and after is not before:
             yield from self._judge_end(old, new, sender, change)
-        elif before is JobState.WORKING and (new["node"] != old["node"] or sender not in (old["node"], CANCEL)):
+        elif before is JobState.WORKING and (
+            new["node"] != old["node"] or sender not in (old["node"], CANCEL)
+        ):
             yield Violation("S2", f"a held job was changed by another: {change}")
 
-    def _judge_end(self, old: Document, new: Document, sender: str, change: str) -> Iterator[Violation]:
+    def _judge_end(
+        self, old: Document, new: Document, sender: str, change: str
+    ) -> Iterator[Violation]:
         """An attempt was ended: by its holder, or by anybody after its holder's death."""
         holder, attempt = old["node"], old["attempt"]
         if self._witness.is_running(old["seq"], attempt):
@@ -137,7 +155,11 @@ class History:
         if sender != holder:
             if holder not in self.dead():
                 yield Violation("S2", f"a live node's job was ended by another: {change}")
-            if new["lost"] != old["lost"] + 1 or new["fails"] != old["fails"] or new["state"] == JobState.DONE:
+            if (
+                new["lost"] != old["lost"] + 1
+                or new["fails"] != old["fails"]
+                or new["state"] == JobState.DONE
+            ):
                 yield Violation("S2", f"not a repair: {change}")
         elif new["state"] == JobState.DONE and new["result"] != signature(holder, attempt):
             yield Violation("S2", f"the result is another attempt's: {change} {new['result']}")
@@ -160,12 +182,17 @@ class History:
                 yield Violation("S8", f"declared dead within its lease: {change}")
         elif sender not in (node, ASK):
             yield Violation("S6", f"changed by another: {change}")
-        elif new["state"] != old["state"] and NodeState(new["state"]) not in NODE_MOVES[NodeState(old["state"])]:
+        elif (
+            new["state"] != old["state"]
+            and NodeState(new["state"]) not in NODE_MOVES[NodeState(old["state"])]
+        ):
             yield Violation("S6", f"a move that there is not: {change}")
         if not old["beat"] <= new["beat"] <= old["beat"] + 1:
             yield Violation("S6", f"the beat jumped: {change}")
 
-    def _judge_roster(self, old: Document | None, new: Document, sender: str) -> Iterator[Violation]:
+    def _judge_roster(
+        self, old: Document | None, new: Document, sender: str
+    ) -> Iterator[Violation]:
         members, before = new["members"], old["members"] if old else []
         change = f"{sender} made {old and (old['epoch'], before)} {(new['epoch'], members)}"
         if new["epoch"] != (old["epoch"] + 1 if old else 0):

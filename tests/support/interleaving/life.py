@@ -1,4 +1,5 @@
-"""One node process: the product's own `Node` and all its loops, with workers and a heartbeat that the test can hold."""
+"""One node process: the product's own `Node` and all its loops, with workers and a heartbeat that
+the test can hold."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class _Said:
 
 
 class Pulse:
-    """The heartbeat's thread as a task: when to beat is here, what a beat means is the product's."""
+    """The heartbeat's thread as a task: when to beat is here, what a beat means is the
+    product's."""
 
     def __init__(self, node: Node, clock: ManualClock, wire: Wire) -> None:
         self._beat = node.beat
@@ -74,7 +76,8 @@ class Pulse:
 
 
 class Life:
-    """A process from its start to its end; a node that is declared dead is followed by another one in it."""
+    """A process from its start to its end; a node that is declared dead is followed by another one
+    in it."""
 
     def __init__(
         self,
@@ -97,7 +100,9 @@ class Life:
         self._clock = clock
         self._network = network
         self._database = database
-        self._config = NodeConfig(("t",), name, processes=1, slots=slots, timing=TIMING, listens=False)
+        self._config = NodeConfig(
+            ("t",), name, processes=1, slots=slots, timing=TIMING, listens=False
+        )
         self._began = began
         self._sabotage = sabotage
         self._hears = False

@@ -35,20 +35,24 @@ class _NoSelector:
 
 
 class ManualLoop(asyncio.BaseEventLoop):
-    """asyncio without sockets, threads or time of its own: tasks, events, sleeps and timeouts work as ever."""
+    """asyncio without sockets, threads or time of its own: tasks, events, sleeps and timeouts work
+    as ever."""
 
     def __init__(self, clock: ManualClock, complain: Callable[[str], None]) -> None:
         super().__init__()
         self._clock = clock
         self._complain = complain
         self._selector = _NoSelector()
-        self.set_exception_handler(lambda _, context: complain(f"{context.get('exception') or context['message']!r}"))
+        self.set_exception_handler(
+            lambda _, context: complain(f"{context.get('exception') or context['message']!r}")
+        )
 
     def time(self) -> float:
         return self._clock.now()
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        """What belongs in a thread happens at once; a coroutine function becomes a task in its stead."""
+        """What belongs in a thread happens at once; a coroutine function becomes a task in its
+        stead."""
         result = func(*args)
         if inspect.iscoroutine(result):
             return self.create_task(result)
@@ -63,7 +67,9 @@ class ManualLoop(asyncio.BaseEventLoop):
                 self._run_once()  # type: ignore[attr-defined]
                 if not self._ready and not self._is_due():
                     return
-        self._complain(f"it spins, in one of {[task.get_coro() for task in asyncio.all_tasks(self)]}")
+        self._complain(
+            f"it spins, in one of {[task.get_coro() for task in asyncio.all_tasks(self)]}"
+        )
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:

@@ -1,4 +1,5 @@
-"""The way from nodes to MongoDB: every call waits here until the test decides what becomes of it."""
+"""The way from nodes to MongoDB: every call waits here until the test decides what becomes of
+it."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ class Direct(Store):
 class Network:
     """Calls in flight, and writes that their senders have given up, which may land all the same."""
 
-    def __init__(self, store: Direct, now: Callable[[], float], landed: Callable[[Message], None]) -> None:
+    def __init__(
+        self, store: Direct, now: Callable[[], float], landed: Callable[[Message], None]
+    ) -> None:
         self.in_flight: list[Message] = []
         self.given_up: list[Message] = []
         self.change: Callable[[Call], Call] = lambda call: call
@@ -80,7 +83,9 @@ class Network:
         self._landed = landed
 
     def send(self, sender: str, call: Call) -> asyncio.Future[Any]:
-        message = Message(sender, call, asyncio.get_running_loop().create_future(), self._now() + call.within)
+        message = Message(
+            sender, call, asyncio.get_running_loop().create_future(), self._now() + call.within
+        )
         self.in_flight.append(message)
         self.sent(message)
         return message.future

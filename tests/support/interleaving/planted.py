@@ -1,4 +1,5 @@
-"""Faults to plant in the product: each breaks one condition that the protocol relies on, and must be noticed."""
+"""Faults to plant in the product: each breaks one condition that the protocol relies on, and must
+be noticed."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def _without(
         if call.collection != collection or not call.args:
             return call
         if call.method == "bulk_write":
-            return replace(call, args=([UpdateOne(cut(one._filter), one._doc) for one in call.args[0]],))
+            return replace(
+                call, args=([UpdateOne(cut(one._filter), one._doc) for one in call.args[0]],)
+            )
         if call.method in methods:
             options = {name: value for name, value in call.options.items() if name != "hint"}
             return replace(call, args=(cut(call.args[0]), *call.args[1:]), options=options)
@@ -62,20 +65,35 @@ def _without(
 
 def _repair_everybody(call: Call) -> Call:
     is_update = call.collection == JOBS and call.method == "update_many"
-    if is_update and set(call.args[0]) == {"state", "node"} and isinstance(call.args[0]["node"], str):
+    if (
+        is_update
+        and set(call.args[0]) == {"state", "node"}
+        and isinstance(call.args[0]["node"], str)
+    ):
         return replace(call, args=({"state": call.args[0]["state"]}, *call.args[1:]), options={})
     return call
 
 
 def _retry_from_zero(call: Call) -> Call:
-    if call.collection == JOBS and call.method == "update_one" and set(call.args[0]) == {"seq", "state", "attempt"}:
+    if (
+        call.collection == JOBS
+        and call.method == "update_one"
+        and set(call.args[0]) == {"seq", "state", "attempt"}
+    ):
         return replace(call, args=(call.args[0], [*call.args[1], {"$set": {"attempt": 0}}]))
     return call
 
 
 def _cancel_at_once(call: Call) -> Call:
-    if call.collection == JOBS and call.method == "update_one" and set(call.args[0]) == {"seq", "state"}:
-        return replace(call, args=(call.args[0], [*call.args[1], {"$set": {"state": JobState.CANCELLED.value}}]))
+    if (
+        call.collection == JOBS
+        and call.method == "update_one"
+        and set(call.args[0]) == {"seq", "state"}
+    ):
+        return replace(
+            call,
+            args=(call.args[0], [*call.args[1], {"$set": {"state": JobState.CANCELLED.value}}]),
+        )
     return call
 
 
@@ -94,7 +112,9 @@ def _ignore_lease(node: Node) -> None:
 def _trust_own_eyes(node: Node) -> None:
     """Watch others without asking whether one was awake oneself (D1)."""
     kind = type(node.beat)
-    blind = type("Blind", (kind,), {"disturbed_at": property(lambda self: 0.0, lambda self, value: None)})
+    blind = type(
+        "Blind", (kind,), {"disturbed_at": property(lambda self: 0.0, lambda self, value: None)}
+    )
     node.beat.__class__ = blind
 
 
@@ -103,7 +123,9 @@ FAULTS: dict[str, Fault] = {
     "a settlement without `working`": Fault(_without({"state"}, HELD_BY)),
     "a settlement by seq alone": Fault(_without({"node", "attempt", "state"}, HELD_BY)),
     "a claim without `queued`": Fault(_without({"state"}, CLAIMABLE, methods=("update_many",))),
-    "a claim without its attempt": Fault(_without({"attempt"}, CLAIMABLE, methods=("update_many",))),
+    "a claim without its attempt": Fault(
+        _without({"attempt"}, CLAIMABLE, methods=("update_many",))
+    ),
     "an announced claim without `queued`": Fault(_without({"state"}, ANNOUNCED)),
     "an announced claim without its attempt": Fault(_without({"attempt", "run_at"}, ANNOUNCED)),
     "a repair of everybody's jobs": Fault(_repair_everybody),

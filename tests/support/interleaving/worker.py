@@ -1,4 +1,5 @@
-"""A worker process as its master sees it: the same frames, the same board, and tasks that end when the test says so."""
+"""A worker process as its master sees it: the same frames, the same board, and tasks that end when
+the test says so."""
 
 from __future__ import annotations
 
@@ -47,7 +48,14 @@ class Run:
 class Worker:
     """Process, pipe and slots in one. Nothing happens in it but in `work`, `end` and `exit`."""
 
-    def __init__(self, node: str, index: int, board: Board, now: Callable[[], float], began: Callable[[Run], None]):
+    def __init__(
+        self,
+        node: str,
+        index: int,
+        board: Board,
+        now: Callable[[], float],
+        began: Callable[[Run], None],
+    ):
         self.node = node
         self.pid = os.getpid()
         self.returncode: int | None = None
@@ -102,7 +110,8 @@ class Worker:
             self._begin(*self._inbox.popleft())
 
     def end(self, run: Run, how: str) -> None:
-        """A task ends: `done`, `failed` (a retry, while attempts are left), or it takes its worker with it."""
+        """A task ends: `done`, `failed` (a retry, while attempts are left), or it takes its worker
+        with it."""
         if how == "crashed":
             self.exit(CRASHED)
             return
@@ -111,16 +120,28 @@ class Worker:
         self._board.ended(self._index, run.slot)
         ran = self._now() - run.since
         if how == "done" and not run.is_cancelled:
-            body = bson.encode({"r": signature(run.node, run.attempt), "ms": bson.Int64(round(ran * 1000))})
+            body = bson.encode(
+                {"r": signature(run.node, run.attempt), "ms": bson.Int64(round(ran * 1000))}
+            )
             self._report((run.seq, ran, body))
         else:
-            kind: Kind = "cancelled" if run.is_cancelled else "failed" if run.fails + 1 >= MAX_ATTEMPTS else "retry"
-            self._report(pipe.Ended(run.seq, ran, NoResult(kind, "Error", signature(run.node, run.attempt))))
+            kind: Kind = (
+                "cancelled"
+                if run.is_cancelled
+                else "failed"
+                if run.fails + 1 >= MAX_ATTEMPTS
+                else "retry"
+            )
+            self._report(
+                pipe.Ended(run.seq, ran, NoResult(kind, "Error", signature(run.node, run.attempt)))
+            )
 
     def _begin(self, seq: int, raw: bytes) -> None:
         document = bson.decode(raw)
         slot = next(slot for slot in range(self._board.slots) if slot not in self.running)
-        run = Run(self.node, seq, int(document["attempt"]) + 1, int(document["fails"]), slot, self._now())
+        run = Run(
+            self.node, seq, int(document["attempt"]) + 1, int(document["fails"]), slot, self._now()
+        )
         self._board.started(self._index, slot, seq, run.since)
         self.running[slot] = run
         self._began(run)

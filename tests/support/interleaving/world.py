@@ -1,7 +1,7 @@
 """Nodes, producers and operators on one MongoDB, and every fault between them as a method.
 
-After every store call that lands the documents are judged (`history.py`), after every start of a task what runs; the
-first violation is raised by the step that caused it.
+After every store call that lands the documents are judged (`history.py`), after every start of a
+task what runs; the first violation is raised by the step that caused it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tontine.records.job import SUSPECT
 from tontine.records.states import FINAL, Desired, JobState, NodeState
 from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
-from tontine.store.call import Call, Steps
+from tontine.store.call import Call, Operation
 from tontine.store.insert import Wish
 from tontine.store.names import BELL, COUNTER, JOBS
 
@@ -55,7 +55,9 @@ class World:
         logging.getLogger("tontine_node").addHandler(self._log)
         for collection in ("jobs", "nodes", "cluster", "events", "logs"):
             database[collection].delete_many({})
-        database.cluster.insert_one({"_id": COUNTER, "seq": 0})  # a node makes it before it does anything else
+        database.cluster.insert_one(
+            {"_id": COUNTER, "seq": 0}
+        )  # a node makes it before it does anything else
 
     def close(self) -> None:
         logging.getLogger("tontine_node").removeHandler(self._log)
@@ -94,10 +96,18 @@ class World:
     # What happens
 
     def start_node(self, name: str | None = None, slots: int = 1, *, hears: bool = False) -> Life:
-        """A new process; with the name of another one it waits for that one's end. Perhaps it `hears` the bell."""
+        """A new process; with the name of another one it waits for that one's end. Perhaps it
+        `hears` the bell."""
         name = name or NAMES[len(self.lives)]
         life = Life(
-            name, self.clock, self.network, self._database, slots, self._begun, self._fault.sabotage, self._complain
+            name,
+            self.clock,
+            self.network,
+            self._database,
+            slots,
+            self._begun,
+            self._fault.sabotage,
+            self._complain,
         )
         self.lives.append(life)
         self._go(life)
@@ -143,7 +153,8 @@ class World:
         life.is_frozen = True
 
     def thaw(self, life: Life, *, reports_first: bool = False) -> None:
-        """It goes on where it was; with `reports_first` its tasks end before anybody in it looks at the time."""
+        """It goes on where it was; with `reports_first` its tasks end before anybody in it looks at
+        the time."""
         life.is_frozen = False
         if reports_first:
             for worker, run in life.runs:
@@ -161,7 +172,8 @@ class World:
                 self.end_task(worker, run, "done")
 
     def pass_time(self, seconds: float) -> None:
-        """The clock moves for everybody at once; calls that took too long are given up by those who can."""
+        """The clock moves for everybody at once; calls that took too long are given up by those who
+        can."""
         self.clock.advance(seconds)
         for message in list(self.network.in_flight):
             if message.until < self.clock.now() and not self._is_frozen(message):
@@ -193,7 +205,9 @@ class World:
     def flow(self, at_most: int = 1000) -> None:
         """Calls arrive and are answered in their order, until all is quiet."""
         for _ in range(at_most):
-            waiting = [message for message in self.network.in_flight if not self._is_frozen(message)]
+            waiting = [
+                message for message in self.network.in_flight if not self._is_frozen(message)
+            ]
             if not waiting:
                 return
             self.go_on(waiting[0])
@@ -202,7 +216,9 @@ class World:
         """Calls arrive and time passes until there is one like that; it stays where it is."""
         until = self.clock.now() + within
         while self.clock.now() < until:
-            waiting = [message for message in self.network.in_flight if not self._is_frozen(message)]
+            waiting = [
+                message for message in self.network.in_flight if not self._is_frozen(message)
+            ]
             if found := next(filter(match, waiting), None):
                 return found
             if waiting:
@@ -212,7 +228,8 @@ class World:
         raise LookupError(f"no such call within {within:g} s")
 
     def live_on(self, seconds: float, *, ending: bool = False) -> None:
-        """Time passes without trouble for those who are awake; with `ending`, their tasks come to an end."""
+        """Time passes without trouble for those who are awake; with `ending`, their tasks come to
+        an end."""
         until = self.clock.now() + seconds
         while self.clock.now() < until:
             self.flow()
@@ -222,7 +239,8 @@ class World:
         self.flow()
 
     def calm_down(self) -> None:
-        """No more faults: every job must end, and the roster be right, while one node works (L1, L3)."""
+        """No more faults: every job must end, and the roster be right, while one node works (L1,
+        L3)."""
         for message in list(self.network.given_up):
             self.land_late(message)
         for life in self.frozen:
@@ -230,7 +248,9 @@ class World:
         missing: list[str] = []
         for _ in range(CALM_WITHIN):
             self.flow()
-            if not any(life.is_wanted for life in self.lives):  # also when the last one has just heard that it is not
+            if not any(
+                life.is_wanted for life in self.lives
+            ):  # also when the last one has just heard that it is not
                 self.start_node()
             self.end_tasks()
             self.flow()
@@ -239,7 +259,9 @@ class World:
                 self._complain_of_false_alarms()
                 return
             self.pass_time(STEP)
-        self._violations.append(Violation("L1", f"after {CALM_WITHIN * STEP:g} s of calm: {'; '.join(missing)}"))
+        self._violations.append(
+            Violation("L1", f"after {CALM_WITHIN * STEP:g} s of calm: {'; '.join(missing)}")
+        )
         self._check()
 
     # What must hold
@@ -248,18 +270,26 @@ class World:
         for job in self.history.jobs.values():
             if job.get("seq") is None or job["state"] not in FINAL:
                 yield f"{job} is not at its end"
-        roster, wanted = set(self.history.roster["members"]), {life.node.id for life in self.awake if life.is_wanted}
+        roster, wanted = (
+            set(self.history.roster["members"]),
+            {life.node.id for life in self.awake if life.is_wanted},
+        )
         if roster != wanted:
             yield f"the roster is {sorted(roster)}, wanted are {sorted(wanted)}"
         for life in self.awake:
             state = self.history.nodes.get(life.node.id, {}).get("state")
             if life.was_stopped or life.node.beat.desired is Desired.STOPPED:
-                yield f"{life.node.id} has not stopped: {[(entry.seq, entry.status) for entry in life.node.claims]}"
+                yield (
+                    f"{life.node.id} has not stopped: "
+                    f"{[(entry.seq, entry.status) for entry in life.node.claims]}"
+                )
             elif (state == NodeState.PAUSED) != (life.node.beat.desired is Desired.PAUSED):
                 yield f"{life.node.id} is {state}, not {life.node.beat.desired.value}"
 
     def _sent(self, message: Message) -> None:
-        if (is_claim(message.call) or is_roster_change(message.call)) and not self._is_leased(message.sender):
+        if (is_claim(message.call) or is_roster_change(message.call)) and not self._is_leased(
+            message.sender
+        ):
             self._violations.append(Violation("M4", f"sent without a lease: {message}"))
 
     def _landed(self, message: Message) -> None:
@@ -272,14 +302,20 @@ class World:
                     life.turn()
 
     def _begun(self, run: Run) -> None:
-        """A task starts: it must be the only one of its job, under a licence that is this node's (J2, S3)."""
+        """A task starts: it must be the only one of its job, under a licence that is this node's
+        (J2, S3)."""
         job = self.history.by_seq(run.seq)
         if (job["state"], job["node"], job["attempt"]) != (JobState.WORKING, run.node, run.attempt):
             self._violations.append(Violation("S2", f"{run} has no licence in {job}"))
         for other in self.runs:
             if other.seq == run.seq and other.attempt >= run.attempt:
                 self._violations.append(Violation("S4", f"{run} after {other}"))
-            if other.seq == run.seq and other.is_cut_short and job["task"] == CAREFUL and other not in self._retried:
+            if (
+                other.seq == run.seq
+                and other.is_cut_short
+                and job["task"] == CAREFUL
+                and other not in self._retried
+            ):
                 self._violations.append(Violation("once", f"{run} again after {other}"))
             if other.seq == run.seq and not other.ended and not self._is_zombie(other):
                 self._violations.append(Violation("S3", f"{run} while {other}"))
@@ -289,7 +325,9 @@ class World:
         for life in self.awake:
             suspects = [entry.seq for entry in life.node.claims if entry.lost >= SUSPECT]
             if len(suspects) > 1:
-                self._violations.append(Violation("S9", f"{life.node.id} holds {suspects}, each perhaps poison"))
+                self._violations.append(
+                    Violation("S9", f"{life.node.id} holds {suspects}, each perhaps poison")
+                )
         if self._violations:
             first = self._violations[0]
             first.add_note("the last writes:\n" + "\n".join(self.network.log[-30:]))
@@ -312,7 +350,7 @@ class World:
 
     # How it happens
 
-    def _ask(self, sender: str, steps: Steps[Any]) -> None:
+    def _ask(self, sender: str, steps: Operation[Any]) -> None:
         wire = Wire(self.network, sender, self._database)
 
         async def ask() -> None:
@@ -354,7 +392,8 @@ class World:
 
 
 class _Complaints(logging.Handler):
-    """A node that logs an error has a bug that it survived, unless that is the news of a job that failed for good."""
+    """A node that logs an error has a bug that it survived, unless that is the news of a job that
+    failed for good."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
@@ -365,5 +404,5 @@ class _Complaints(logging.Handler):
             self._complain(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
 
 
-def _one(call: Call) -> Steps[Any]:
+def _one(call: Call) -> Operation[Any]:
     return (yield call)

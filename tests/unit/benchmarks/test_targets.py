@@ -18,7 +18,11 @@ def drained(record: Record, who: str, *rates: float, jobs: str = "20,000 jobs") 
 
 def test_a_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
     # The machine was ten times slower in the second round, for both.
-    assert ratios(Series("jobs/s", [1000, 100, 1000]), Series("jobs/s", [500, 50, 400])) == [2, 2, 2.5]
+    assert ratios(Series("jobs/s", [1000, 100, 1000]), Series("jobs/s", [500, 50, 400])) == [
+        2,
+        2,
+        2.5,
+    ]
     assert ratios(Series("jobs/s", [100, 300]), Series("jobs/s", [100])) == [2]
 
 
@@ -29,7 +33,9 @@ def test_a_target_is_met_at_its_bound_and_missed_below_it() -> None:
     drained(record, "Dramatiq", 2700, 2700, 2700)
     met = found(record, "drain 20,000 jobs: Tontine / PgQueuer")
     missed = found(record, "drain 20,000 jobs: Tontine / Dramatiq")
-    assert met == Verdict("drain 20,000 jobs: Tontine / PgQueuer", 2.0, (1.6, 8.0), "at least 2", True)
+    assert met == Verdict(
+        "drain 20,000 jobs: Tontine / PgQueuer", 2.0, (1.6, 8.0), "at least 2", True
+    )
     assert missed is not None
     assert missed.is_met is False
 
@@ -46,7 +52,11 @@ def test_what_was_not_measured_is_not_judged_and_other_sizes_are_only_reported()
 def test_the_dearest_look_up_anywhere_counts() -> None:
     record = Record()
     for nodes, keys in (("1 node", 1.0), ("32 nodes", 3.5)):
-        record.add("growth", f"keys per job by look-ups, {nodes}, backlog 1,000", "Tontine", keys, "keys")
-        record.add("growth", f"keys per job by claims, {nodes}, backlog 1,000", "Tontine", 9.0, "keys")
+        record.add(
+            "growth", f"keys per job by look-ups, {nodes}, backlog 1,000", "Tontine", keys, "keys"
+        )
+        record.add(
+            "growth", f"keys per job by claims, {nodes}, backlog 1,000", "Tontine", 9.0, "keys"
+        )
     (only,) = judge(record, full(None, None))
     assert (only.found, only.is_met) == (3.5, False)

@@ -11,9 +11,19 @@ from tests.chaos.endings import judge_care, judge_ending, judge_final
 DONE = {"state": "done", "attempt": 1, "result": {"attempt": 1}}
 
 
-def job(task: str, args: dict[str, Any] | None = None, error: str = "", **fields: Any) -> dict[str, Any]:
+def job(
+    task: str, args: dict[str, Any] | None = None, error: str = "", **fields: Any
+) -> dict[str, Any]:
     ended = {"state": "failed", "error": {"type": error}, "attempt": 1} if error else DONE
-    return {"_id": "j", "seq": 1, "task": f"chaos.{task}", "args": args or {}, "lost": 0, **ended, **fields}
+    return {
+        "_id": "j",
+        "seq": 1,
+        "task": f"chaos.{task}",
+        "args": args or {},
+        "lost": 0,
+        **ended,
+        **fields,
+    }
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,18 @@ def test_only_chosen_kinds_are_drawn() -> None:
 def test_every_kind_can_be_injected() -> None:
     asked = {name for name, kind in KINDS.items() if kind.befalls == "load"}
     assert asked == set(BAD_KINDS)
-    assert [kind for kind in KINDS.keys() - asked if not hasattr(Injector, "_" + kind.replace("-", "_"))] == []
+    assert [
+        kind for kind in KINDS.keys() - asked if not hasattr(Injector, "_" + kind.replace("-", "_"))
+    ] == []
 
 
 def test_what_was_dropped_has_time_to_be_put_back_before_the_data_is_hurt_again() -> None:
     lease = 6.0
-    hurts = [fault for fault in draw(3, 6000, 5, lease, 1.5, ["scribble", "drop"]).faults if fault.kind == "drop"]
+    hurts = [
+        fault
+        for fault in draw(3, 6000, 5, lease, 1.5, ["scribble", "drop"]).faults
+        if fault.kind == "drop"
+    ]
     following = draw(3, 6000, 5, lease, 1.5, ["scribble", "drop"]).faults
     for hurt in hurts:
         after = [fault.at for fault in following if fault.at > hurt.at]

@@ -13,8 +13,12 @@ from tontine_node.config import NodeConfig
 from tontine_node.telling.announce import announce, lines
 
 STORE = StoreConfig("mongodb://u:secret@h/shop?replicaSet=rs0", "shop")
-CONFIG = NodeConfig(("shop.tasks",), "ada", processes=2, slots=1, timing=Timing.of_lease(8), store=STORE)
-MODULES = [{"name": "shop", "version": "1.2.0", "authors": ["x"], "tasks": ["shop.mail", "shop.resize"]}]
+CONFIG = NodeConfig(
+    ("shop.tasks",), "ada", processes=2, slots=1, timing=Timing.of_lease(8), store=STORE
+)
+MODULES = [
+    {"name": "shop", "version": "1.2.0", "authors": ["x"], "tasks": ["shop.mail", "shop.resize"]}
+]
 
 
 def test_it_says_where_it_works_with_how_much_room_and_what_it_runs() -> None:
@@ -26,21 +30,35 @@ def test_it_says_where_it_works_with_how_much_room_and_what_it_runs() -> None:
 
 
 def test_many_tasks_and_modules_are_cut_short() -> None:
-    many: list[dict[str, Any]] = [{"name": "m", "version": "", "tasks": [f"m.t{place}" for place in range(20)]}] * 20
+    many: list[dict[str, Any]] = [
+        {"name": "m", "version": "", "tasks": [f"m.t{place}" for place in range(20)]}
+    ] * 20
     said = list(lines(CONFIG, many))
     assert said[2] == "  m: t0, t1, t2, t3, t4, t5, t6, t7 and 12 more"
     assert said[-1] == "  and 8 more modules"
     nine = [{"name": "m", "tasks": [f"m.t{place}" for place in range(9)]}]
     assert list(lines(CONFIG, nine))[2].endswith(": t0, t1, t2, t3, t4, t5, t6, t7, t8")
-    assert "1 process with 3 slots, a lease" in list(lines(replace(CONFIG, processes=1, slots=3), nine))[1]
-    assert list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2] == "  empty 1: no tasks"
+    assert (
+        "1 process with 3 slots, a lease"
+        in list(lines(replace(CONFIG, processes=1, slots=3), nine))[1]
+    )
+    assert (
+        list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2]
+        == "  empty 1: no tasks"
+    )
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_module_without_tasks_is_warned_of(caplog: pytest.LogCaptureFixture, as_json: bool) -> None:
-    announce("ada-1", CONFIG, [*MODULES, {"name": "empty", "version": "1", "tasks": []}], as_json=as_json)
+def test_a_module_without_tasks_is_warned_of(
+    caplog: pytest.LogCaptureFixture, as_json: bool
+) -> None:
+    announce(
+        "ada-1", CONFIG, [*MODULES, {"name": "empty", "version": "1", "tasks": []}], as_json=as_json
+    )
     (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert vars(warning)["sentence"].startswith("the module empty has no tasks: this node runs no job of it")
+    assert vars(warning)["sentence"].startswith(
+        "the module empty has no tasks: this node runs no job of it"
+    )
 
 
 def test_programs_get_one_record(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,6 +66,13 @@ def test_programs_get_one_record(caplog: pytest.LogCaptureFixture) -> None:
         announce("ada-1", CONFIG, MODULES, as_json=True)
     (record,) = caplog.records
     facts = vars(record)
-    assert (facts["event"], facts["node"], facts["database"], facts["processes"]) == ("ready", "ada-1", "shop", 2)
+    assert (facts["event"], facts["node"], facts["database"], facts["processes"]) == (
+        "ready",
+        "ada-1",
+        "shop",
+        2,
+    )
     assert (facts["uri"], facts["lease"]) == ("mongodb://u:***@h/shop?replicaSet=rs0", 8.0)
-    assert facts["modules"] == [{"name": "shop", "version": "1.2.0", "tasks": ["shop.mail", "shop.resize"]}]
+    assert facts["modules"] == [
+        {"name": "shop", "version": "1.2.0", "tasks": ["shop.mail", "shop.resize"]}
+    ]

@@ -1,4 +1,5 @@
-"""The memory between a master and its workers: what one writes the other sees, without a message."""
+"""The memory between a master and its workers: what one writes the other sees, without a
+message."""
 
 from __future__ import annotations
 
@@ -89,7 +90,9 @@ def test_the_board_has_no_name_that_could_be_left_behind(master: Board) -> None:
     assert os.fstat(master.fd).st_nlink == 0
 
 
-def test_what_was_begun_is_counted_and_the_last_of_each_slot_remembered(master: Board, worker: Board) -> None:
+def test_what_was_begun_is_counted_and_the_last_of_each_slot_remembered(
+    master: Board, worker: Board
+) -> None:
     assert master.past(1) == Past(0, frozenset())
     for seq in (5, 6):
         worker.started(1, 0, seq, 1.0)

@@ -131,7 +131,9 @@ def test_what_a_task_prints_carries_time_task_and_number_once(
     ]
 
 
-def test_as_json_each_is_an_object(job: CurrentJob, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_json_each_is_an_object(
+    job: CurrentJob, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with captured(lambda: file.open("a"), monkeypatch, as_json=True) as output:
         assert lines_of(job, say_in_lines) == SAID
         output.finish_line(job)
@@ -146,8 +148,16 @@ def test_as_json_each_is_an_object(job: CurrentJob, file: Path, monkeypatch: pyt
     printed, logged = found[0], found[4]
     assert datetime.fromisoformat(printed.pop("at")).tzinfo is not None
     of_job = {"seq": 1, "task": "t", "attempt": 1}
-    assert printed == {"level": "info", "message": "first", "event": "printed", "stream": "stdout"} | of_job
-    assert (logged["level"], logged["event"], logged["logger"], logged["seq"]) == ("warning", "logged", "task", 1)
+    assert (
+        printed
+        == {"level": "info", "message": "first", "event": "printed", "stream": "stdout"} | of_job
+    )
+    assert (logged["level"], logged["event"], logged["logger"], logged["seq"]) == (
+        "warning",
+        "logged",
+        "task",
+        1,
+    )
     assert "seq" not in found[-1]
 
 
@@ -189,7 +199,10 @@ def test_what_no_job_prints_is_the_worker_s(file: Path, monkeypatch: pytest.Monk
         print("is", end=" ")
         print("up")
         logging.getLogger("hook").warning("late")
-    assert [line[9:] for line in file.read_text().splitlines()] == ["stdout  worker | is up", "warning worker | late"]
+    assert [line[9:] for line in file.read_text().splitlines()] == [
+        "stdout  worker | is up",
+        "warning worker | late",
+    ]
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever(

@@ -94,7 +94,7 @@ def test_a_table_that_holds_too_many_bytes_says_when_it_no_longer_does() -> None
     assert claims.bytes == 0, "what takes the place of another takes its bytes, too"
 
 
-def test_bytes_limit_how_many_more_there_is_room_for_but_one_job_of_any_size_always_fits_alone() -> None:
+def test_bytes_limit_how_many_more_there_is_room_for_but_one_job_of_any_size_fits_alone() -> None:
     claims = Claims(most_bytes=100)
     assert claims.affordable([200, 10]) == 1
     assert claims.affordable([60, 40, 1]) == 2
@@ -105,7 +105,9 @@ def test_bytes_limit_how_many_more_there_is_room_for_but_one_job_of_any_size_alw
     assert claims.affordable([31]) == 0
 
 
-def test_what_is_being_given_back_cannot_be_claimed_until_that_is_known_to_have_landed(claims: Claims) -> None:
+def test_what_is_being_given_back_cannot_be_claimed_until_that_is_known_to_have_landed(
+    claims: Claims,
+) -> None:
     assert not claims.may_claim(1)
     assert claims.may_claim(50)
     claims.give_back([50, 51])

@@ -48,7 +48,9 @@ class Gone:
 
 
 def new_child(index: int) -> Child:
-    return Child(index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True)
+    return Child(
+        index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True
+    )
 
 
 def add_worker(dispatcher: Dispatcher, index: int) -> None:
@@ -87,14 +89,18 @@ def sent(dispatcher: Dispatcher) -> list[list[int]]:
     return [sorted(workload.sent) for workload in dispatcher.workloads.values()]
 
 
-async def test_a_job_that_must_not_run_twice_goes_only_where_a_slot_is_free(dispatcher: Dispatcher) -> None:
+async def test_a_job_that_must_not_run_twice_goes_only_where_a_slot_is_free(
+    dispatcher: Dispatcher,
+) -> None:
     dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)])
     assert sent(dispatcher) == [[1], [2]]
     assert [held.seq for held in dispatcher.held] == [3]
 
 
 async def test_others_are_sent_ahead_past_it(dispatcher: Dispatcher) -> None:
-    dispatcher.offer([entry(1, "careful"), entry(2, "careful"), entry(3, "careful"), entry(4, "plain")])
+    dispatcher.offer(
+        [entry(1, "careful"), entry(2, "careful"), entry(3, "careful"), entry(4, "plain")]
+    )
     assert sorted(map(len, sent(dispatcher))) == [1, 2]
     assert [held.seq for held in dispatcher.held] == [3]
 
@@ -126,10 +132,14 @@ async def test_without_a_beat_nobody_knows_the_server_s_time_and_the_store_decid
     assert sent(dispatcher) == [[1], []]
     dispatcher.pool.children[0].kill_reason = "it is replaced"
     dispatcher.pool._bury(dispatcher.pool.children[0])
-    assert [(one.kind, one.begun) for one in outcomes] == [("released", True)], "it may have begun, so it was in time"
+    assert [(one.kind, one.begun) for one in outcomes] == [("released", True)], (
+        "it may have begun, so it was in time"
+    )
 
 
-async def test_a_crash_fails_only_the_one_that_had_begun(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+async def test_a_crash_fails_only_the_one_that_had_begun(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
     dispatcher.offer([entry(1, "careful"), entry(2, "careful")])
     dispatcher.board.started(0, 0, 1, 0.0)
     dispatcher.pool._bury(dispatcher.pool.children[0])
@@ -154,7 +164,8 @@ def kinds(outcomes: list[Outcome]) -> dict[int, str]:
 
 
 def crash(dispatcher: Dispatcher, orders: list[int], begun: list[int]) -> None:
-    """A worker of one slot gets these orders, begins some of them and crashes before it reports on any."""
+    """A worker of one slot gets these orders, begins some of them and crashes before it reports on
+    any."""
     if 0 not in dispatcher.workloads:
         add_worker(dispatcher, 0)
     for seq in orders:
@@ -172,8 +183,11 @@ async def test_a_job_that_ends_its_worker_right_after_it_returned_is_lost(
     assert kinds(outcomes) == {1: "released", 2: "lost", 3: "released"}
 
 
-async def test_one_that_had_returned_before_is_spared_twice(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
-    """What it left running may have ended the worker, or its neighbour did, which is claimed alone from then on."""
+async def test_one_that_had_returned_before_is_spared_twice(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    """What it left running may have ended the worker, or its neighbour did, which is claimed alone
+    from then on."""
     for neighbour in (2, 3, 4):
         crash(dispatcher, [1, neighbour, 9], begun=[1, neighbour])
     assert [one.kind for one in outcomes if one.seq == 1] == ["released", "released", "lost"]
@@ -226,7 +240,9 @@ async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
     assert "SIGKILL" in dispatcher.pool._troubles.to_document()[0]["why"]
     dispatcher.pool.keep_workers()
     await until(lambda: len(dispatcher.pool.children) == 2)
-    assert dispatcher.pool.children[stuck.index] is stuck, "nobody takes its place before it has ended"
+    assert dispatcher.pool.children[stuck.index] is stuck, (
+        "nobody takes its place before it has ended"
+    )
     end(stuck)
     await until(lambda: dispatcher.pool.children.get(stuck.index) not in (stuck, None))
     assert kinds(outcomes) == {1: "released", 2: "released"}
@@ -238,7 +254,10 @@ async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
     monkeypatch.setattr("tontine_node.running.process.PAUSE", 0.001)
     dispatcher.pool.children.clear()
     dispatcher.workloads.clear()
-    failures = iter([OSError(24, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()] * 2)
+    failures = iter(
+        [OSError(24, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()]
+        * 2
+    )
 
     async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
         if error := next(failures, None):
@@ -263,14 +282,18 @@ async def test_requests_of_tasks_come_before_the_ends_in_their_frame_and_each_ge
     workload = dispatcher.workloads[0]
     workload.sent = {1: entry(1, "plain"), 2: entry(2, "plain")}
     asked: list[Any] = []
-    dispatcher.take_requests = lambda workload, requests: asked.append((sorted(workload.sent), requests))
+    dispatcher.take_requests = lambda workload, requests: asked.append(
+        (sorted(workload.sent), requests)
+    )
     head = {"done": [[1], [0.1], [3]], "submit": [[1, 2, 1, 6]]}
     dispatcher.heard(workload.child, Reports.unpack(head, b"one" + b"asking"))
     assert asked == [([1, 2], [Submit(1, 2, 1, b"asking")])]
     assert [outcome.result for outcome in outcomes] == [b"one"]
 
 
-async def test_what_a_task_said_last_goes_with_its_outcome(dispatcher: Dispatcher, outcomes: list[Outcome]) -> None:
+async def test_what_a_task_said_last_goes_with_its_outcome(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
     dispatcher.offer([entry(seq, "careful") for seq in (1, 2)])  # one for each
     (first, second) = dispatcher.pool.children.values()
     dispatcher.heard(first, Reports(progress=[Progress(1, 0.5, "half")]))

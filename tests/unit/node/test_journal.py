@@ -42,11 +42,13 @@ def line_of(caplog: pytest.LogCaptureFixture) -> str:
     [
         (
             Outcome("retry", 17, 3, 0.1, error=BROKEN, delay=3.0),
-            r"warning job 17 shop.resize failed (attempt 2 of 4), runs again in 3.0 s: ConnectionError: not\nyet",
+            r"warning job 17 shop.resize failed (attempt 2 of 4), runs again in 3.0 s: "
+            r"ConnectionError: not\nyet",
         ),
         (
             Outcome("failed", 17, 3, 0.1, error=BROKEN),
-            r"error   job 17 shop.resize failed for good (attempt 2 of 4): ConnectionError: not\nyet",
+            r"error   job 17 shop.resize failed for good (attempt 2 of 4): "
+            r"ConnectionError: not\nyet",
         ),
         (
             Outcome("refused", 17, 3, error=JobError("InvalidArguments", "no")),
@@ -54,7 +56,10 @@ def line_of(caplog: pytest.LogCaptureFixture) -> str:
         ),
         (
             Outcome("lost", 17, 3, error=JobError("Lost", "it was ended")),
-            "warning job 17 shop.resize was lost with its worker (1 of 4 times), runs again: Lost: it was ended",
+            (
+                "warning job 17 shop.resize was lost with its worker (1 of 4 times), runs again: "
+                "Lost: it was ended"
+            ),
         ),
         (
             Outcome("lost", 17, 3, error=JobError("Lost", "oom"), final=True),
@@ -66,7 +71,10 @@ def line_of(caplog: pytest.LogCaptureFixture) -> str:
         ),
         (
             Outcome("failed", 18, 4, 0.1, error=JobError("ValueError", "x" * 5000)),
-            f"error   job 18 shop.resize failed for good (attempt 1 of 9): ValueError: {'x' * 287}…",
+            (
+                "error   job 18 shop.resize failed for good (attempt 1 of 9): ValueError: "
+                f"{'x' * 287}…"
+            ),
         ),
     ],
 )
@@ -141,11 +149,15 @@ def test_what_cannot_be_read_is_told_as_such_and_nothing_raised(
 ) -> None:
     """Before: its outcome was settled again and again, and those beside it with it."""
     for raw in (bson.encode({"_id": Binary(b"abc", 4), "key": "k"}), b"no BSON"):
-        journal.note(Outcome("failed", 1, 1, 0.1, error=BROKEN), Entry(1, 1, 0.0, "shop.resize", raw))
+        journal.note(
+            Outcome("failed", 1, 1, 0.1, error=BROKEN), Entry(1, 1, 0.0, "shop.resize", raw)
+        )
     assert {record.__dict__["event"] for record in caplog.records} <= {"job-failed", "untold"}
     assert len(caplog.records) == 2
 
 
-@pytest.mark.parametrize("style", [LogStyle(json, verbose) for json in (False, True) for verbose in (False, True)])
+@pytest.mark.parametrize(
+    "style", [LogStyle(json, verbose) for json in (False, True) for verbose in (False, True)]
+)
 def test_workers_are_told_how_to_log_in_one_word(style: LogStyle) -> None:
     assert LogStyle.parse(style.word) == style

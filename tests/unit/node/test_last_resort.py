@@ -22,10 +22,14 @@ resort.disarm()
 
 def run(calls: str, limit: float, hangs: float = 60.0) -> subprocess.CompletedProcess[str]:
     program = PROGRAM.format(calls=calls, limit=limit, hangs=hangs)
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
-@pytest.mark.parametrize(("calls", "limit"), [("resort.arm(); resort.arm()", 0.1), ("resort.end_now()", 3600.0)])
+@pytest.mark.parametrize(
+    ("calls", "limit"), [("resort.arm(); resort.arm()", 0.1), ("resort.end_now()", 3600.0)]
+)
 def test_whatever_hangs_it_ends_its_workers_and_itself(calls: str, limit: float) -> None:
     ended = run(calls, limit)
     assert (ended.returncode, ended.stdout) == (1, "killed the workers")

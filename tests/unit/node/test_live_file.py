@@ -66,7 +66,9 @@ def test_it_goes_with_the_lease_and_comes_back_with_it(node: Node) -> None:
     assert node.path.exists()
 
 
-def test_a_disk_that_refuses_is_a_trouble_and_no_more(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_refuses_is_a_trouble_and_no_more(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     node.path.mkdir()
     for tick in (1, 2):
         node.vital = replace(WELL, tick=tick)

@@ -21,7 +21,9 @@ class Rounds:
         self.was_troubled: list[bool] = []
         self.rests: list[float] = []
         self.is_well = True
-        self._ends: Iterator[float | BaseException | None] = chain(ends, repeat(asyncio.CancelledError()))
+        self._ends: Iterator[float | BaseException | None] = chain(
+            ends, repeat(asyncio.CancelledError())
+        )
 
     async def round(self) -> float | None:
         self.was_troubled.append(self.troubles.has("rounds"))
@@ -35,7 +37,15 @@ class Rounds:
             self.rests.append(seconds)
 
         monkeypatch.setattr("tontine_node.loop.rest", rest)
-        loop = Loop("rounds", self.round, lambda: 5.0, self.troubles, "no", "no", is_well=lambda: self.is_well)
+        loop = Loop(
+            "rounds",
+            self.round,
+            lambda: 5.0,
+            self.troubles,
+            "no",
+            "no",
+            is_well=lambda: self.is_well,
+        )
         with pytest.raises(asyncio.CancelledError):
             await loop.run(rests_first=rests_first)
 
@@ -52,7 +62,9 @@ async def test_it_may_rest_before_its_first_round(monkeypatch: pytest.MonkeyPatc
     assert rounds.rests == [5.0, 1.0]
 
 
-async def test_a_failure_is_a_trouble_until_a_round_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_is_a_trouble_until_a_round_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rounds = Rounds(StoreError("away"), StoreError("away"), 1.0)
     await rounds.run(monkeypatch)
     assert rounds.was_troubled == [False, True, True, False]
@@ -66,7 +78,9 @@ async def test_or_until_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rounds.was_troubled == [False, True, True]
 
 
-async def test_what_no_round_should_raise_is_not_for_the_loop_to_swallow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_no_round_should_raise_is_not_for_the_loop_to_swallow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rounds = Rounds(ZeroDivisionError())
     loop = Loop("rounds", rounds.round, lambda: 5.0, rounds.troubles, "no", "no")
     with pytest.raises(ZeroDivisionError):

@@ -73,7 +73,11 @@ def test_a_verbose_log_has_every_try_as_a_detail(log: tuple[logging.Logger, io.S
     logger, written = log
     live_through(logger)
     told = written.getvalue().splitlines()
-    assert (told.count("DEBUG away"), told.count("WARNING away"), told.count("DEBUG claiming failed")) == (2, 2, 4)
+    assert (
+        told.count("DEBUG away"),
+        told.count("WARNING away"),
+        told.count("DEBUG claiming failed"),
+    ) == (2, 2, 4)
 
 
 @pytest.mark.parametrize("event", ["registered", "ready"])
@@ -87,8 +91,13 @@ def test_a_node_that_waited_for_mongodb_to_start_is_over_it_when_it_works(
     assert written.getvalue().count("claiming failed") == 1
 
 
-def test_the_heartbeat_says_where_and_for_how_long_and_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
-    clock, answer = ManualClock(), SimpleNamespace(at=datetime(2026, 1, 1, tzinfo=UTC), state=None, desired="running")
+def test_the_heartbeat_says_where_and_for_how_long_and_that_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, answer = (
+        ManualClock(),
+        SimpleNamespace(at=datetime(2026, 1, 1, tzinfo=UTC), state=None, desired="running"),
+    )
     refused = StoreUnavailable("connection refused")
     answers = iter([answer, refused, refused, answer])
 
@@ -107,7 +116,8 @@ def test_the_heartbeat_says_where_and_for_how_long_and_that_it_is_back(caplog: p
             clock.advance(passed)
     first, second, last = (vars(record)["sentence"] for record in caplog.records)
     assert first == (
-        "MongoDB at mongodb://h/ has not answered for 3.0 s; waiting: what runs goes on for 12 s, until the lease is "
+        "MongoDB at mongodb://h/ has not answered for 3.0 s; waiting: what runs goes on for 12 "
+        "s, until the lease is "
         "over, nothing is claimed, and it is tried again until it answers (connection refused)"
     )
     assert "for 23 s; waiting: nothing runs, nothing is claimed" in second

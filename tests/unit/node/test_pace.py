@@ -21,7 +21,9 @@ def after(*seconds: float, jobs: int = 1) -> Pace:
 
 @quick
 @given(RUNS, st.integers(1, 5000))
-def test_whatever_ran_the_targets_stay_in_their_bounds(runs: list[tuple[float, int]], slots: int) -> None:
+def test_whatever_ran_the_targets_stay_in_their_bounds(
+    runs: list[tuple[float, int]], slots: int
+) -> None:
     pace = Pace()
     for seconds, jobs in runs:
         pace.ran(seconds, jobs)

@@ -19,7 +19,9 @@ quick = settings(max_examples=40, deadline=None)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 HEADS = st.dictionaries(st.text(max_size=8), JSON, max_size=4)
@@ -89,7 +91,9 @@ def test_every_frame_arrives_as_it_was_sent(
 
 @quick
 @given(head=HEADS, bodies=BODIES, data=st.data())
-def test_half_a_frame_is_no_frame(runner: asyncio.Runner, head: pipe.Head, bodies: list[bytes], data: Any) -> None:
+def test_half_a_frame_is_no_frame(
+    runner: asyncio.Runner, head: pipe.Head, bodies: list[bytes], data: Any
+) -> None:
     whole = pipe.pack(head, bodies)
     stream = whole + whole[: data.draw(st.integers(0, len(whole) - 1))]
     expected = [(head, b"".join(bodies))]
@@ -109,7 +113,9 @@ FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
 DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
-    st.builds(pipe.Ended, SEQS, TIMES, st.builds(NoResult, st.just("retry"), TEXTS, TEXTS, TEXTS, TIMES)),
+    st.builds(
+        pipe.Ended, SEQS, TIMES, st.builds(NoResult, st.just("retry"), TEXTS, TEXTS, TEXTS, TIMES)
+    ),
     st.builds(pipe.Returned, st.lists(SEQS, max_size=3)),
     st.builds(pipe.Progress, SEQS, TIMES, TEXTS),
     st.builds(pipe.Lines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)),
@@ -117,7 +123,9 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     st.builds(
         pipe.Hello,
         st.just([]),
-        st.dictionaries(TEXTS, st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3)), max_size=2),
+        st.dictionaries(
+            TEXTS, st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3)), max_size=2
+        ),
         st.just([]),
     ),
     st.builds(pipe.Broken, TEXTS),
@@ -134,7 +142,9 @@ ORDERS = st.builds(
 
 @quick
 @given(st.lists(REPORTS, max_size=10))
-def test_reports_are_read_as_they_were_made_each_kind_in_its_order(reports: list[pipe.Report]) -> None:
+def test_reports_are_read_as_they_were_made_each_kind_in_its_order(
+    reports: list[pipe.Report],
+) -> None:
     (frame,) = received(pipe.pack_reports(reports), [100])
     read = pipe.Reports.unpack(*frame)
     for kind, name in pipe._NAMES.items():
@@ -146,7 +156,11 @@ def test_reports_are_read_as_they_were_made_each_kind_in_its_order(reports: list
 def test_orders_are_read_as_they_were_given(orders: pipe.Orders) -> None:
     (frame,) = received(orders.pack(), [100])
     read = pipe.Orders.unpack(*frame)
-    assert (list(read.run), read.recall, read.submitted) == (orders.run, orders.recall, orders.submitted)
+    assert (list(read.run), read.recall, read.submitted) == (
+        orders.run,
+        orders.recall,
+        orders.submitted,
+    )
     assert (list(read.cancel), list(read.expire)) == (orders.cancel, orders.expire)
 
 

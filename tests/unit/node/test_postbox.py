@@ -1,4 +1,5 @@
-"""What a worker's tasks ask for: few requests are on their way at a time, and every answer finds who waits for it."""
+"""What a worker's tasks ask for: few requests are on their way at a time, and every answer finds
+who waits for it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from typing import Any
 import bson
 import pytest
 
-from tontine.errors import ChildDiffers, ClaimLost, ConfigError, StoreUnavailable, TontineError, TooLarge
+from tontine.errors import (
+    ChildDiffers,
+    ClaimLost,
+    ConfigError,
+    StoreUnavailable,
+    TontineError,
+    TooLarge,
+)
 from tontine.offspring import Request
 from tontine_node.running.pipe import Submit
 from tontine_node.worker.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
@@ -41,7 +49,12 @@ def test_a_request_says_who_asks_and_carries_the_arguments_as_they_are(post: Pos
     post.postbox.ask(asked)
     ((number, parent, attempt, body),) = post.sent
     assert (number, parent, attempt) == (1, 17, 2)
-    assert bson.decode(body) == {"wish": {"task": "t.t"}, "names": ["1"], "many": [{"x": "x"}], "counted": True}
+    assert bson.decode(body) == {
+        "wish": {"task": "t.t"},
+        "names": ["1"],
+        "many": [{"x": "x"}],
+        "counted": True,
+    }
     assert asked.args[0] in body
 
 
@@ -98,7 +111,9 @@ def test_an_error_is_raised_as_what_it_was(post: Post, name: str, kind: type[Exc
     post.answer(1, error=name, message="no good")
     raised = answer.exception()
     assert type(raised) is kind
-    assert str(raised) == ("job 17: attempt 2 is no longer this node's" if kind is ClaimLost else "no good")
+    assert str(raised) == (
+        "job 17: attempt 2 is no longer this node's" if kind is ClaimLost else "no good"
+    )
 
 
 def test_who_no_longer_waits_keeps_nobody_from_the_answer(post: Post) -> None:

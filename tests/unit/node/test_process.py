@@ -34,7 +34,9 @@ async def test_it_is_started_ended_and_reaped() -> None:
     assert memory_of(process.pid) == 0
 
 
-async def test_lives_in_vain_have_growing_pauses_between_them_and_others_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lives_in_vain_have_growing_pauses_between_them_and_others_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("tontine_node.running.process.PAUSE_AT_MOST", 0.3)
     pauses: list[float] = []
     ending = asyncio.Event()

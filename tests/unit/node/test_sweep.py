@@ -1,4 +1,5 @@
-"""The cursor over a share: nothing is forgotten, nothing foreign is planned, and holes cost next to nothing."""
+"""The cursor over a share: nothing is forgotten, nothing foreign is planned, and holes cost next to
+nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Queue:
         taken = found[:room]
         self.sweep.looked_up(planned, found, taken, self.now)
         if not found and not self.sweep.is_exhausted:
-            self.sweep.jump(min((seq for seq in self.queued if seq >= self.sweep.cursor), default=None))
+            self.sweep.jump(
+                min((seq for seq in self.queued if seq >= self.sweep.cursor), default=None)
+            )
         self.queued.difference_update(taken)
         return planned
 
@@ -45,7 +48,8 @@ class Queue:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Blocks are taken, some of their jobs inserted at once, some late, some never; in between the claimer looks."""
+    """Blocks are taken, some of their jobs inserted at once, some late, some never; in between the
+    claimer looks."""
 
     @initialize(size=st.integers(1, 4), rank=st.integers(0, 3), counter=st.integers(0, 20))
     def begin(self, size: int, rank: int, counter: int) -> None:
@@ -83,7 +87,8 @@ class AnyOrder(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "queue"):
             return
-        # The slow rule that finds what was forgotten (F5 c), and the counter; from there on the sweep is on its own.
+        # The slow rule that finds what was forgotten (F5 c), and the counter; from there on the
+        # sweep is on its own.
         self.queue.sweep.counter = max(self.queue.sweep.counter, self.counter)
         for seq in self.queue.owned():
             if seq < self.queue.sweep.cursor:
@@ -93,7 +98,9 @@ class AnyOrder(RuleBasedStateMachine):
             if not self.queue.owned():
                 break
             self.queue.look(room=3)
-        assert self.queue.owned() == set(), "every queued seq of the share is planned, and taken, in the end"
+        assert self.queue.owned() == set(), (
+            "every queued seq of the share is planned, and taken, in the end"
+        )
         assert self.queue.queued == foreign, "and none of the others"
 
 
@@ -103,7 +110,9 @@ TestAnyOrder = AnyOrder.TestCase
 
 @quick
 @given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 5_000_000))
-def test_a_block_of_holes_costs_a_few_look_ups_whatever_its_size(size: int, rank: int, holes: int) -> None:
+def test_a_block_of_holes_costs_a_few_look_ups_whatever_its_size(
+    size: int, rank: int, holes: int
+) -> None:
     share = Share(1, rank % size, size)
     queue = Queue(share, 1, holes + size)
     queue.queued = set(range(holes + 1, holes + size + 1))
@@ -122,7 +131,9 @@ def test_beside_a_large_backlog_of_others_the_strides_grow() -> None:
 
 @quick
 @given(st.integers(1, 5), st.sets(st.integers(1, 400), max_size=300))
-def test_a_hole_that_fills_within_the_minute_is_found_without_a_hint(size: int, late: set[int]) -> None:
+def test_a_hole_that_fills_within_the_minute_is_found_without_a_hint(
+    size: int, late: set[int]
+) -> None:
     queue = Queue(Share(1, 0, size), 1, 401)
     queue.queued = {401 - 401 % size}  # the cursor has a reason to walk all the way
     while not queue.sweep.is_exhausted:
@@ -212,7 +223,13 @@ def test_a_hint_of_a_range_ahead_only_moves_the_counter() -> None:
 
 
 @quick
-@given(st.integers(1, 6), st.integers(0, 5), st.integers(1, 300), st.integers(1, 300), st.integers(0, 60))
+@given(
+    st.integers(1, 6),
+    st.integers(0, 5),
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.integers(0, 60),
+)
 def test_a_hint_tells_whether_any_of_it_is_in_the_share(
     size: int, rank: int, cursor: int, first: int, more: int
 ) -> None:

@@ -19,14 +19,21 @@ def test_a_trouble_lasts_from_its_first_failure_to_the_next_success() -> None:
     troubles.note("claiming", ValueError("second"))
     troubles.note("settling", ValueError())
     again, other = read_troubles(troubles.to_document())
-    assert (again.what, again.why, again.times, again.since) == ("claiming", "second", 2, first.since)
+    assert (again.what, again.why, again.times, again.since) == (
+        "claiming",
+        "second",
+        2,
+        first.since,
+    )
     assert (other.what, other.times) == ("settling", 1)
     troubles.over("claiming")
     troubles.over("numbering")
     assert [one.what for one in read_troubles(troubles.to_document())] == ["settling"]
 
 
-async def test_a_loop_that_runs_again_for_long_enough_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_runs_again_for_long_enough_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(loop, "MENDED_AFTER", 0.05)
     troubles, runs = Troubles(), 0
 

@@ -1,4 +1,5 @@
-"""(4) One job in a worker: whatever its document or task does, the answer is a report about that job only."""
+"""(4) One job in a worker: whatever its document or task does, the answer is a report about that
+job only."""
 
 from __future__ import annotations
 
@@ -40,10 +41,16 @@ RESULTS = st.recursive(
     | st.builds(ObjectId),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), inner, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+            inner,
+            max_size=4,
+        )
     ),
 )
-ANY_TEXT = st.text(st.characters(exclude_categories=[]))  # with lone surrogates, as file names can have them
+ANY_TEXT = st.text(
+    st.characters(exclude_categories=[])
+)  # with lone surrogates, as file names can have them
 
 shop = Module("shop")
 
@@ -105,7 +112,14 @@ def worker() -> Iterator[Worker]:
 
 
 def attempt(worker: Worker, task: str, args: Any = None, **more: Any) -> tuple[str, Any]:
-    document = {"_id": "id", "seq": 7, "task": task, "args": args or {}, "attempt": 0, "fails": 0} | more
+    document = {
+        "_id": "id",
+        "seq": 7,
+        "task": task,
+        "args": args or {},
+        "attempt": 0,
+        "fails": 0,
+    } | more
     found = run(worker, bson.encode(document))
     worker.runner.current.clear()
     return found
@@ -128,7 +142,10 @@ def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
     attempt(worker, "shop.double", {"x": 1})
     watch.join(30)
     assert not watch.is_alive()
-    run(worker, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.double", "args": {"x": 1}}))
+    run(
+        worker,
+        bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.double", "args": {"x": 1}}),
+    )
     assert worker.runner.current, "as while it runs"
     watch = threading.Thread(target=worker.runner.rest, daemon=True)
     watch.start()
@@ -138,7 +155,9 @@ def test_the_watch_over_the_lease_rests_long_only_until_a_job_begins(
 
 @quick
 @given(RESULTS, st.floats(0, 10**6))
-def test_a_result_with_its_time_is_the_bson_that_encoding_both_would_give(result: Any, ran: float) -> None:
+def test_a_result_with_its_time_is_the_bson_that_encoding_both_would_give(
+    result: Any, ran: float
+) -> None:
     timed = with_time(bson.encode({"r": result}), ran)
     assert timed == bson.encode({"r": result, "ms": Int64(round(ran * 1000))})
     decoded: dict[str, Any] = bson.decode(timed, bson.CodecOptions(tz_aware=True))
@@ -170,7 +189,9 @@ def test_a_task_knows_its_job_and_counts_the_attempt_that_runs(worker: Worker) -
 
 
 @pytest.mark.parametrize("kind", ["object", "set", "huge", "surrogate"])
-def test_a_result_that_bson_cannot_hold_is_refused_and_not_retried(worker: Worker, kind: str) -> None:
+def test_a_result_that_bson_cannot_hold_is_refused_and_not_retried(
+    worker: Worker, kind: str
+) -> None:
     name, what = attempt(worker, "shop.give", {"kind": kind})
     assert (name, what[0], what[1]) == ("ended", "refused", "UnstorableResult")
 
@@ -189,7 +210,9 @@ def test_a_result_may_be_anything_that_bson_can_hold(worker: Worker, kind: str) 
         ({"args": {}}, "KeyError"),
     ],
 )
-def test_a_document_that_cannot_be_run_fails_itself(worker: Worker, document: dict[str, Any], type: str) -> None:
+def test_a_document_that_cannot_be_run_fails_itself(
+    worker: Worker, document: dict[str, Any], type: str
+) -> None:
     name, what = run(worker, bson.encode({"_id": 1, "seq": 7, "attempt": 0} | document))
     assert (name, what[0], what[1]) == ("ended", "refused", type)
 
@@ -201,13 +224,17 @@ def test_bytes_that_are_no_document_fail_themselves(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("how", ["value", "empty", "plain retry", "exit", "interrupt", "surrogate"])
-def test_whatever_a_task_raises_it_is_run_again_until_its_attempts_are_used_up(worker: Worker, how: str) -> None:
+def test_whatever_a_task_raises_it_is_run_again_until_its_attempts_are_used_up(
+    worker: Worker, how: str
+) -> None:
     kinds = [attempt(worker, "shop.fail", {"how": how}, fails=fails)[1][0] for fails in range(4)]
     assert kinds == ["retry", "retry", "failed", "failed"]
 
 
 def test_the_pause_grows_with_the_failures(worker: Worker) -> None:
-    first, second = (attempt(worker, "shop.fail", {"how": "value"}, fails=fails)[1][4] for fails in (0, 1))
+    first, second = (
+        attempt(worker, "shop.fail", {"how": "value"}, fails=fails)[1][4] for fails in (0, 1)
+    )
     assert 1 <= first <= 2 <= second <= 3
 
 
@@ -227,7 +254,9 @@ def test_a_task_may_choose_when_to_be_run_again_but_not_in_the_past(worker: Work
     assert attempt(worker, "shop.fail", {"how": "back"})[1][::4] == ("retry", 0.0)
 
 
-def test_a_frame_of_reports_holds_a_few_megabytes(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_of_reports_holds_a_few_megabytes(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bodies = [bytes([number]) * 1_500_000 for number in range(8)]
     for number, body in enumerate(bodies):
         worker.outbox.put((number, 0.0, body))
@@ -257,7 +286,9 @@ def test_orders_are_begun_and_given_back_in_the_order_in_which_they_came(worker:
 
 def test_the_last_progress_of_a_job_is_told_before_its_end(worker: Worker) -> None:
     worker.board.deadline = float("inf")
-    worker.slots.inbox.append((7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"})))
+    worker.slots.inbox.append(
+        (7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"}))
+    )
     threading.Thread(target=worker.slots.serve, args=(0,), daemon=True).start()
     assert worker.outbox.get(timeout=30) == Progress(7, 0.67, "two")
     assert type(worker.outbox.get(timeout=30)) is tuple, "it is done"
@@ -268,13 +299,17 @@ def test_progress_that_comes_after_the_end_is_nobodys(worker: Worker) -> None:
     assert worker.outbox.empty()
 
 
-def test_a_result_that_is_too_large_is_refused_and_not_retried(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_is_too_large_is_refused_and_not_retried(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tontine.verdict.RESULT_LIMIT", 20)
     name, what = attempt(worker, "shop.double", {"x": "long" * 10})
     assert (name, what[0], what[1]) == ("ended", "refused", "ResultTooLarge")
 
 
-def test_an_error_that_cannot_be_printed_fails_its_job_also_inside_a_wrapper(worker: Worker) -> None:
+def test_an_error_that_cannot_be_printed_fails_its_job_also_inside_a_wrapper(
+    worker: Worker,
+) -> None:
     class Odd(TypeError):
         def __str__(self) -> str:
             raise ValueError("no")

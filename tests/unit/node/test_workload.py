@@ -1,4 +1,5 @@
-"""Which orders a worker had begun when it crashed: told from how many, whatever was sent, recalled and reported."""
+"""Which orders a worker had begun when it crashed: told from how many, whatever was sent, recalled
+and reported."""
 
 from __future__ import annotations
 
@@ -28,12 +29,15 @@ class Line:
 
 
 class Orders(RuleBasedStateMachine):
-    """A worker with any number of slots. Each side acts on its own; what one says arrives later, in order."""
+    """A worker with any number of slots. Each side acts on its own; what one says arrives later, in
+    order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.line = Line()
-        child = Child(0, cast("Any", None), cast("Any", None), cast("Any", self.line), is_ready=True)
+        child = Child(
+            0, cast("Any", None), cast("Any", None), cast("Any", self.line), is_ready=True
+        )
         self.workload = Workload(child)
         self.next = 1
         self.on_their_way: deque[int | None] = deque()  # None is a recall
@@ -100,7 +104,9 @@ class Orders(RuleBasedStateMachine):
 
     @invariant()
     def the_begun_are_known(self) -> None:
-        assert self.workload.begun(len(self.begun)) == [seq for seq in self.begun if seq not in self.over]
+        assert self.workload.begun(len(self.begun)) == [
+            seq for seq in self.begun if seq not in self.over
+        ]
 
 
 TestOrders = Orders.TestCase

@@ -16,7 +16,9 @@ MODULES = [{"name": "t", "version": "1", "tasks": ["t.t"]}]
 def world_of(*names: str, **more: Any) -> World:
     world = World()
     for name in names:
-        world.put_node(name, modules=MODULES, lease_until=moment(START + 10_000), lease=10_000.0, **more)
+        world.put_node(
+            name, modules=MODULES, lease_until=moment(START + 10_000), lease=10_000.0, **more
+        )
     world.set_roster(*names)
     return world
 
@@ -39,7 +41,9 @@ def test_a_share_whose_jobs_nobody_claims_is_stalled() -> None:
     assert kinds(world, 5) == []
     assert kinds(world, 12) == ["stalled-share"]
     (alert,) = board_of(world, 12).picture().alerts
-    assert alert.text == "share 0 stalled 12 s: owner ada waiting, but claims nothing, 1 job waiting"
+    assert (
+        alert.text == "share 0 stalled 12 s: owner ada waiting, but claims nothing, 1 job waiting"
+    )
     assert (alert.target.pane, alert.target.key) == (Pane.SHARES, "0")
 
 
@@ -182,7 +186,10 @@ def test_rates_and_times_are_of_the_last_seconds() -> None:
 
 
 def in_trouble(world: World, *whats: str) -> list[dict[str, Any]]:
-    return [{"what": what, "why": "refused", "since": moment(world.now + 1), "times": 3} for what in whats]
+    return [
+        {"what": what, "why": "refused", "since": moment(world.now + 1), "times": 3}
+        for what in whats
+    ]
 
 
 def test_a_trouble_inside_a_node_is_a_notice_and_an_alert_when_it_lasts() -> None:
@@ -207,7 +214,12 @@ def test_a_trouble_inside_a_node_is_a_notice_and_an_alert_when_it_lasts() -> Non
 
 def test_a_trouble_of_a_node_that_is_dead_or_silent_is_no_news() -> None:
     world = world_of("ada")
-    world.change_node("ada", troubles=in_trouble(world, "settling"), lease=20.0, lease_until=moment(world.now + 21))
+    world.change_node(
+        "ada",
+        troubles=in_trouble(world, "settling"),
+        lease=20.0,
+        lease_until=moment(world.now + 21),
+    )
     assert "trouble" in kinds(world, 5)
     assert "trouble" not in kinds(world, 15)
     world.change_node("ada", state="dead", died_at=moment(world.now))

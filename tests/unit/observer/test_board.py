@@ -44,8 +44,12 @@ def node(name: str, state: str = "working", **more: Any) -> dict[str, Any]:
     return record | more
 
 
-def snapshot(*nodes: dict[str, Any], members: tuple[str, ...] | None = None, **more: Any) -> Snapshot:
-    ids = tuple(one["_id"] for one in nodes if one["state"] != "dead") if members is None else members
+def snapshot(
+    *nodes: dict[str, Any], members: tuple[str, ...] | None = None, **more: Any
+) -> Snapshot:
+    ids = (
+        tuple(one["_id"] for one in nodes if one["state"] != "dead") if members is None else members
+    )
     facts: dict[str, Any] = {"seq": 9, "counts": {"queued": 0, "done": 9}}
     return Snapshot(at=NOW, nodes=nodes, roster=Roster(3, ids), **(facts | more))
 
@@ -71,7 +75,14 @@ def fact(name: str, state: str = "working", **more: Any) -> NodeFact:
 def test_a_working_node_is_shown_and_raises_no_alert() -> None:
     board = draw(snapshot(node("ada")))
     (row,) = board.nodes
-    assert (row.name, row.state, row.running, row.slots, row.done, row.beat_age) == ("ada", "working", 1, 4, 5, 1.0)
+    assert (row.name, row.state, row.running, row.slots, row.done, row.beat_age) == (
+        "ada",
+        "working",
+        1,
+        4,
+        5,
+        1.0,
+    )
     assert board.is_healthy
 
 
@@ -88,7 +99,12 @@ def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None
 
 def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
     pulse = Pulse()
-    for beat, tick, still in ((10, 100, False), (11, 100, False), (13, 100, True), (14, 101, False)):
+    for beat, tick, still in (
+        (10, 100, False),
+        (11, 100, False),
+        (13, 100, True),
+        (14, 101, False),
+    ):
         pulse.note(fact("ada", beat=beat, tick=tick))
         assert ("ada-1" in pulse.still) == still
     board = Board("prod", clock=NOW.timestamp)
@@ -106,7 +122,9 @@ def test_a_node_that_does_not_beat_is_not_said_to_stand_still() -> None:
 
 def test_queued_jobs_that_nobody_can_run_raise_an_alert() -> None:
     assert kinds(snapshot(counts={"queued": 2})) == ["no-member"]
-    assert kinds(snapshot(node("ada"), unknown={"a.b": 3}, counts={"queued": 3})) == ["unknown-task"]
+    assert kinds(snapshot(node("ada"), unknown={"a.b": 3}, counts={"queued": 3})) == [
+        "unknown-task"
+    ]
 
 
 def test_unnumbered_jobs_raise_an_alert_when_they_are_old_or_nobody_is_there() -> None:
@@ -133,7 +151,12 @@ def test_text_from_the_store_is_cleaned_on_its_way_in() -> None:
 
 
 def test_records_of_any_shape_are_shown() -> None:
-    board = draw(snapshot({"_id": 5, "state": "odd"}, node("ada", share=7, metrics=[], lease=None, lease_until="soon")))
+    board = draw(
+        snapshot(
+            {"_id": 5, "state": "odd"},
+            node("ada", share=7, metrics=[], lease=None, lease_until="soon"),
+        )
+    )
     assert [row.name for row in board.nodes] == ["5", "ada"]
 
 
@@ -150,7 +173,10 @@ def test_events_are_told_and_the_daily_ones_left_out() -> None:
         {"kind": "node", "node": "ada-1", "to": "dead", "why": "lease expired", "at": NOW},
         {"kind": "roster", "epoch": 4, "members": ["bea-1"], "why": "bea joined", "at": NOW},
     ]
-    told = [(change.subject, change.text) for change in loaded(snapshot(node("ada"), events=events)).changes()]
+    told = [
+        (change.subject, change.text)
+        for change in loaded(snapshot(node("ada"), events=events)).changes()
+    ]
     assert told == [("ada", "dead  (lease expired)"), ("E4", "1 member  (bea joined)")]
 
 

@@ -17,10 +17,24 @@ from tontine_observer.records.rows import changed_row, job_row
 FOREIGN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-FIELDS = ["_id", "seq", "task", "state", "node", "attempt", "progress", "error", "run_at", "started_at", "metrics"]
+FIELDS = [
+    "_id",
+    "seq",
+    "task",
+    "state",
+    "node",
+    "attempt",
+    "progress",
+    "error",
+    "run_at",
+    "started_at",
+    "metrics",
+]
 FIELDS += [
     "share",
     "modules",
@@ -50,9 +64,13 @@ def test_documents_of_any_shape_become_facts(document: dict[str, object]) -> Non
     clean = Cleaner()
     row = job_row(document.get("_id"), document, clean)
     assert row == changed_row(row, {}, (), clean)
-    assert not FOREIGN.search(f"{row.id}{row.task}{row.state}{row.node}{row.error}{row.progress_note}{row.key}")
+    assert not FOREIGN.search(
+        f"{row.id}{row.task}{row.state}{row.node}{row.error}{row.progress_note}{row.key}"
+    )
     fact = NodeFact.from_document(document, clean)
-    assert not FOREIGN.search(f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}{fact.troubles}")
+    assert not FOREIGN.search(
+        f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}{fact.troubles}"
+    )
     with_change(document, document, ["metrics.done", "share", "troubles.1"])
 
 
@@ -87,16 +105,29 @@ def test_secrets_are_hidden_by_their_key_and_by_own_patterns() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from(["what", "why", "since", "times"]), anything | st.just("claiming"), max_size=4),
-    st.dictionaries(st.sampled_from(["workers", "workers_wanted", "bytes", "clock", "held"]), anything),
+    st.dictionaries(
+        st.sampled_from(["what", "why", "since", "times"]),
+        anything | st.just("claiming"),
+        max_size=4,
+    ),
+    st.dictionaries(
+        st.sampled_from(["workers", "workers_wanted", "bytes", "clock", "held"]), anything
+    ),
 )
-def test_troubles_of_any_shape_become_facts(trouble: dict[str, object], metrics: dict[str, object]) -> None:
-    fact = NodeFact.from_document({"_id": "a", "troubles": [trouble, trouble], "metrics": metrics}, Cleaner())
+def test_troubles_of_any_shape_become_facts(
+    trouble: dict[str, object], metrics: dict[str, object]
+) -> None:
+    fact = NodeFact.from_document(
+        {"_id": "a", "troubles": [trouble, trouble], "metrics": metrics}, Cleaner()
+    )
     assert not FOREIGN.search(f"{fact.troubles}")
 
 
 def test_what_a_trouble_says_is_without_its_secrets() -> None:
-    record = {"_id": "a", "troubles": [{"what": "claiming", "why": "no answer from mongodb://ada:s3cret@db"}]}
+    record = {
+        "_id": "a",
+        "troubles": [{"what": "claiming", "why": "no answer from mongodb://ada:s3cret@db"}],
+    }
     assert "s3cret" not in f"{NodeFact.from_document(record, Cleaner())}"
 
 

@@ -42,9 +42,15 @@ def test_keys_can_be_changed_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wishes", "words"),
-    [({"qiut": "x"}, "did you mean 'quit'"), ({"quit": "s"}, "cannot be both"), ({"quit": 7}, "must be a text")],
+    [
+        ({"qiut": "x"}, "did you mean 'quit'"),
+        ({"quit": "s"}, "cannot be both"),
+        ({"quit": 7}, "must be a text"),
+    ],
 )
-def test_a_wish_for_a_key_that_cannot_be_granted_says_why(wishes: dict[str, object], words: str) -> None:
+def test_a_wish_for_a_key_that_cannot_be_granted_says_why(
+    wishes: dict[str, object], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         remapped(COMMANDS, wishes)
 

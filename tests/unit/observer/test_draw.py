@@ -25,14 +25,19 @@ COLUMNS = (
 )
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=40), st.integers(0, 30))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=40), st.integers(0, 30)
+)
 def test_text_is_never_wider_than_its_room(text: str, width: int) -> None:
     assert size(cut(text, width)) <= width
     assert size(left(text, width)) == size(right(text, width)) == width
     assert length(fit([(text, "text"), (text, "muted")], width)) == width
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z", "M"]), max_size=60), st.integers(2, 20))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z", "M"]), max_size=60),
+    st.integers(2, 20),
+)
 def test_wrapping_loses_no_letter(text: str, width: int) -> None:
     lines = wrap(text, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
@@ -46,7 +51,10 @@ def test_both_ends_of_a_line_are_shown_and_the_right_one_wins() -> None:
 
 
 def test_another_ground_keeps_the_roles() -> None:
-    assert on([("a", "bad"), ("b", "text/bar")], "cursor") == [("a", "bad/cursor"), ("b", "text/cursor")]
+    assert on([("a", "bad"), ("b", "text/bar")], "cursor") == [
+        ("a", "bad/cursor"),
+        ("b", "text/cursor"),
+    ]
 
 
 def test_a_sparkline_shows_the_newest_at_the_right_and_gaps_as_blanks() -> None:
@@ -71,18 +79,36 @@ def test_many_values_are_squeezed_into_their_means() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_every_glyph_is_one_cell(glyphs: Glyphs) -> None:
     tables = [*glyphs.node.values(), *glyphs.job.values(), *glyphs.lane.values()]
-    singles = [glyphs.across, glyphs.down, glyphs.cursor, glyphs.more, glyphs.alert, glyphs.mark, glyphs.thumb]
-    assert all(size(glyph) == 1 for glyph in [*tables, *singles, *glyphs.sparks, *glyphs.parts, *glyphs.corners])
+    singles = [
+        glyphs.across,
+        glyphs.down,
+        glyphs.cursor,
+        glyphs.more,
+        glyphs.alert,
+        glyphs.mark,
+        glyphs.thumb,
+    ]
+    assert all(
+        size(glyph) == 1
+        for glyph in [*tables, *singles, *glyphs.sparks, *glyphs.parts, *glyphs.corners]
+    )
     assert [len(set(table.values())) for table in (glyphs.node, glyphs.job)] == [5, 7]
 
 
 def test_ascii_is_ascii() -> None:
     fields = [getattr(ASCII, name) for name in Glyphs.__slots__]
-    assert all("".join(field.values() if isinstance(field, dict) else field).isascii() for field in fields)
+    assert all(
+        "".join(field.values() if isinstance(field, dict) else field).isascii() for field in fields
+    )
 
 
 def test_columns_go_the_least_important_first_and_the_rest_grows() -> None:
-    assert [place.column.name for place in arrange(COLUMNS, 31)] == ["name", "state", "done", "rate"]
+    assert [place.column.name for place in arrange(COLUMNS, 31)] == [
+        "name",
+        "state",
+        "done",
+        "rate",
+    ]
     assert [place.column.name for place in arrange(COLUMNS, 24)] == ["name", "state", "done"]
     assert [place.column.name for place in arrange(COLUMNS, 8)] == ["name"]
     assert arrange(COLUMNS, 40)[0].width == 12
@@ -97,7 +123,9 @@ def test_cells_stand_under_their_titles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theme", "is_dim"), list(product([DARK, LIGHT, CONTRAST], [False, True])), ids=lambda value: str(value)[:20]
+    ("theme", "is_dim"),
+    list(product([DARK, LIGHT, CONTRAST], [False, True])),
+    ids=lambda value: str(value)[:20],
 )
 def test_everything_but_frames_can_be_read(theme: object, is_dim: bool) -> None:
     look = Look(theme, is_dim=is_dim)  # type: ignore[arg-type]
@@ -132,7 +160,13 @@ def test_numbers_are_short() -> None:
     assert [age(value) for value in (None, 0.42, 9.96, 42, 125, 7200, 200000)] == [
         *("-", "0.4s", "10s", "42s", "2m", "2h", "2d"),
     ]
-    assert [amount(value) for value in (0, 1072, 81204, 1234567, 2.5e9)] == ["0", "1,072", "81,204", "1.2M", "2.5G"]
+    assert [amount(value) for value in (0, 1072, 81204, 1234567, 2.5e9)] == [
+        "0",
+        "1,072",
+        "81,204",
+        "1.2M",
+        "2.5G",
+    ]
     assert [short(value) for value in (7, 12345, 1234567)] == ["7", "12k", "1.2M"]
     assert [rate(value) for value in (None, 0, 4.21, 312.4)] == ["-", "0", "4.2", "312"]
     assert [change(value) for value in (38, -4, 0)] == ["+38", "-4.0", "0"]

@@ -1,4 +1,5 @@
-"""However readings and changes come in, the board ends where the store is; and the past is what it was."""
+"""However readings and changes come in, the board ends where the store is; and the past is what it
+was."""
 
 from __future__ import annotations
 
@@ -16,7 +17,20 @@ from tontine_observer.records.job import JobRow
 from tontine_observer.records.snapshot import Snapshot, Window
 
 ACTS = (
-    *("insert", "raw", "number", "claim", "done", "failed", "requeue", "retry", "remove", "replace", "beat", "flip"),
+    *(
+        "insert",
+        "raw",
+        "number",
+        "claim",
+        "done",
+        "failed",
+        "requeue",
+        "retry",
+        "remove",
+        "replace",
+        "beat",
+        "flip",
+    ),
     *("birth", "death", "roster", "progress"),
 )
 acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 5)), max_size=60)
@@ -38,7 +52,13 @@ def perform(world: World, act: str, number: int) -> None:
         case "done" | "failed" if state == "working":
             world.settle(job, act)
         case "requeue" if state == "working":
-            world.change_job(job, ("started_at", "progress"), state="queued", node=None, run_at=moment(world.now + 5))
+            world.change_job(
+                job,
+                ("started_at", "progress"),
+                state="queued",
+                node=None,
+                run_at=moment(world.now + 5),
+            )
         case "retry" if state in ("done", "failed"):
             world.change_job(job, ("finished_at", "error", "result"), state="queued", fails=0)
         case "progress" if state == "working":
@@ -63,7 +83,9 @@ def _perform_on_node(world: World, act: str, node: str, number: int) -> None:
         case "death" if known is not None and known["state"] != "dead":
             world.change_node(node, state="dead", died_at=moment(world.now), death="lease expired")
         case "roster":
-            world.set_roster(*sorted(key for key, one in world.nodes.items() if one["state"] != "dead"))
+            world.set_roster(
+                *sorted(key for key, one in world.nodes.items() if one["state"] != "dead")
+            )
 
 
 def known(board: Board, at: float | None = None) -> Any:
@@ -93,7 +115,8 @@ def test_any_interleaving_of_a_snapshot_and_changes_ends_where_the_store_is(
     world.put_node("node-0")
     world.set_roster("node-0")
     begin = len(world.deltas)
-    # The reading claims to be from `begin`, and was made somewhat later; changes are told from somewhat before.
+    # The reading claims to be from `begin`, and was made somewhat later; changes are told from
+    # somewhat before.
     read_after = data.draw(st.integers(0, len(steps)))
     version, snapshot = world.version, world.snapshot()
     for place, (act, number) in enumerate(steps):
@@ -106,7 +129,9 @@ def test_any_interleaving_of_a_snapshot_and_changes_ends_where_the_store_is(
     deltas = world.deltas[told_from:]
     again = data.draw(st.integers(0, len(deltas)))
     intake.take(board.known, deltas[:again])
-    intake.take(board.known, deltas[max(0, again - 5) :])  # a stream that goes on from an earlier token repeats itself
+    intake.take(
+        board.known, deltas[max(0, again - 5) :]
+    )  # a stream that goes on from an earlier token repeats itself
     assert known(board) == known(told(world))
 
 
@@ -136,7 +161,9 @@ def test_a_reading_that_comes_late_in_the_middle_of_the_stream_changes_nothing(
 
 @settings(max_examples=300, deadline=None)
 @given(acts, st.data())
-def test_the_past_is_what_a_replay_until_then_shows(steps: list[tuple[str, int]], data: st.DataObject) -> None:
+def test_the_past_is_what_a_replay_until_then_shows(
+    steps: list[tuple[str, int]], data: st.DataObject
+) -> None:
     world = World()
     world.put_node("node-0")
     world.insert_job("job-0", 1)
@@ -160,7 +187,8 @@ def test_the_counts_follow_from_changes_also_of_jobs_outside_the_window() -> Non
     world = World()
     board = fresh()
     intake.load(
-        board.known, world.snapshot(counts={"queued": 10, "working": 0, "done": 0, "failed": 0, "cancelled": 0})
+        board.known,
+        world.snapshot(counts={"queued": 10, "working": 0, "done": 0, "failed": 0, "cancelled": 0}),
     )
     world.jobs["far"] = {"_id": "far", "attempt": 0, "state": "queued", "seq": 7}
     world.claim("far", "node-0")
@@ -188,7 +216,9 @@ def sampled(world: World, *events: dict[str, Any], settled: int = 0) -> Snapshot
     """A look at what is small, without any count of jobs."""
     for node in world.nodes.values():
         node["metrics"] = {"done": settled, "failed": 0}
-    page = Window([dict(job) for job in list(world.jobs.values())[-2:]], is_complete=False, known_from=10**6)
+    page = Window(
+        [dict(job) for job in list(world.jobs.values())[-2:]], is_complete=False, known_from=10**6
+    )
     return world.snapshot(counts={}, window=page, events=events)
 
 
@@ -235,8 +265,20 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
     board = fresh()
     intake.load(board.known, world.snapshot())
     start = world.now
-    paused = {"kind": "node", "node": "ada", "from": "waiting", "to": "paused", "at": moment(start + 1)}
-    resumed = {"kind": "node", "node": "ada", "from": "paused", "to": "waiting", "at": moment(start + 3)}
+    paused = {
+        "kind": "node",
+        "node": "ada",
+        "from": "waiting",
+        "to": "paused",
+        "at": moment(start + 1),
+    }
+    resumed = {
+        "kind": "node",
+        "node": "ada",
+        "from": "paused",
+        "to": "waiting",
+        "at": moment(start + 3),
+    }
     joined = {"kind": "roster", "epoch": 2, "members": ["ada", "bob"], "at": moment(start + 2)}
     world.set_roster("ada", "bob")
     world.set_roster("ada")
@@ -245,7 +287,11 @@ def test_what_nodes_and_rosters_went_through_between_two_looks_is_kept() -> None
     intake.load(board.known, sampled(world, paused, joined, resumed), polled=True)
     states = [board.moment(moment(start + passed)).facts["ada"].state for passed in (0.5, 2.5, 4.0)]
     assert states == ["waiting", "paused", "waiting"]
-    assert [(one.epoch, len(one.members)) for one in board.known.lives.epochs] == [(1, 1), (2, 2), (3, 1)]
+    assert [(one.epoch, len(one.members)) for one in board.known.lives.epochs] == [
+        (1, 1),
+        (2, 2),
+        (3, 1),
+    ]
     assert board.moment(moment(start + 2.5)).members == ("ada", "bob")
 
 

@@ -6,7 +6,19 @@ from itertools import product
 
 import pytest
 
-from tontine_observer.stage.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, STATUS, TABS, TIME, plan
+from tontine_observer.stage.layout import (
+    ALERT,
+    CHANGES,
+    FLOW,
+    FOOTER,
+    JOBS,
+    NODES,
+    PANES,
+    STATUS,
+    TABS,
+    TIME,
+    plan,
+)
 from tontine_observer.terminal.pace import Pace
 
 SIZES = list(product((1, 20, 40, 79, 80, 119, 120, 160, 240), (1, 4, 10, 23, 24, 30, 48)))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tontine_observer.feed.link import ELECTION_AFTER, SILENT_AFTER, SILENT_POLLED_AFTER, WATCH_EVERY, LinkKeeper
+from tontine_observer.feed.link import (
+    ELECTION_AFTER,
+    SILENT_AFTER,
+    SILENT_POLLED_AFTER,
+    WATCH_EVERY,
+    LinkKeeper,
+)
 from tontine_observer.model.known import Known
 from tontine_observer.records.link import Mode
 
@@ -29,7 +35,9 @@ def be_silent(keeper: LinkKeeper, seconds: float, *, is_electing: bool = False) 
         (Mode.SAMPLED, False, SILENT_POLLED_AFTER, ""),
     ],
 )
-def test_silence_is_said_and_taken_back(mode: Mode, is_electing: bool, limit: float, reason: str) -> None:
+def test_silence_is_said_and_taken_back(
+    mode: Mode, is_electing: bool, limit: float, reason: str
+) -> None:
     keeper = keeping(mode)
     be_silent(keeper, limit - WATCH_EVERY, is_electing=is_electing)
     assert keeper.link.mode is mode

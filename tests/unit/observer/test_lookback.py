@@ -57,12 +57,22 @@ def test_stored_events_give_the_lanes_a_past() -> None:
     stored = [
         {"kind": "node", "node": "ada", "name": "ada", "to": "waiting", "at": moment(START - 8)},
         {"kind": "roster", "epoch": 1, "members": ["ada"], "at": moment(START - 7)},
-        {"kind": "node", "node": "bea", "name": "bea", "to": "dead", "why": "stopped", "at": moment(START - 5)},
+        {
+            "kind": "node",
+            "node": "bea",
+            "name": "bea",
+            "to": "dead",
+            "why": "stopped",
+            "at": moment(START - 5),
+        },
     ]
     board = Board("test", clock=lambda: world.now)
     intake.load(board.known, world.snapshot(events=stored))
     line = board.timeline(moment(START - 10), 1.0, 10)
-    assert {lane.name: lane.states for lane in line.lanes} == {"ada": "  --------", "bea": "     xxxxx"}
+    assert {lane.name: lane.states for lane in line.lanes} == {
+        "ada": "  --------",
+        "bea": "     xxxxx",
+    }
     assert [(mark.epoch, mark.column) for mark in line.epochs] == [(1, 3)]
     assert line.recorded == (False, *[False] * 1, *[True] * 8)
     assert board.picture(moment(START - 6)).status.epoch == 1
@@ -152,7 +162,14 @@ def test_samples_tell_what_flowed_before_and_how_deep_the_queue_was() -> None:
     samples = [
         (
             START + at,
-            Sample(datetime.fromtimestamp(START + at, UTC), "ada", "ada", "working", done=at, seq=1000 + 2 * at),
+            Sample(
+                datetime.fromtimestamp(START + at, UTC),
+                "ada",
+                "ada",
+                "working",
+                done=at,
+                seq=1000 + 2 * at,
+            ),
         )
         for at in range(0, 101, 10)
     ]
@@ -173,7 +190,9 @@ def test_history_is_bounded() -> None:
     world.put_node("ada")
     lives, table = Lives(Cleaner()), JobTable(Cleaner())
     for _ in range(2 * LIFE_KEPT):
-        world.change_node("ada", state="working" if world.nodes["ada"]["state"] == "waiting" else "waiting")
+        world.change_node(
+            "ada", state="working" if world.nodes["ada"]["state"] == "waiting" else "waiting"
+        )
     for delta in world.deltas:
         lives.apply(delta)
     assert len(lives.lives["ada"]) <= LIFE_KEPT
@@ -224,7 +243,10 @@ def test_changes_from_before_the_first_look_tell_what_flowed_and_who_moved() -> 
     intake.recall(board.known, before)
     line = board.timeline(moment(START), 1.0, 13)
     assert line.lanes[0].states == " i-----------"
-    assert sum(rate or 0.0 for rate in board.known.tally.curves.flows((INCOMING,), START, 1.0, 14)) == 10
+    assert (
+        sum(rate or 0.0 for rate in board.known.tally.curves.flows((INCOMING,), START, 1.0, 14))
+        == 10
+    )
     assert board.picture().flow.counts["queued"] == 10
     assert board.picture().status.since == moment(START + 3)
 
@@ -233,7 +255,13 @@ def test_what_nodes_said_they_did_lies_between_the_moves_that_were_kept() -> Non
     """That a node found work is not kept as a move; samples tell, of a moment every ten seconds."""
     lives = Lives(Cleaner())
     kept = [(10.0, "initializing"), (11.0, "waiting"), (50.0, "paused"), (60.0, "waiting")]
-    told = [(20.0, "working"), (30.0, "working"), (40.0, "waiting"), (55.0, "paused"), (65.0, "working")]
+    told = [
+        (20.0, "working"),
+        (30.0, "working"),
+        (40.0, "waiting"),
+        (55.0, "paused"),
+        (65.0, "working"),
+    ]
     lives.remember((at, "n", "n", state) for at, state in kept)
     lives.fill_in(((at, "n", "n", state) for at, state in [*told, (200.0, "waiting")]), 100.0)
     found = [(at, fact.state if fact else None) for at, fact in lives.lives["n"]]

@@ -1,4 +1,5 @@
-"""How much can be followed: by the rate of the server's clock, whatever the observer's own speed."""
+"""How much can be followed: by the rate of the server's clock, whatever the observer's own
+speed."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_a_burst_is_taken_in() -> None:
 def test_how_fast_changes_are_read_does_not_matter_only_how_fast_they_were_made() -> None:
     pressure = Pressure(LIMITS)
     # An observer that was away for a minute reads a minute's changes at once.
-    assert not any(pressure.note(500, second, 60.0 - second if second < 56 else 1.0) for second in (0, 59, 60))
+    assert not any(
+        pressure.note(500, second, 60.0 - second if second < 56 else 1.0) for second in (0, 59, 60)
+    )
 
 
 def test_changes_that_stay_late_are_too_much_at_any_rate() -> None:

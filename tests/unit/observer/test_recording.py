@@ -20,7 +20,9 @@ from tontine_observer.records.request import Phase, Request
 EVIL = "\x1b]0;owned\x07\u202e[bold]\r\n password=hunter2 " + "x" * 1_000_000
 
 
-def recorded(path: Path, world: World, first: World | None = None, clean: Cleaner | None = None) -> Board:
+def recorded(
+    path: Path, world: World, first: World | None = None, clean: Cleaner | None = None
+) -> Board:
     board = Board("prod", clean, clock=lambda: world.now)
     recorder = Recorder(path, "prod", board.known.clean)
     board.known.taps.append(recorder)
@@ -87,7 +89,9 @@ def test_a_recording_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) 
     assert board.picture().status.database == "prod"
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff\xfe\n{}\n", b'{"kind": "tontine-recording"}\n', b"[1]\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"\xff\xfe\n{}\n", b'{"kind": "tontine-recording"}\n', b"[1]\n"]
+)
 def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(content)

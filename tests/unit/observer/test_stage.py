@@ -1,4 +1,5 @@
-"""What is drawn, by counts: nothing while nothing changes, everything once a second, and half of what floods."""
+"""What is drawn, by counts: nothing while nothing changes, everything once a second, and half of
+what floods."""
 
 from __future__ import annotations
 

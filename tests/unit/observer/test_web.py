@@ -48,7 +48,17 @@ def test_its_own_names_are_trusted_at_any_port(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["", "evil.example", "localhost.evil.example", "evil@[", "::1", "localhost@evil.example", "/", "127.1"]
+    "host",
+    [
+        "",
+        "evil.example",
+        "localhost.evil.example",
+        "evil@[",
+        "::1",
+        "localhost@evil.example",
+        "/",
+        "127.1",
+    ],
 )
 def test_other_names_are_not(host: str) -> None:
     assert not Gate(NAMES).trusts_host(host)
@@ -56,7 +66,15 @@ def test_other_names_are_not(host: str) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["", "null", "http://", "http://evil.example", "http://localhost", "http://localhost:81", "file://localhost:80"],
+    [
+        "",
+        "null",
+        "http://",
+        "http://evil.example",
+        "http://localhost",
+        "http://localhost:81",
+        "file://localhost:80",
+    ],
 )
 def test_only_the_very_same_origin_may_open_a_socket(origin: str) -> None:
     assert not Gate(NAMES).trusts_origin(origin, "localhost:80")
@@ -64,8 +82,13 @@ def test_only_the_very_same_origin_may_open_a_socket(origin: str) -> None:
 
 
 def test_loopback_is_what_only_this_machine_reaches() -> None:
-    assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST")] == [True] * 5
-    assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "", "2130706433"))
+    assert [
+        is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST")
+    ] == [True] * 5
+    assert not any(
+        is_loopback(host)
+        for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "", "2130706433")
+    )
 
 
 def test_leaving_loopback_takes_a_second_word() -> None:
@@ -118,7 +141,9 @@ def wish(*arguments: str) -> tuple[WebOptions | None, str]:
 
 
 def test_a_tab_gets_what_its_screen_was_given_and_nothing_of_the_servers() -> None:
-    asked, _ = wish("--web", "--port", "8000", "--uri", "mongodb://u:secret@h", "--theme", "light", "--ascii")
+    asked, _ = wish(
+        "--web", "--port", "8000", "--uri", "mongodb://u:secret@h", "--theme", "light", "--ascii"
+    )
     assert asked == WebOptions("127.0.0.1", 8000, False, False, ("--ascii", "--theme=light"))
     asked, _ = wish("--web", "--redact", "a b", "--redact", "--c", "--read-only")
     assert asked == WebOptions("127.0.0.1", 0, False, False, ("--redact=a b", "--redact=--c"))

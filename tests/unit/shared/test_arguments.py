@@ -23,13 +23,19 @@ NUMBER = "12345678-1234-5678-1234-567812345678"
     ("text", "value"),
     [
         ("{}", {}),
-        ('{"a": [1, 2.5, null, true], "b": {"c": 2147483648}}', {"a": [1, 2.5, None, True], "b": {"c": 2147483648}}),
+        (
+            '{"a": [1, 2.5, null, true], "b": {"c": 2147483648}}',
+            {"a": [1, 2.5, None, True], "b": {"c": 2147483648}},
+        ),
         ('{"price": "$5", "$set": {"a": 1}}', {"price": "$5", "$set": {"a": 1}}),
         ('{"when": {"$date": "2026-01-01T00:00:00Z"}}', {"when": datetime(2026, 1, 1, tzinfo=UTC)}),
         ('{"when": {"$date": {"$numberLong": "0"}}}', {"when": datetime(1970, 1, 1, tzinfo=UTC)}),
         (f'{{"ids": [{{"$oid": "{ID}"}}]}}', {"ids": [ObjectId(ID)]}),
         (f'{{"id": {{"\\u0024oid": "{ID}"}}}}', {"id": ObjectId(ID)}),
-        ('{"sum": {"$numberDecimal": "9.99"}, "n": {"$numberLong": "7"}}', {"sum": Decimal128("9.99"), "n": Int64(7)}),
+        (
+            '{"sum": {"$numberDecimal": "9.99"}, "n": {"$numberLong": "7"}}',
+            {"sum": Decimal128("9.99"), "n": Int64(7)},
+        ),
         (f'{{"u": {{"$uuid": "{NUMBER}"}}}}', {"u": UUID(NUMBER)}),
     ],
 )
@@ -45,7 +51,10 @@ def test_json_means_what_it_says_and_extended_json_what_mongodb_says(text: str, 
         ('{"a": 1,}', "line 1 column"),
         ('{"a": NaN}', "NaN is not allowed"),
         ("[1]", "must be an object"),
-        ('{"a": {"b": [0, {"$date": "soon"}]}}', r"ARGS_JSON: `a\.b\[1\]` is no Extended JSON .*soon"),
+        (
+            '{"a": {"b": [0, {"$date": "soon"}]}}',
+            r"ARGS_JSON: `a\.b\[1\]` is no Extended JSON .*soon",
+        ),
         ('{"a": {"$oid": "7"}}', "`a` is no Extended JSON"),
         ('{"a": {"$numberDecimal": "x"}}', "`a` is no Extended JSON"),
         ('{"a": {"$oid": 7}}', "`a` is no Extended JSON"),
@@ -59,7 +68,9 @@ def test_what_is_wrong_is_said_with_its_place(text: str, words: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_arguments_can_come_from_a_file_or_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_can_come_from_a_file_or_from_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "mail.json"
     file.write_text('{\n  "to": "ada"\n}\n')
     assert read_arguments(f"@{file}") == {"to": "ada"}

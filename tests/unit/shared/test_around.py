@@ -77,14 +77,18 @@ def shop(notes: list[str]) -> Module:
 
 
 @pytest.mark.parametrize("task", ["shop.sync", "shop.async"])
-def test_hooks_of_both_colours_run_around_tasks_of_both(shop: Module, notes: list[str], task: str) -> None:
+def test_hooks_of_both_colours_run_around_tasks_of_both(
+    shop: Module, notes: list[str], task: str
+) -> None:
     with lone_worker(shop) as worker:
         assert attempt(worker, task) == ("done", "result")
     assert notes == ["first", "second", "set before", "after result set before", "last done"]
 
 
 @pytest.mark.parametrize("task", ["shop.sync", "shop.async"])
-def test_who_waits_for_a_failure_hears_only_of_the_last(shop: Module, notes: list[str], task: str) -> None:
+def test_who_waits_for_a_failure_hears_only_of_the_last(
+    shop: Module, notes: list[str], task: str
+) -> None:
     with lone_worker(shop) as worker:
         kinds = [attempt(worker, task, {"error": "no"}, fails=fails)[0] for fails in (0, 1)]
     assert kinds == ["retry", "failed"]
@@ -98,7 +102,9 @@ def test_who_waits_for_a_failure_hears_only_of_the_last(shop: Module, notes: lis
     ]
 
 
-def test_arguments_that_do_not_fit_are_a_failure_of_a_task_that_did_not_run(shop: Module, notes: list[str]) -> None:
+def test_arguments_that_do_not_fit_are_a_failure_of_a_task_that_did_not_run(
+    shop: Module, notes: list[str]
+) -> None:
     with lone_worker(shop) as worker:
         assert attempt(worker, "shop.sync", {"odd": 1})[0] == "refused"
     assert len(notes) == 1
@@ -137,11 +143,16 @@ def test_what_is_raised_before_a_job_fails_the_attempt_and_the_task_is_not_calle
 
     with lone_worker(shop) as worker:
         kind, report = attempt(worker, "shop.work")
-    assert (kind, report[1]) == ("failed" if isinstance(error, Reject) else "retry", type(error).__name__)
+    assert (kind, report[1]) == (
+        "failed" if isinstance(error, Reject) else "retry",
+        type(error).__name__,
+    )
     assert ran == [error]
 
 
-@pytest.mark.parametrize("error", [ValueError("hook"), SystemExit(3), KeyboardInterrupt(), StopIteration()])
+@pytest.mark.parametrize(
+    "error", [ValueError("hook"), SystemExit(3), KeyboardInterrupt(), StopIteration()]
+)
 def test_what_is_raised_after_a_job_is_logged_and_changes_nothing(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +224,10 @@ def test_hooks_at_the_start_are_called_once_and_one_that_fails_stops_nothing(
 
     shop.task(name="work")(lambda: 5)
     with lone_worker(shop) as worker:
-        assert [attempt(worker, "shop.work"), attempt(worker, "shop.work")] == [("done", 5), ("done", 5)]
+        assert [attempt(worker, "shop.work"), attempt(worker, "shop.work")] == [
+            ("done", 5),
+            ("done", 5),
+        ]
         assert not worker.runner._hooks, "what runs at the start costs no job anything"
     assert notes == ["connected"]
     assert "failed at the worker's start" in caplog.text
@@ -254,7 +268,9 @@ def test_what_comes_first_before_comes_last_after() -> None:
 
 @pytest.mark.parametrize("with_hooks", [False, True])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(error: BaseException, with_hooks: bool) -> None:
+def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(
+    error: BaseException, with_hooks: bool
+) -> None:
     shop = Module("shop")
     if with_hooks:
         shop.before_job(lambda job: None)
@@ -273,7 +289,9 @@ def test_an_async_task_that_exits_fails_its_job_and_not_its_worker(error: BaseEx
         assert attempt(worker, "shop.stay") == ("done", 5), "others beside it go on"
 
 
-def test_an_async_task_that_cancels_itself_and_returns_fails_its_job_and_not_its_worker(shop: Module) -> None:
+def test_an_async_task_that_cancels_itself_and_returns_fails_its_job_and_not_its_worker(
+    shop: Module,
+) -> None:
     @shop.task
     async def quits() -> None:
         task = asyncio.current_task()
@@ -352,7 +370,11 @@ def generator(job: CurrentJob) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("kind", "hook", "said"),
     [
-        ("after_job", one_parameter, r"called as one_parameter\(job, ended\), and that does not fit .*too many"),
+        (
+            "after_job",
+            one_parameter,
+            r"called as one_parameter\(job, ended\), and that does not fit .*too many",
+        ),
         ("on_failure", one_parameter, "too many positional"),
         ("before_job", two_parameters, "missing a required argument: 'ended'"),
         ("on_worker_start", one_parameter, r"`on_worker_start`: it is called as one_parameter\(\)"),
@@ -360,7 +382,9 @@ def generator(job: CurrentJob) -> Iterator[None]:
         ("before_job", "check", "it is of type str"),
     ],
 )
-def test_a_hook_that_cannot_be_called_is_refused_where_it_is_made_one(kind: str, hook: Any, said: str) -> None:
+def test_a_hook_that_cannot_be_called_is_refused_where_it_is_made_one(
+    kind: str, hook: Any, said: str
+) -> None:
     shop = Module("shop")
     with pytest.raises(ConfigError, match=said):
         getattr(shop, kind)(hook)

@@ -26,7 +26,9 @@ def test_it_is_due_when_the_task_wants_it(fails: int, more: int, delay: float) -
 
 
 @given(COUNTS, COUNTS, st.booleans())
-def test_the_delay_is_asked_for_only_if_there_is_another(fails: int, limit: int, may_help: bool) -> None:
+def test_the_delay_is_asked_for_only_if_there_is_another(
+    fails: int, limit: int, may_help: bool
+) -> None:
     asked: list[float] = []
 
     def delay() -> float:

@@ -23,7 +23,14 @@ def arguments(incomplete: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tasks.py", "shop/__init__.py", "shop/tasks.py", "shop/inner/__init__.py", "docs/a.json", "b.json"):
+    for name in (
+        "tasks.py",
+        "shop/__init__.py",
+        "shop/tasks.py",
+        "shop/inner/__init__.py",
+        "docs/a.json",
+        "b.json",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     monkeypatch.chdir(tmp_path)

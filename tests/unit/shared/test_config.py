@@ -36,18 +36,26 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
         (timedelta(minutes=1.5), 90),
     ],
 )
-def test_a_duration_is_read_as_people_write_it(text: str | float | timedelta, expected: float) -> None:
+def test_a_duration_is_read_as_people_write_it(
+    text: str | float | timedelta, expected: float
+) -> None:
     assert seconds(text) == pytest.approx(expected)
 
 
 @quick
-@given(st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(sorted(UNITS))), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10_000), st.sampled_from(sorted(UNITS))), min_size=1, max_size=5
+    )
+)
 def test_the_parts_of_a_duration_add_up(parts: list[tuple[int, str]]) -> None:
     text = "".join(f"{number}{unit}" for number, unit in parts)
     assert seconds(text) == pytest.approx(sum(number * UNITS[unit] for number, unit in parts))
 
 
-@pytest.mark.parametrize("text", ["", " ", "s", "ten", "10x", "-5s", "1h30", "1,5s", "1.s", "10s!", "1e3"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "s", "ten", "10x", "-5s", "1h30", "1,5s", "1.s", "10s!", "1e3"]
+)
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ConfigError, match=r"is not a duration: .*1h30m"):
         seconds(text)
@@ -103,7 +111,9 @@ def test_a_database_name_that_mongodb_refuses_is_refused_here(name: str) -> None
         StoreConfig.of(None, name)
 
 
-def test_what_is_given_wins_over_the_environment_and_that_over_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_given_wins_over_the_environment_and_that_over_the_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("TONTINE_URI", raising=False)
     monkeypatch.delenv("TONTINE_DATABASE", raising=False)
     assert StoreConfig.of() == StoreConfig(None, DEFAULT_DATABASE)
@@ -170,7 +180,9 @@ def test_a_task_sees_no_file(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -
     assert StoreConfig.of().uri is None
 
 
-def test_whether_the_embedded_mongodb_may_be_used(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_the_embedded_mongodb_may_be_used(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert StoreConfig.of().embedded is None
     (elsewhere / "tontine.toml").write_text("embedded = false")
     assert StoreConfig.of().embedded is False

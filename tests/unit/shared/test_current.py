@@ -55,9 +55,16 @@ def test_a_job_has_what_its_producer_said() -> None:
 
 @pytest.mark.parametrize(
     ("document", "is_last"),
-    [({"fails": 1}, False), ({"fails": 2}, True), ({"max_attempts": 1}, True), ({"attempt": 8, "lost": 3}, False)],
+    [
+        ({"fails": 1}, False),
+        ({"fails": 2}, True),
+        ({"max_attempts": 1}, True),
+        ({"attempt": 8, "lost": 3}, False),
+    ],
 )
-def test_the_last_attempt_is_counted_by_those_that_failed(document: dict[str, Any], is_last: bool) -> None:
+def test_the_last_attempt_is_counted_by_those_that_failed(
+    document: dict[str, Any], is_last: bool
+) -> None:
     assert told(**document)["last"] is is_last
 
 
@@ -68,7 +75,9 @@ def test_a_meta_that_is_no_object_is_none(meta: Any) -> None:
 
 def test_the_deadline_counts_from_the_begin() -> None:
     begun = SystemClock().now() - 40
-    job = CurrentJob(1, 1, "t", 1, lambda *_: None, document={"timeout": 100}, limits=(1, 5.0), begun=begun)
+    job = CurrentJob(
+        1, 1, "t", 1, lambda *_: None, document={"timeout": 100}, limits=(1, 5.0), begun=begun
+    )
     assert job.deadline is not None
     left = job.deadline - datetime.now(UTC)
     assert timedelta(0) < left <= timedelta(seconds=60), "its own limit, not its task's"
@@ -79,7 +88,9 @@ def test_without_a_limit_there_is_no_deadline() -> None:
     assert CurrentJob(1, 1, "t", 1, lambda *_: None).deadline is None
 
 
-def test_a_percentage_is_told_once_that_progress_goes_to_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_percentage_is_told_once_that_progress_goes_to_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     said: list[float] = []
     job = CurrentJob("id", 1, "percent.work", 1, lambda _, value, note: said.append(value))
     for value in (0.5, 1.0000001, 50, 75):

@@ -26,7 +26,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_variable_is_not_asking_for_a_demo_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Before: sample jobs and killed nodes went to the server that was set for other work."""
     assert _config(None, "tontine_demo") == StoreConfig(None, "tontine_demo", embedded=True)
-    assert "the MongoDB that TONTINE_URI names is left alone: --uri asks for it" in capsys.readouterr().err
+    assert (
+        "the MongoDB that TONTINE_URI names is left alone: --uri asks for it"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_flag_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +37,9 @@ def test_a_flag_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_an_embedded_mongodb_that_is_ruled_out_stays_so(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedded_mongodb_that_is_ruled_out_stays_so(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (elsewhere / "tontine.toml").write_text("embedded = false")
     assert _config(None, "tontine_demo").embedded is False
     monkeypatch.setenv("TONTINE_EMBEDDED", "1")

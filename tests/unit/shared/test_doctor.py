@@ -37,7 +37,11 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (server.judge_topology, {"setName": "r", "hosts": ["a", "b"], "arbiters": ["c"]}, WARN),
         (server.judge_topology, {"setName": "r", "hosts": ["a", "b"], "passives": ["c"]}, OK),
         (server.judge_members, [member("a", "PRIMARY"), member("b")], OK),
-        (server.judge_members, [member("a", "PRIMARY"), member("b"), member("c", "RECOVERING")], WARN),
+        (
+            server.judge_members,
+            [member("a", "PRIMARY"), member("b"), member("c", "RECOVERING")],
+            WARN,
+        ),
         (server.judge_members, [member("a", "PRIMARY"), member("b", "DOWN", 0)], FAIL),
         (server.judge_version, "5.0.9", FAIL),
         (server.judge_version, "8.0.4", OK),
@@ -48,7 +52,11 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (server.judge_rights, Rights(("node", "producer"), {}, {}, ()), OK),
         (server.judge_rights, Rights(("observer",), {"jobs": ["insert", "update"]}, {}, ()), OK),
         (server.judge_rights, Rights(("node",), {}, {"jobs": ["collMod"]}, ()), OK),
-        (server.judge_rights, Rights(("node",), {}, {"jobs": ["collMod", "createIndex"]}, ()), WARN),
+        (
+            server.judge_rights,
+            Rights(("node",), {}, {"jobs": ["collMod", "createIndex"]}, ()),
+            WARN,
+        ),
         (server.judge_rights, Rights(("node",), {}, {}, ("drop tontine whole",)), WARN),
         (server.judge_inbox, None, OK),
         (server.judge_inbox, Inbox(), FAIL),
@@ -84,7 +92,9 @@ def test_a_reading_is_judged(judge: Any, reading: Any, verdict: Verdict) -> None
 def test_what_a_user_lacks_is_told_by_action() -> None:
     lacks = {"jobs": ["insert", "update"], "nodes": ["update"], "": ["find"]}
     told = server.judge_rights(Rights(("intake",), lacks, {}, ())).sentence
-    assert told.endswith("as a node it would lack find on the database, insert on jobs, update on jobs/nodes")
+    assert told.endswith(
+        "as a node it would lack find on the database, insert on jobs, update on jobs/nodes"
+    )
 
 
 def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:
@@ -107,7 +117,9 @@ def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
         (-7200, 1, WARN, "next time of tick is missing or too late"),
     ],
 )
-def test_schedules_that_should_have_fired_are_told(late: float, members: int, verdict: Verdict, word: str) -> None:
+def test_schedules_that_should_have_fired_are_told(
+    late: float, members: int, verdict: Verdict, word: str
+) -> None:
     tick = Schedule("tick", "t.t", every=3600, next_at=NOW - timedelta(seconds=late))
     told = schedules.judge_schedules(Survey(NOW, (tick,), (), members))
     assert (told.verdict, word in told.sentence) == (verdict, True), told
@@ -130,7 +142,16 @@ def seen(name: str, **facts: Any) -> Sighting:
 
 def look(*sightings: Sighting, members: tuple[str, ...] | None = None, **facts: Any) -> Look:
     roster = Roster(1, tuple(one.id for one in sightings) if members is None else members)
-    return Look(**{"now": NOW, "nodes": sightings, "roster": roster, "held": {}, "raw": Raw((), None, NOW), **facts})
+    return Look(
+        **{
+            "now": NOW,
+            "nodes": sightings,
+            "roster": roster,
+            "held": {},
+            "raw": Raw((), None, NOW),
+            **facts,
+        }
+    )
 
 
 def test_a_node_that_beats_and_does_not_tick_is_stuck() -> None:
@@ -167,7 +188,10 @@ def test_jobs_that_stay_unnumbered_or_in_dead_hands_fail_when_nodes_are_there() 
 def test_paused_crashed_and_differing_nodes_are_warnings() -> None:
     a = seen("a", version="1")
     assert nodes.judge_nodes([look(replace(a, desired=Desired.PAUSED))]).verdict is WARN
-    assert nodes.judge_crashes([look(replace(a, crashes=2, last_crash="exited with code 11"))]).verdict is WARN
+    assert (
+        nodes.judge_crashes([look(replace(a, crashes=2, last_crash="exited with code 11"))]).verdict
+        is WARN
+    )
     assert nodes.judge_agreement([look(a, seen("b", version="2"))]).verdict is WARN
     assert nodes.judge_agreement([look(a, seen("b", version="1", lease=3.0))]).verdict is WARN
     paused = replace(a, desired=Desired.PAUSED)
@@ -185,13 +209,21 @@ CANNOT_CLAIM = Trouble("claiming", "E11000 duplicate key", ago(40), 12)
 def test_a_trouble_that_lasts_fails_and_a_young_one_warns() -> None:
     old = nodes.judge_inside([look(seen("a", troubles=(CANNOT_CLAIM,)))])
     assert old.verdict is FAIL
-    assert old.sentence == "a has not been able to claim jobs for 40 s (12 tries): E11000 duplicate key"
+    assert (
+        old.sentence
+        == "a has not been able to claim jobs for 40 s (12 tries): E11000 duplicate key"
+    )
     assert "the log of a" in old.advice
     young = replace(CANNOT_CLAIM, since=ago(3))
-    first, second = seen("a", beat=1, troubles=(young,)), seen("a", beat=2, troubles=(replace(young, times=14),))
+    first, second = (
+        seen("a", beat=1, troubles=(young,)),
+        seen("a", beat=2, troubles=(replace(young, times=14),)),
+    )
     assert nodes.judge_inside([look(first)]).verdict is WARN
     assert nodes.judge_inside([look(first, now=ago(2.8)), look(second)]).verdict is FAIL
-    assert nodes.judge_inside([look(first), look(first)]).verdict is WARN  # the same record tells nothing new
+    assert (
+        nodes.judge_inside([look(first), look(first)]).verdict is WARN
+    )  # the same record tells nothing new
     again = replace(second, troubles=(replace(young, since=ago(1)),))
     assert nodes.judge_inside([look(first, now=ago(2.8)), look(again)]).verdict is WARN
     assert nodes.judge_inside([look(first), look(seen("a", beat=2))]).verdict is OK
@@ -206,10 +238,14 @@ def test_only_nodes_that_beat_are_looked_into() -> None:
 def test_what_a_node_can_do_without_is_a_warning_after_what_it_cannot() -> None:
     samples = Trouble("samples", "refused", ago(500), 9)
     assert nodes.judge_inside([look(seen("a", troubles=(samples,)))]).verdict is WARN
-    both = nodes.judge_inside([look(seen("a", troubles=(samples,)), seen("b", troubles=(CANNOT_CLAIM,)))])
+    both = nodes.judge_inside(
+        [look(seen("a", troubles=(samples,)), seen("b", troubles=(CANNOT_CLAIM,)))]
+    )
     assert both.verdict is FAIL
     assert both.sentence.startswith("b has not been able to claim jobs")
-    many = nodes.judge_inside([look(*(seen(f"n{place}", troubles=(CANNOT_CLAIM,)) for place in range(9)))])
+    many = nodes.judge_inside(
+        [look(*(seen(f"n{place}", troubles=(CANNOT_CLAIM,)) for place in range(9)))]
+    )
     assert many.sentence.endswith("; and 4 more")
 
 

@@ -13,7 +13,14 @@ from bson import ObjectId
 from tenacity import wait_fixed
 
 from tontine import Client, Job, Module, Reject, Retry, current_job
-from tontine.errors import ConfigError, JobNotFinished, TontineError, TooLarge, UnknownJob, Unstorable
+from tontine.errors import (
+    ConfigError,
+    JobNotFinished,
+    TontineError,
+    TooLarge,
+    UnknownJob,
+    Unstorable,
+)
 from tontine.testing import AsyncEagerQueue, EagerQueue
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -79,7 +86,11 @@ def test_a_job_is_returned_as_it_was_submitted_and_has_ended(queue: EagerQueue) 
     job = queue.submit("shop.resize", {"image": "a.png"})
     assert (job.seq, job.state, job.result, job.created_at) == (1, "queued", None, NOON)
     ended = queue.wait(job, timeout=1)
-    assert (ended.state, ended.attempt, ended.result) == ("done", 1, {"image": "a.png", "width": 800})
+    assert (ended.state, ended.attempt, ended.result) == (
+        "done",
+        1,
+        {"image": "a.png", "width": 800},
+    )
     assert ended.progress is not None
     assert (ended.progress.value, ended.progress.note) == (0.5, "resizing")
     assert (ended.started_at, ended.finished_at) == (NOON, NOON)
@@ -111,7 +122,9 @@ def iter_nothing() -> Any:
 
 def test_values_come_back_as_from_mongodb(queue: EagerQueue) -> None:
     moment = datetime(2030, 1, 1, 1, 1, 1, 123456, tzinfo=UTC)
-    job = queue.submit("shop.echo", {"value": {"pair": (1, 2), "at": moment, "id": (one := ObjectId())}})
+    job = queue.submit(
+        "shop.echo", {"value": {"pair": (1, 2), "at": moment, "id": (one := ObjectId())}}
+    )
     expected = {"pair": [1, 2], "at": moment.replace(microsecond=123000), "id": one}
     assert queue.wait(job).result == expected
     assert queue.submitted()[0].args == {"value": expected}
@@ -155,7 +168,11 @@ def test_a_task_that_raises_is_tried_again_when_it_is_due(queue: EagerQueue) -> 
     assert (job.state, job.fails, job.run_at) == ("queued", 1, NOON + timedelta(minutes=1))
     assert queue.advance("59s") == []
     (again,) = queue.advance("1s")
-    assert (again.fails, again.attempt, [error.message for error in again.errors]) == (2, 2, ["attempt 1"])
+    assert (again.fails, again.attempt, [error.message for error in again.errors]) == (
+        2,
+        2,
+        ["attempt 1"],
+    )
     (ended,) = queue.advance("10m")
     assert (ended.state, ended.result, ended.fails, len(ended.errors)) == ("done", "at last", 2, 2)
     assert ended.finished_at == NOON + timedelta(minutes=2)
@@ -164,7 +181,9 @@ def test_a_task_that_raises_is_tried_again_when_it_is_due(queue: EagerQueue) -> 
 
 def test_waiting_moves_the_clock_as_far_as_it_may(queue: EagerQueue) -> None:
     job = queue.submit("shop.flaky", {"until": 3})
-    with pytest.raises(JobNotFinished, match=r"job 1 \(shop.flaky\) is queued until 2030-01-01 12:02:00 UTC"):
+    with pytest.raises(
+        JobNotFinished, match=r"job 1 \(shop.flaky\) is queued until 2030-01-01 12:02:00 UTC"
+    ):
         queue.wait(job, timeout=90)
     assert queue.wait(job).result == "at last"
 
@@ -315,7 +334,10 @@ def test_what_was_submitted_is_known_by_task(queue: EagerQueue) -> None:
     queue.submit("shop.echo")
     assert [job.args["to"] for job in queue.submitted("shop.mail")] == ["ada", "bob"]
     assert [job.task for job in queue.submitted()] == ["shop.mail", "shop.mail", "shop.echo"]
-    assert [job.result for job in queue.wait(batch)] == ["to ada, at attempt 1", "to bob, at attempt 1"]
+    assert [job.result for job in queue.wait(batch)] == [
+        "to ada, at attempt 1",
+        "to bob, at attempt 1",
+    ]
     assert seen == [2]
 
 
@@ -330,18 +352,25 @@ def test_without_modules_it_only_remembers() -> None:
 
 def test_modules_can_be_named_as_for_a_node() -> None:
     queue = EagerQueue("examples/hello/tasks.py")
-    assert queue.wait(queue.submit("hello.greet", {"name": "Ada"})).result == "Hello, Ada! This is job 1."
+    assert (
+        queue.wait(queue.submit("hello.greet", {"name": "Ada"})).result
+        == "Hello, Ada! This is job 1."
+    )
 
 
 def test_a_schedule_fires_as_the_clock_moves(queue: EagerQueue) -> None:
     queue.schedule("tidy", "shop.echo", {"value": 1}, every="10m")
     jobs = queue.advance("30m")
-    assert [job.finished_at for job in jobs] == [NOON + timedelta(minutes=minutes) for minutes in (10, 20, 30)]
+    assert [job.finished_at for job in jobs] == [
+        NOON + timedelta(minutes=minutes) for minutes in (10, 20, 30)
+    ]
     assert jobs[0].id == "tidy@2030-01-01T12:10:00+00:00"
     queue.schedule("night", "shop.echo", cron="0 3 * * *", timezone="Europe/Paris")
     assert queue.unschedule("tidy")
     assert not queue.unschedule("tidy")
-    assert [job.started_at for job in queue.advance("2d")] == [datetime(2030, 1, day, 2, tzinfo=UTC) for day in (2, 3)]
+    assert [job.started_at for job in queue.advance("2d")] == [
+        datetime(2030, 1, day, 2, tzinfo=UTC) for day in (2, 3)
+    ]
     with pytest.raises(ConfigError, match="either a cron expression or an interval"):
         queue.schedule("never", "shop.echo")
 
@@ -591,7 +620,11 @@ def test_a_job_is_meant_as_a_client_means_it(queue: EagerQueue) -> None:
         queue.get()
     with pytest.raises(ConfigError, match="say which job"):
         queue.get(1, key="k")
-    for unknown, said in ((7, "there is no job 7"), ("abc", "no job has the number or _id 'abc'"), (True, "_id True")):
+    for unknown, said in (
+        (7, "there is no job 7"),
+        ("abc", "no job has the number or _id 'abc'"),
+        (True, "_id True"),
+    ):
         with pytest.raises(UnknownJob, match=said):
             queue.get(unknown)
 
@@ -618,12 +651,18 @@ def test_schedules_are_told_with_their_last_jobs() -> None:
     assert declared.last is not None
     assert (declared.last.seq, declared.last.state, declared.schedule.skipped) == (1, "queued", 1)
     queue.schedule("tidy.sweep", "tidy.sweep", every="1h")
-    assert queue.schedules()[1].last == declared.last, "who replaces a schedule leaves what became of it"
+    assert queue.schedules()[1].last == declared.last, (
+        "who replaces a schedule leaves what became of it"
+    )
 
 
 def test_what_it_does_not_keep_it_refuses(queue: EagerQueue) -> None:
     job = queue.submit("shop.echo")
-    for call in (lambda: queue.logs(job), lambda: queue.purge(all=True), lambda: queue.cancel_many(all=True)):
+    for call in (
+        lambda: queue.logs(job),
+        lambda: queue.purge(all=True),
+        lambda: queue.cancel_many(all=True),
+    ):
         with pytest.raises(ConfigError, match="tontine_queue"):
             call()
     assert [one.state for one in queue.follow(job)] == ["done"]

@@ -66,11 +66,18 @@ def shop(notes: list[str]) -> Module:
     return shop
 
 
-CASES = [("shop.sync", {}), ("shop.async", {}), ("shop.sync", {"error": "no"}), ("shop.async", {"error": "no"})]
+CASES = [
+    ("shop.sync", {}),
+    ("shop.async", {}),
+    ("shop.sync", {"error": "no"}),
+    ("shop.async", {"error": "no"}),
+]
 
 
 @pytest.mark.parametrize(("task", "args"), [*CASES, ("shop.sync", {"odd": 1})])
-def test_they_run_as_in_a_worker(shop: Module, notes: list[str], task: str, args: dict[str, str]) -> None:
+def test_they_run_as_in_a_worker(
+    shop: Module, notes: list[str], task: str, args: dict[str, str]
+) -> None:
     with lone_worker(shop) as worker:
         notes.clear()  # what a worker's start has noted
         kind, _ = attempt(worker, task, args)

@@ -13,12 +13,20 @@ from tontine import Job, JobCancelled, JobError, JobFailed, JobState, errors
 
 
 def failed(seq: int = 17, attempt: int = 1) -> Job:
-    error = JobError("ValueError", "no image", "Traceback (most recent call last):\n  ...\nValueError: no image\n")
+    error = JobError(
+        "ValueError",
+        "no image",
+        "Traceback (most recent call last):\n  ...\nValueError: no image\n",
+    )
     return Job(f"id{seq}", seq, "shop.resize", state=JobState.FAILED, error=error, attempt=attempt)
 
 
 def test_every_exception_comes_from_tontine() -> None:
-    raised = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)}
+    raised = {
+        name
+        for name, one in vars(errors).items()
+        if isinstance(one, type) and issubclass(one, Exception)
+    }
     assert raised <= {*tontine.__all__}
     for name in tontine.__all__:
         assert getattr(tontine, name) is not None
@@ -45,7 +53,9 @@ def test_a_failed_job_says_what_failed_and_where() -> None:
 
 def test_of_many_the_first_is_told_and_the_others_counted() -> None:
     error = JobFailed([failed(1), failed(2), failed(3)])
-    assert str(error).startswith("job 1 (shop.resize) failed: ValueError: no image (and 2 more of those waited for)\n")
+    assert str(error).startswith(
+        "job 1 (shop.resize) failed: ValueError: no image (and 2 more of those waited for)\n"
+    )
     assert [job.seq for job in error.failed] == [1, 2, 3]
 
 
@@ -61,8 +71,13 @@ def test_it_goes_from_process_to_process() -> None:
 
 
 def test_a_job_is_short_to_read() -> None:
-    assert repr(Job("id", 17, "shop.resize", {"image": "a" * 1000}, JobState.DONE)) == "Job(17, 'shop.resize', done)"
-    assert repr(Job.from_document({"_id": "mine", "task": "t.t"})) == "Job(_id='mine', 't.t', queued)"
+    assert (
+        repr(Job("id", 17, "shop.resize", {"image": "a" * 1000}, JobState.DONE))
+        == "Job(17, 'shop.resize', done)"
+    )
+    assert (
+        repr(Job.from_document({"_id": "mine", "task": "t.t"})) == "Job(_id='mine', 't.t', queued)"
+    )
 
 
 def test_a_number_is_an_int_and_one_that_is_not_there_yet_is_told_apart() -> None:

@@ -21,7 +21,11 @@ def where(**filters: Any) -> dict[str, Any]:
 
 
 def test_texts_are_exact_unless_they_have_a_star() -> None:
-    assert where(task="shop.resize", key="k", schedule="s") == {"task": "shop.resize", "key": "k", "schedule": "s"}
+    assert where(task="shop.resize", key="k", schedule="s") == {
+        "task": "shop.resize",
+        "key": "k",
+        "schedule": "s",
+    }
     pattern = where(task="shop.*")["task"]["$regex"].replace(r"\z", r"\Z")
     assert re.match(pattern, "shop.resize", re.DOTALL)
     assert not re.match(pattern, "shopXresize", re.DOTALL), "a dot is a dot"
@@ -54,7 +58,11 @@ def test_a_node_is_meant_by_its_id_or_by_its_name() -> None:
 
 def test_a_time_is_an_instant_or_how_long_ago() -> None:
     assert moment("2h") == moment(7200) == moment(timedelta(hours=2)) == timedelta(hours=2)
-    assert moment("2030-01-31T06:00:00Z") == moment(datetime(2030, 1, 31, 6, tzinfo=UTC)) == NOW - timedelta(hours=6)
+    assert (
+        moment("2030-01-31T06:00:00Z")
+        == moment(datetime(2030, 1, 31, 6, tzinfo=UTC))
+        == NOW - timedelta(hours=6)
+    )
     local = moment("2030-01-31")
     assert isinstance(local, datetime)
     assert local.astimezone().hour == 0
@@ -65,7 +73,9 @@ def test_a_time_is_an_instant_or_how_long_ago() -> None:
 
 def test_a_variable_that_is_not_set_is_no_filter_for_everything() -> None:
     for name in ("task", "key", "error", "schedule", "node"):
-        with pytest.raises(ConfigError, match=f"`{name}` must be a text, not '': is a variable not set"):
+        with pytest.raises(
+            ConfigError, match=f"`{name}` must be a text, not '': is a variable not set"
+        ):
             Filter.of(**{name: ""})
     with pytest.raises(ConfigError, match="is no time"):
         Filter.of(since="")
@@ -95,10 +105,15 @@ def test_what_changes_jobs_wants_a_filter_or_all() -> None:
 
 
 def test_a_deed_is_for_some_states_only() -> None:
-    with pytest.raises(ConfigError, match="done or failed jobs cannot be cancelled: only queued or working ones can"):
+    with pytest.raises(
+        ConfigError,
+        match="done or failed jobs cannot be cancelled: only queued or working ones can",
+    ):
         Filter.of(state=["failed", "done"]).meaning(OPEN, OPEN, "cancelled")
     assert Filter().meaning(FINAL, [JobState.FAILED], "put back").states == {JobState.FAILED}
-    assert Filter.of(state="done").meaning(FINAL, [JobState.FAILED], "put back").states == {JobState.DONE}
+    assert Filter.of(state="done").meaning(FINAL, [JobState.FAILED], "put back").states == {
+        JobState.DONE
+    }
 
 
 def test_it_can_be_said_in_words() -> None:
@@ -111,7 +126,9 @@ def test_it_can_be_said_in_words() -> None:
     )
     assert Filter().words("no") == "no jobs"
     both = Filter.of(since="2h", until="1h").anchored(NOW).words("2")
-    assert both.endswith("that were submitted since 2030-01-31 10:00:00 UTC and before 2030-01-31 11:00:00 UTC")
+    assert both.endswith(
+        "that were submitted since 2030-01-31 10:00:00 UTC and before 2030-01-31 11:00:00 UTC"
+    )
 
 
 def test_reasons_are_kept_of_the_first_and_all_are_counted() -> None:

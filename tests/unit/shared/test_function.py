@@ -1,4 +1,5 @@
-"""What can be a task, judged by what is really called; everything else is refused when it is made one."""
+"""What can be a task, judged by what is really called; everything else is refused when it is made
+one."""
 
 from __future__ import annotations
 
@@ -89,7 +90,10 @@ def test_what_can_be_called_by_name_is_a_task(function: Any) -> None:
     assert shop.task(name="it")(function) is function, "it stays what it was"
     with lone_worker(shop) as worker:
         assert attempt(worker, "shop.it", {"image": "a"}) == ("done", "a")
-        assert attempt(worker, "shop.it", {"picture": "a"})[1][:2] == ("refused", "InvalidArguments")
+        assert attempt(worker, "shop.it", {"picture": "a"})[1][:2] == (
+            "refused",
+            "InvalidArguments",
+        )
 
 
 def with_session(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,9 +136,13 @@ def test_a_wrapper_that_changes_the_signature_is_checked_by_what_is_called() -> 
         assert (kind, report[1]) == ("refused", "InvalidArguments")
         assert "shop.show(picture" in report[2]
         kind, report = attempt(worker, "shop.save", {"picture": "a"})
-        assert (kind, report[1]) == ("refused", "InvalidArguments"), "running it again would not help"
+        assert (kind, report[1]) == ("refused", "InvalidArguments"), (
+            "running it again would not help"
+        )
         assert "unexpected keyword argument 'picture'" in report[2]
-        assert attempt(worker, "shop.broken", {"image": "a"})[0] == "retry", "its own mistake is no misfit"
+        assert attempt(worker, "shop.broken", {"image": "a"})[0] == "retry", (
+            "its own mistake is no misfit"
+        )
 
 
 def test_an_async_task_in_a_wrapper_that_is_not_async_says_so() -> None:

@@ -15,7 +15,9 @@ from tontine.records.states import Desired, NodeState
 from tontine.rules import health
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WELL = Sighting("ada-1", "ada", beat=7, tick=7, beat_age=0.5, slots=2, tasks=frozenset({"shop.mail"}))
+WELL = Sighting(
+    "ada-1", "ada", beat=7, tick=7, beat_age=0.5, slots=2, tasks=frozenset({"shop.mail"})
+)
 DEAD = replace(WELL, id="bea-1", name="bea", state=NodeState.DEAD)
 SILENT = replace(WELL, id="cyd-1", name="cyd", beat_age=7.1)
 NODES = {node.id: node for node in (WELL, DEAD, SILENT)}
@@ -79,7 +81,9 @@ def test_alive_but_no_member(changes: dict[str, object], is_stray: bool) -> None
         (35.1, True, False, True),
     ],
 )
-def test_a_beat_that_stands_still(beat_age: float | None, is_silent: bool, has_lease: bool, is_unburied: bool) -> None:
+def test_a_beat_that_stands_still(
+    beat_age: float | None, is_silent: bool, has_lease: bool, is_unburied: bool
+) -> None:
     node = replace(WELL, beat_age=beat_age)
     assert health.is_silent(node) is is_silent
     assert health.is_beating(node) is not is_silent
@@ -87,8 +91,12 @@ def test_a_beat_that_stands_still(beat_age: float | None, is_silent: bool, has_l
     assert health.is_unburied(node, DEFAULT_LEASE) is is_unburied
 
 
-@pytest.mark.parametrize(("beat_age", "lease", "wait"), [(10.0, 20.0, 12.0), (10.0, 3.0, 0.0), (None, 20.0, 22.0)])
-def test_others_bury_a_silent_node_a_beat_after_their_lease(beat_age: float | None, lease: float, wait: float) -> None:
+@pytest.mark.parametrize(
+    ("beat_age", "lease", "wait"), [(10.0, 20.0, 12.0), (10.0, 3.0, 0.0), (None, 20.0, 22.0)]
+)
+def test_others_bury_a_silent_node_a_beat_after_their_lease(
+    beat_age: float | None, lease: float, wait: float
+) -> None:
     assert health.buried_in(replace(WELL, beat_age=beat_age), lease) == pytest.approx(wait)
 
 
@@ -128,7 +136,9 @@ def test_a_task_is_somebodys_while_a_live_node_has_it_even_a_silent_one() -> Non
 @given(node=nodes)
 def test_a_node_is_dead_or_silent_or_beats(node: Sighting) -> None:
     assert [node.is_dead, health.is_silent(node), health.is_beating(node)].count(True) == 1
-    assert health.has_lease(node) or node.is_dead or health.is_silent(node), "no lease runs out under a young beat"
+    assert health.has_lease(node) or node.is_dead or health.is_silent(node), (
+        "no lease runs out under a young beat"
+    )
 
 
 @given(node=nodes, members=st.sets(st.sampled_from(["ada-1", "bea-1", "cyd-1"])))
@@ -149,7 +159,13 @@ def test_a_claim_loop_is_judged_only_by_a_newer_beat(before: Sighting, after: Si
 
 
 def test_a_record_that_says_when_its_lease_ends_says_how_old_its_beat_is() -> None:
-    record = {"_id": "a", "state": "waiting", "lease": 10, "now": NOW, "lease_until": NOW + timedelta(seconds=6.5)}
+    record = {
+        "_id": "a",
+        "state": "waiting",
+        "lease": 10,
+        "now": NOW,
+        "lease_until": NOW + timedelta(seconds=6.5),
+    }
     assert health.is_beating(Sighting.from_document(record))
     later = {**record, "now": NOW + timedelta(seconds=0.1)}
     assert health.is_silent(Sighting.from_document(later))

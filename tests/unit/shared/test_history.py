@@ -19,7 +19,15 @@ CLAIM = {"state": "working", "node": "a", "attempt": 1}
 DONE = {"state": "done", "result": 1, "finished_at": START}
 AGAIN = {"state": "queued", "run_at": START, "node": None}
 SECOND = {"state": "working", "node": "b", "attempt": 2}
-REMADE = {**AGAIN, "lost": 0, "fails": 0, "result": None, "error": None, "cancel": None, "finished_at": None}
+REMADE = {
+    **AGAIN,
+    "lost": 0,
+    "fails": 0,
+    "result": None,
+    "error": None,
+    "cancel": None,
+    "finished_at": None,
+}
 """What an operator's retry writes (J9)."""
 
 
@@ -37,7 +45,9 @@ def update(*steps: Mapping[str, Any]) -> list[Delta]:
     changes = []
     for step in steps:
         kept = {name: value for name, value in step.items() if value is not None or name == "node"}
-        changes.append(delta("jobs", "update", 1, kept, [name for name in step if name not in kept]))
+        changes.append(
+            delta("jobs", "update", 1, kept, [name for name in step if name not in kept])
+        )
     return changes
 
 
@@ -46,10 +56,19 @@ def life(*steps: Mapping[str, Any]) -> list[tuple[str, str]]:
     return told(delta("jobs", "insert", 1, steps[0]), *update(*steps[1:]))
 
 
-LOST = {"type": "Lost", "traceback": "", "message": "its worker or node ended once while it ran: node a died"}
+LOST = {
+    "type": "Lost",
+    "traceback": "",
+    "message": "its worker or node ended once while it ran: node a died",
+}
 
 RIGHT = {
-    "done": [FRESH, CLAIM, {"started_at": START, "progress": {"value": 0.5}}, DONE | {"started_at": START}],
+    "done": [
+        FRESH,
+        CLAIM,
+        {"started_at": START, "progress": {"value": 0.5}},
+        DONE | {"started_at": START},
+    ],
     "released": [FRESH, CLAIM, AGAIN, SECOND, DONE, {"expire_at": START}, {"expire_at": None}],
     "retried by an operator": [FRESH, CLAIM, DONE, REMADE, SECOND, DONE],
     "retried, lost and retried by an operator": [
@@ -61,20 +80,43 @@ RIGHT = {
         REMADE | {"errors": [{}, {}]},
         {"state": "working", "node": "a", "attempt": 3},
     ],
-    "cancelled while queued": [FRESH, {"state": "cancelled", "cancel": True, "finished_at": START}, REMADE],
+    "cancelled while queued": [
+        FRESH,
+        {"state": "cancelled", "cancel": True, "finished_at": START},
+        REMADE,
+    ],
     "cancelled, then given back": [
         FRESH,
         CLAIM,
         {"cancel": True},
         {**AGAIN, "state": "cancelled", "finished_at": START},
     ],
-    "cancelled by its holder": [FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "finished_at": START}],
-    "cancelled instead of retried": [FRESH, CLAIM, {"cancel": True}, {"state": "cancelled", "fails": 1, "error": {}}],
-    "lost with its node": [FRESH, CLAIM, {**AGAIN, "lost": 1, "error": LOST}, SECOND, DONE | {"error": None}],
+    "cancelled by its holder": [
+        FRESH,
+        CLAIM,
+        {"cancel": True},
+        {"state": "cancelled", "finished_at": START},
+    ],
+    "cancelled instead of retried": [
+        FRESH,
+        CLAIM,
+        {"cancel": True},
+        {"state": "cancelled", "fails": 1, "error": {}},
+    ],
+    "lost with its node": [
+        FRESH,
+        CLAIM,
+        {**AGAIN, "lost": 1, "error": LOST},
+        SECOND,
+        DONE | {"error": None},
+    ],
     "raw": [{"task": "t.t"}, FRESH, CLAIM, DONE],
     "raw, and no job": [{"task": 7}, {**FRESH, "state": "failed"}],
     "raw with an attempt": [{"task": "t.t", "attempt": 5, "fails": 9}, FRESH, CLAIM, DONE],
-    "raw with a state": [{"state": "bogus", "attempt": 0}, {**FRESH, "state": "failed", "error": {}}],
+    "raw with a state": [
+        {"state": "bogus", "attempt": 0},
+        {**FRESH, "state": "failed", "error": {}},
+    ],
     "raw with an odd state": [{"state": {"a": 1}}, {**FRESH, "state": "failed", "error": {}}],
 }
 
@@ -97,10 +139,20 @@ def test_right_lives_pass_when_servers_tell_whole_documents(steps: list[dict[str
 
 
 def test_what_is_not_known_is_not_held_against_a_job() -> None:
-    """It was working when the watch began: the same node's next claim does not say which node that is."""
+    """It was working when the watch began: the same node's next claim does not say which node that
+    is."""
     retry = {"state": "queued", "fails": 1, "run_at": START}
     assert (
-        told(*update({"progress": {}}, retry, {"state": "working", "attempt": 2}, DONE, REMADE, CLAIM | {"attempt": 3}))
+        told(
+            *update(
+                {"progress": {}},
+                retry,
+                {"state": "working", "attempt": 2},
+                DONE,
+                REMADE,
+                CLAIM | {"attempt": 3},
+            )
+        )
         == []
     )
 
@@ -198,7 +250,10 @@ def test_a_whole_document_that_says_again_what_a_job_was_is_no_claim() -> None:
 def test_a_job_taken_from_a_living_node_for_its_death_is_caught() -> None:
     born = delta("nodes", "insert", "a", {"state": "initializing", "beat": 0, "lease": 20.0})
     dead = delta("nodes", "update", "a", {"state": "dead", "death": "stopped"})
-    held, lost = [delta("jobs", "insert", 1, FRESH), *update(CLAIM)], update({**AGAIN, "lost": 1, "error": LOST})
+    held, lost = (
+        [delta("jobs", "insert", 1, FRESH), *update(CLAIM)],
+        update({**AGAIN, "lost": 1, "error": LOST}),
+    )
     assert told(born, *held, dead, *lost) == []
     assert told(born, *held, *lost) == [("S2", "given back for the death of a, which is alive")]
     assert told(born, delta("nodes", "delete", "a"), *held, *lost) == []
@@ -210,7 +265,11 @@ def test_only_what_is_judged_is_kept() -> None:
     tracemalloc.start()
     try:
         for number in range(20):
-            whole = FRESH | DONE | {"seq": number, "args": large + str(number), "result": large + str(number)}
+            whole = (
+                FRESH
+                | DONE
+                | {"seq": number, "args": large + str(number), "result": large + str(number)}
+            )
             assert list(history.see(delta("jobs", "insert", number, whole))) == []
         del whole
         assert tracemalloc.get_traced_memory()[0] < 5_000_000
@@ -231,9 +290,16 @@ def node(*steps: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def test_deaths_are_judged_by_the_last_beat() -> None:
     dead = {"state": "dead", "death": "lease expired"}
-    assert node({"state": "waiting", "after": 1}, {"beat": 5, "after": 10}, dead | {"after": 30}) == []
-    assert node({"state": "waiting", "after": 1}, {"state": "dead", "death": "stopped", "after": 2}) == []
-    ((invariant, fact),) = node({"state": "waiting", "after": 1}, {"beat": 5, "after": 10}, dead | {"after": 21})
+    assert (
+        node({"state": "waiting", "after": 1}, {"beat": 5, "after": 10}, dead | {"after": 30}) == []
+    )
+    assert (
+        node({"state": "waiting", "after": 1}, {"state": "dead", "death": "stopped", "after": 2})
+        == []
+    )
+    ((invariant, fact),) = node(
+        {"state": "waiting", "after": 1}, {"beat": 5, "after": 10}, dead | {"after": 21}
+    )
     assert (invariant, fact) == ("S8", "declared dead 11.0 s after a beat, with a lease of 20 s")
 
 
@@ -245,7 +311,9 @@ def test_a_node_that_comes_back_or_jumps_is_caught() -> None:
 
 
 def test_the_dead_are_remembered_when_their_record_is_gone() -> None:
-    dead = delta("nodes", "insert", "n", {"state": "dead", "death": "its record was gone", "beat": 0})
+    dead = delta(
+        "nodes", "insert", "n", {"state": "dead", "death": "its record was gone", "beat": 0}
+    )
     gone = delta("nodes", "delete", "n")
     assert told(dead, gone, dead) == [], "it may be presumed dead again"
     assert told(dead, gone, delta("nodes", "insert", "n", {"state": "initializing"})) == [
@@ -265,7 +333,9 @@ def test_nodes_that_were_there_before_are_judged_by_their_records() -> None:
     assert watched(delta("nodes", "update", "a", buried, at=at(5))) == ["S8"]
     beat = delta("nodes", "update", "a", {"beat": 8}, at=at(10))
     assert watched(beat, delta("nodes", "update", "a", buried, at=at(21))) == ["S8"]
-    assert watched(delta("nodes", "update", "a", {"state": "paused"})) == [], "it may have moved since it was read"
+    assert watched(delta("nodes", "update", "a", {"state": "paused"})) == [], (
+        "it may have moved since it was read"
+    )
     assert watched(delta("nodes", "update", "b", {"state": "waiting"})) == ["S6"]
 
 
@@ -285,7 +355,10 @@ def test_epochs_only_grow_by_a_join_or_a_leave() -> None:
     assert told(BEGUN, one, roster(2, "a", "a")) == [("S5", "twice in epoch 2: a")]
     neither = "epoch 3 is neither a join to nor a leave from epoch 2: [a, b], then [b, a]"
     assert told(BEGUN, one, two, roster(3, "b", "a")) == [("S5", neither)]
-    assert told(delta("cluster", "update", "roster", {"epoch": 4, "members.0": "x"}), roster(5, "y")) == []
+    assert (
+        told(delta("cluster", "update", "roster", {"epoch": 4, "members.0": "x"}), roster(5, "y"))
+        == []
+    )
 
 
 def test_a_roster_or_a_counter_that_is_removed_is_caught_and_other_documents_are_not() -> None:
@@ -294,7 +367,9 @@ def test_a_roster_or_a_counter_that_is_removed_is_caught_and_other_documents_are
         ("S5", "the roster was removed at epoch 1"),
         ("S5", "epoch 1 was followed by 0"),
     ]
-    assert told(delta("cluster", "delete", "counter")) == [("S7", "the counter was removed at None")]
+    assert told(delta("cluster", "delete", "counter")) == [
+        ("S7", "the counter was removed at None")
+    ]
     assert told(delta("cluster", "insert", "probe"), delta("cluster", "delete", "probe")) == []
 
 
@@ -303,7 +378,9 @@ def test_the_counter_only_grows() -> None:
         return delta("cluster", "update", "counter", {"seq": seq})
 
     assert told(counter(5), counter(9), counter(8)) == [("S7", "the counter fell from 9 to 8")]
-    assert [found for found, _ in told(counter(5), delta("cluster", "update", "counter", {}, ["seq"]))] == ["S7"]
+    assert [
+        found for found, _ in told(counter(5), delta("cluster", "update", "counter", {}, ["seq"]))
+    ] == ["S7"]
 
 
 def test_the_roster_and_the_counter_that_were_there_before_are_made_use_of() -> None:

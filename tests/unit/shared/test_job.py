@@ -29,11 +29,28 @@ SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([Decimal128("1"), DatetimeMS(2**60), Regex("a+"), Timestamp(1, 1), MaxKey()]),
 )
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
 )
 JUDGED = ("task", "args", "state", "run_at", "priority", "max_attempts", "timeout", "key")
-OTHERS = ("seq", "attempt", "fails", "lost", "cancel", "node", "result", "error", "errors", "created_at", "started_at")
-PROGRESS = st.fixed_dictionaries({}, optional={"value": st.none() | st.floats() | st.integers(), "note": VALUES})
+OTHERS = (
+    "seq",
+    "attempt",
+    "fails",
+    "lost",
+    "cancel",
+    "node",
+    "result",
+    "error",
+    "errors",
+    "created_at",
+    "started_at",
+)
+PROGRESS = st.fixed_dictionaries(
+    {}, optional={"value": st.none() | st.floats() | st.integers(), "note": VALUES}
+)
 GOOD = {"task": "shop.resize"}
 
 
@@ -110,8 +127,20 @@ def test_a_document_without_a_task_is_told_to_name_one() -> None:
         {},
         {"args": {"image": "a.png"}},
         {"state": "queued"},
-        {"state": None, "run_at": None, "priority": None, "max_attempts": None, "timeout": None, "key": None},
-        {"run_at": datetime(2030, 1, 1, tzinfo=UTC), "priority": -5, "max_attempts": Int64(3), "timeout": 0.5},
+        {
+            "state": None,
+            "run_at": None,
+            "priority": None,
+            "max_attempts": None,
+            "timeout": None,
+            "key": None,
+        },
+        {
+            "run_at": datetime(2030, 1, 1, tzinfo=UTC),
+            "priority": -5,
+            "max_attempts": Int64(3),
+            "timeout": 0.5,
+        },
         {"key": "k", "anything": {"else": 1}},
     ],
 )
@@ -198,5 +227,6 @@ def test_all_that_is_wrong_with_a_document_is_told_at_once() -> None:
     assert problem({"tsk": "a.b", "args": [1], "priority": "high", "max_attempts": 0}) == (
         'it has no `task`: name the task to run, like "shop.resize"; its field `tsk` is none; '
         "`args` must be an object with the task's keyword arguments, not an array; "
-        "`priority` must be a whole number, not the text 'high'; `max_attempts` must be at least 1, not 0"
+        "`priority` must be a whole number, not the text 'high'; `max_attempts` must be at least "
+        "1, not 0"
     )

@@ -60,4 +60,8 @@ def test_moments_are_seen_from_now() -> None:
 
 
 def test_counts_have_their_noun() -> None:
-    assert (count(1, "job"), count(12000, "job"), count(0, "job")) == ("1 job", "12,000 jobs", "0 jobs")
+    assert (count(1, "job"), count(12000, "job"), count(0, "job")) == (
+        "1 job",
+        "12,000 jobs",
+        "0 jobs",
+    )

@@ -57,9 +57,9 @@ def test_beside_the_field_that_was_meant_it_is_the_producers_own() -> None:
 def test_every_field_of_a_job_is_known() -> None:
     written = {field.name for field in fields(Job)} - {"id", "existed"}
     assert lookalikes(written) == {}
-    assert {field.name for field in fields(Wish)} - {"delay", "max_age", "unique_for"} <= {*WRITTEN}, (
-        "clients write these otherwise"
-    )
+    assert {field.name for field in fields(Wish)} - {"delay", "max_age", "unique_for"} <= {
+        *WRITTEN
+    }, "clients write these otherwise"
 
 
 def test_the_sentence_is_one_line_whatever_the_name_is() -> None:
@@ -82,6 +82,8 @@ def test_neighbours_may_have_changed_places() -> None:
         ("store.charge" * 20, []),
     ],
 )
-def test_tasks_that_were_meant_are_spelt_alike_or_in_another_module(task: str, near: list[str]) -> None:
+def test_tasks_that_were_meant_are_spelt_alike_or_in_another_module(
+    task: str, near: list[str]
+) -> None:
     known = {"store.charge", "store.resize"} | ({"bank.charge"} if task == "charge" else set())
     assert near_tasks(task, known) == near

@@ -66,7 +66,12 @@ def test_a_task_is_named_after_its_module_and_function() -> None:
     mail = shop.tasks["shop.mail"]
     assert (mail.max_attempts, mail.timeout, mail.on_lost, mail.is_async) == (3, 60, "fail", True)
     plain = shop.tasks["shop.resize"]
-    assert (plain.max_attempts, plain.timeout, plain.on_lost, plain.is_async) == (1, None, "retry", False)
+    assert (plain.max_attempts, plain.timeout, plain.on_lost, plain.is_async) == (
+        1,
+        None,
+        "retry",
+        False,
+    )
 
 
 def test_a_task_cannot_be_defined_twice() -> None:
@@ -83,7 +88,14 @@ def test_a_module_needs_a_name_that_python_could_have(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_attempts": 0}, {"timeout": 0}, {"timeout": "-1s"}, {"timeout": -1}, {"on_lost": "maybe"}]
+    "options",
+    [
+        {"max_attempts": 0},
+        {"timeout": 0},
+        {"timeout": "-1s"},
+        {"timeout": -1},
+        {"on_lost": "maybe"},
+    ],
 )
 def test_a_task_option_that_cannot_work_is_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
@@ -98,9 +110,12 @@ def test_arguments_that_fit_are_no_misfit(args: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "word"), [({}, "image"), ({"image": "a", "height": 1}, "height"), ({"width": 1}, "image")]
+    ("args", "word"),
+    [({}, "image"), ({"image": "a", "height": 1}, "height"), ({"width": 1}, "image")],
 )
-def test_arguments_that_do_not_fit_are_told_with_the_signature(args: dict[str, Any], word: str) -> None:
+def test_arguments_that_do_not_fit_are_told_with_the_signature(
+    args: dict[str, Any], word: str
+) -> None:
     def resize(image: str, width: int = 800) -> None: ...
 
     reason = task_of(resize).misfit(args)
@@ -124,12 +139,19 @@ def test_a_library_finds_tasks_of_all_its_modules() -> None:
     two.task(name="x")(lambda: 2)
     library = Library((one, two))
     assert [library.find(name).function() for name in ("one.x", "two.x")] == [1, 2]
-    assert library.describe()[1] == {"name": "two", "version": "2", "authors": ["A"], "tasks": ["two.x"]}
+    assert library.describe()[1] == {
+        "name": "two",
+        "version": "2",
+        "authors": ["A"],
+        "tasks": ["two.x"],
+    }
     with pytest.raises(UnknownTask, match=r"one\.y"):
         library.find("one.y")
 
 
-def test_modules_are_loaded_by_import_name_by_attribute_and_from_a_file(write: Callable[[str, str], Path]) -> None:
+def test_modules_are_loaded_by_import_name_by_attribute_and_from_a_file(
+    write: Callable[[str, str], Path],
+) -> None:
     write("first_shop", SHOP.format(name="first"))
     write("second_shop", SHOP.format(name="second"))
     path = write("third_shop", SHOP.format(name="third"))
@@ -156,7 +178,10 @@ def test_two_modules_of_one_name_are_refused(write: Callable[[str, str], Path]) 
     [
         (
             {"order": 1, "cent": 1},
-            "missing a required argument: 'cents'; it takes no 'cent' (was 'cents' instead of 'cent' meant?)",
+            (
+                "missing a required argument: 'cents'; it takes no 'cent' (was 'cents' instead of "
+                "'cent' meant?)"
+            ),
         ),
         (
             {"order": 1, "cents": 1, "cent": 1, "zzz": 2},
@@ -169,7 +194,9 @@ def test_two_modules_of_one_name_are_refused(write: Callable[[str, str], Path]) 
         ({"order": 1}, "missing a required argument: 'cents'"),
     ],
 )
-def test_a_misspelt_argument_is_told_beside_the_one_that_is_missing(args: dict[str, Any], told: str) -> None:
+def test_a_misspelt_argument_is_told_beside_the_one_that_is_missing(
+    args: dict[str, Any], told: str
+) -> None:
     def pay(order: int, cents: int, note: str = "") -> None: ...
 
     assert str(task_of(pay).misfit(args)).endswith(f": {told}")
@@ -185,7 +212,9 @@ def test_a_misspelt_argument_is_told_beside_the_one_that_is_missing(args: dict[s
         ("no_such_shop", "there is no Python module no_such_shop$"),
     ],
 )
-def test_what_cannot_be_loaded_says_why(write: Callable[[str, str], Path], name: str, reason: str) -> None:
+def test_what_cannot_be_loaded_says_why(
+    write: Callable[[str, str], Path], name: str, reason: str
+) -> None:
     write("bare_shop", SHOP.format(name="bare"))
     write("empty_shop", "")
     with pytest.raises(ConfigError, match=reason):
@@ -250,9 +279,18 @@ def declaring(version: str = "1.0") -> Module:
 
 def test_a_schedule_is_declared_above_or_below_the_task_and_named_after_it() -> None:
     nightly, often, tidy = declaring().schedules()
-    assert (nightly.name, nightly.task, nightly.cron) == ("shop.nightly", "shop.nightly", "0 3 * * *")
+    assert (nightly.name, nightly.task, nightly.cron) == (
+        "shop.nightly",
+        "shop.nightly",
+        "0 3 * * *",
+    )
     assert (nightly.timezone, nightly.overlap, nightly.max_age) == ("Europe/Paris", "skip", 3600)
-    assert (tidy.name, tidy.task, tidy.every, tidy.args) == ("shop.clean", "shop.clean", 600, {"older_than": 7})
+    assert (tidy.name, tidy.task, tidy.every, tidy.args) == (
+        "shop.clean",
+        "shop.clean",
+        600,
+        {"older_than": 7},
+    )
     assert (often.name, often.task) == ("shop.often", "shop.clean")
     assert nightly.declared is not None
     assert (nightly.declared.module, nightly.declared.version) == ("shop", "1.0")
@@ -264,7 +302,10 @@ def test_a_node_s_record_names_what_a_module_declares_and_only_then() -> None:
 
 
 def test_the_digest_of_a_declaration_is_of_what_it_says_alone() -> None:
-    digests = [[one.declared.digest for one in declaring(version).schedules() if one.declared] for version in "12"]
+    digests = [
+        [one.declared.digest for one in declaring(version).schedules() if one.declared]
+        for version in "12"
+    ]
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == 3
 
@@ -281,9 +322,18 @@ def test_a_schedule_that_can_never_work_is_told_when_it_is_declared_or_loaded(
     for number, (text, why) in enumerate(
         [
             ("@shop.schedule(every=5)\ndef f(): ...\n", "is no task"),
-            ("@shop.schedule(every=5)\n@shop.task\ndef f(x): ...\n", "can never run: arguments do not fit"),
-            ("@shop.schedule(every=5)\n@shop.schedule(every=6)\n@shop.task\ndef f(): ...\n", "declared twice"),
-            ("@shop.schedule(every=5, args={'x': object()})\n@shop.task\ndef f(x): ...\n", "cannot be stored"),
+            (
+                "@shop.schedule(every=5)\n@shop.task\ndef f(x): ...\n",
+                "can never run: arguments do not fit",
+            ),
+            (
+                "@shop.schedule(every=5)\n@shop.schedule(every=6)\n@shop.task\ndef f(): ...\n",
+                "declared twice",
+            ),
+            (
+                "@shop.schedule(every=5, args={'x': object()})\n@shop.task\ndef f(x): ...\n",
+                "cannot be stored",
+            ),
         ]
     ):
         write(f"declares_{number}", head + text)

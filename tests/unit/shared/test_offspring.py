@@ -1,4 +1,5 @@
-"""What tasks submit: counted in the order of the calls, named, cut into requests, refused where it cannot be a job."""
+"""What tasks submit: counted in the order of the calls, named, cut into requests, refused where it
+cannot be a job."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def job(asked: Asked) -> CurrentJob:
 
 
 @given(st.integers(0, 2**53), st.integers(0, 2**53), st.text(min_size=1))
-def test_the_ids_of_a_jobs_children_are_a_range_that_has_no_others(parent: int, other: int, name: str) -> None:
+def test_the_ids_of_a_jobs_children_are_a_range_that_has_no_others(
+    parent: int, other: int, name: str
+) -> None:
     within = ids_of_children(parent)
     assert within["$gte"] <= child_id(parent, name) < within["$lt"]
     assert (within["$gte"] <= child_id(other, name) < within["$lt"]) == (parent == other)
@@ -62,10 +65,20 @@ def test_jobs_are_counted_and_named_ones_are_not(job: CurrentJob, asked: Asked) 
     assert {(request.parent, request.attempt) for request in asked} == {(17, 2)}
 
 
-async def test_async_submits_are_counted_when_they_are_called(job: CurrentJob, asked: Asked) -> None:
-    first, many, last = job.submit_async("t.a"), job.submit_many_async("t.b", [None, None]), job.submit_async("t.c")
+async def test_async_submits_are_counted_when_they_are_called(
+    job: CurrentJob, asked: Asked
+) -> None:
+    first, many, last = (
+        job.submit_async("t.a"),
+        job.submit_many_async("t.b", [None, None]),
+        job.submit_async("t.c"),
+    )
     jobs = await asyncio.gather(last, many, first)
-    assert [jobs[0].id, [one.id for one in jobs[1]], jobs[2].id] == ["17/4", ["17/2", "17/3"], "17/1"]
+    assert [jobs[0].id, [one.id for one in jobs[1]], jobs[2].id] == [
+        "17/4",
+        ["17/2", "17/3"],
+        "17/1",
+    ]
 
 
 def test_threads_of_a_task_never_share_a_number(job: CurrentJob, asked: Asked) -> None:
@@ -84,7 +97,9 @@ def test_many_go_in_requests_of_bounded_size(job: CurrentJob, asked: Asked) -> N
 
 
 def test_a_wish_goes_as_a_producer_would_say_it(job: CurrentJob, asked: Asked) -> None:
-    job.submit("t.t", {"id": uuid4()}, delay="1m", priority=3, key="k", max_attempts=2, timeout="5s")
+    job.submit(
+        "t.t", {"id": uuid4()}, delay="1m", priority=3, key="k", max_attempts=2, timeout="5s"
+    )
     assert asked[0].wish == {
         "task": "t.t",
         "delay": 60.0,

@@ -19,7 +19,9 @@ def test_durations_come_in_seconds_and_what_is_none_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(("name", "hint"), [("dely", "; was 'delay' meant?"), ("colour", "")])
-def test_a_keyword_that_there_is_not_is_refused_with_the_one_that_was_meant(name: str, hint: str) -> None:
+def test_a_keyword_that_there_is_not_is_refused_with_the_one_that_was_meant(
+    name: str, hint: str
+) -> None:
     with pytest.raises(TypeError, match="unexpected keyword") as refused:
         given({name: 1})
     assert str(refused.value) == f"submit got an unexpected keyword argument '{name}'{hint}"

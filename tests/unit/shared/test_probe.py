@@ -35,12 +35,21 @@ def checked(second: Sighting, first: Sighting = ADA, **facts: Any) -> Health:
     [
         ({}, "ada waits for jobs"),
         ({"state": NodeState.WORKING}, "ada works"),
-        ({"state": NodeState.PAUSED, "desired": Desired.PAUSED}, "ada is paused, as it was asked to"),
+        (
+            {"state": NodeState.PAUSED, "desired": Desired.PAUSED},
+            "ada is paused, as it was asked to",
+        ),
         ({"desired": Desired.STOPPED}, "ada is stopping, as it was asked to"),
         ({"beat_age": 12.0}, "ada waits for jobs"),  # an election: its lease holds
-        ({"beat": 7, "tick": 7, "beat_age": 6.9}, "ada waits for jobs"),  # a long lease: nothing new was told
+        (
+            {"beat": 7, "tick": 7, "beat_age": 6.9},
+            "ada waits for jobs",
+        ),  # a long lease: nothing new was told
         ({"workers": 1}, "ada waits for jobs"),
-        ({"troubles": (Trouble("samples", "no right", NOW - timedelta(hours=1)),)}, "ada waits for jobs"),
+        (
+            {"troubles": (Trouble("samples", "no right", NOW - timedelta(hours=1)),)},
+            "ada waits for jobs",
+        ),
     ],
 )
 def test_a_node_that_does_its_part_is_well(facts: dict[str, Any], why: str) -> None:
@@ -52,10 +61,16 @@ def test_a_node_that_does_its_part_is_well(facts: dict[str, Any], why: str) -> N
     [
         ({"state": NodeState.DEAD, "death": "lease expired"}, "ada is dead: lease expired"),
         ({"beat_age": 21.0}, "ada has not beaten for 21 s: its lease is over"),
-        ({"beat": 7, "beat_age": 12.0}, "ada has not beaten for 12 s: its lease is over in 8.0 s"),  # killed
+        (
+            {"beat": 7, "beat_age": 12.0},
+            "ada has not beaten for 12 s: its lease is over in 8.0 s",
+        ),  # killed
         ({"state": NodeState.INITIALIZING}, "ada is still starting"),
         ({"tick": 7}, "the claim loop stands still, although it beats, in: ada"),
-        ({"troubles": CANNOT_CLAIM}, "ada has not been able to claim jobs for 40 s (12 tries): E11000 duplicate key"),
+        (
+            {"troubles": CANNOT_CLAIM},
+            "ada has not been able to claim jobs for 40 s (12 tries): E11000 duplicate key",
+        ),
     ],
 )
 def test_a_node_that_does_not_says_why(facts: dict[str, Any], why: str) -> None:

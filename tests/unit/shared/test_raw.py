@@ -20,7 +20,9 @@ BATCHES = st.lists(st.lists(PAYLOAD, min_size=1, max_size=12), max_size=4)
 
 
 def document(seq: int, payload: Any = b"") -> bytes:
-    return bson.encode({"_id": seq, "seq": bson.Int64(seq), "task": "t.t", "args": {"payload": payload}, "lost": 0})
+    return bson.encode(
+        {"_id": seq, "seq": bson.Int64(seq), "task": "t.t", "args": {"payload": payload}, "lost": 0}
+    )
 
 
 def with_args(seq: int, args: bytes) -> bytes:
@@ -36,7 +38,9 @@ def nested(inside: bytes) -> bytes:
 
 ODD = {
     "a type that there is not": nested(b"\x7aodd\0????"),
-    "a string longer than its document": nested(b"\x02odd\0" + struct.pack("<i", 10_000) + b"short\0"),
+    "a string longer than its document": nested(
+        b"\x02odd\0" + struct.pack("<i", 10_000) + b"short\0"
+    ),
     "a string that is not UTF-8": nested(b"\x02odd\0" + struct.pack("<i", 4) + b"\xff\xfe\xfd\0"),
     "a name that is not UTF-8": nested(b"\x10\xff\xfe\0" + struct.pack("<i", 1)),
     "a document inside that is too long": nested(b"\x03odd\0" + struct.pack("<i", 10_000) + b"\0"),
@@ -57,7 +61,9 @@ def test_every_document_comes_with_its_fields_and_its_bytes(batches: list[list[b
     expected = [one for batch in documents for one in batch]
     assert [one.raw for one in found] == expected
     assert [facts(one) for one in found] == [(seq, "t.t", 0) for seq in range(1, len(expected) + 1)]
-    assert [bytes(one["args"]["payload"]) for one in found] == [payload for batch in batches for payload in batch]
+    assert [bytes(one["args"]["payload"]) for one in found] == [
+        payload for batch in batches for payload in batch
+    ]
 
 
 def test_nothing_is_read_from_nothing() -> None:
@@ -73,7 +79,9 @@ def test_a_field_that_is_not_there_is_not_there() -> None:
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("size", [0, 5 * SMALL], ids=["small", "large"])
-def test_what_cannot_be_decoded_inside_one_spoils_neither_it_nor_its_neighbours(odd: bytes, size: int) -> None:
+def test_what_cannot_be_decoded_inside_one_spoils_neither_it_nor_its_neighbours(
+    odd: bytes, size: int
+) -> None:
     documents = [document(1, b"x" * size), with_args(2, odd), document(3), with_args(4, odd)]
     found = read_all([b"".join(documents), document(5)], DECODED)
     assert [one.raw for one in found] == [*documents, document(5)]

@@ -1,4 +1,5 @@
-"""(1) Numbers taken ahead: never two alike, never an old one, and no more of them than a producer needs."""
+"""(1) Numbers taken ahead: never two alike, never an old one, and no more of them than a producer
+needs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tontine.errors import StoreUnavailable
-from tontine.store.call import Call, Steps
+from tontine.store.call import Call, Operation
 from tontine.store.counter import GOOD_FOR, TAKEN_AT_MOST, Block, Reserve
 
 quick = settings(max_examples=60, deadline=None)
@@ -60,14 +61,15 @@ class Numbers:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Producers, each with several threads, that wait for the counter in any order, and sometimes in vain."""
+    """Producers, each with several threads, that wait for the counter in any order, and sometimes
+    in vain."""
 
     @initialize(producers=st.integers(1, 3))
     def begin(self, producers: int) -> None:
         self.watch = Watch()
         self.numbers = Numbers(self.watch)
         self.reserves = [Reserve(self.watch) for _ in range(producers)]
-        self.waiting: list[tuple[Steps[Block], Call]] = []
+        self.waiting: list[tuple[Operation[Block], Call]] = []
         self.used: set[int] = set()
 
     def use(self, block: Block) -> None:
@@ -165,7 +167,9 @@ def test_a_number_is_good_for_so_long_since_it_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("before", [1, 2, 5, 20])
-def test_a_forked_process_never_uses_its_parents_numbers(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_never_uses_its_parents_numbers(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = Numbers(watch := Watch())
     reserve = Reserve(watch)
     taken(reserve, numbers, before)

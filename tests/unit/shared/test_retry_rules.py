@@ -44,12 +44,26 @@ def test_without_rules_everything_is_tried_again_but_a_reject() -> None:
 
 def test_with_retry_on_only_these_are_and_who_asks_for_it() -> None:
     assert retried(retry_on=ConnectionError) == {"connection", "reset", "retry"}
-    assert retried(retry_on=(ConnectionError, TimeoutError)) == {"connection", "reset", "timeout", "retry"}
+    assert retried(retry_on=(ConnectionError, TimeoutError)) == {
+        "connection",
+        "reset",
+        "timeout",
+        "retry",
+    }
 
 
 def test_what_is_in_give_up_on_never_is() -> None:
-    assert retried(give_up_on=(ValueError, SystemExit)) == {"connection", "reset", "timeout", "retry"}
-    assert retried(retry_on=(OSError,), give_up_on=(ConnectionResetError,)) == {"connection", "timeout", "retry"}
+    assert retried(give_up_on=(ValueError, SystemExit)) == {
+        "connection",
+        "reset",
+        "timeout",
+        "retry",
+    }
+    assert retried(retry_on=(OSError,), give_up_on=(ConnectionResetError,)) == {
+        "connection",
+        "timeout",
+        "retry",
+    }
 
 
 def test_attempts_end_all_the_same() -> None:
@@ -60,14 +74,23 @@ def test_attempts_end_all_the_same() -> None:
         raise ValueError
 
     with lone_worker(shop) as worker:
-        assert [attempt(worker, "shop.fail", fails=fails)[0] for fails in (0, 1)] == ["retry", "failed"]
+        assert [attempt(worker, "shop.fail", fails=fails)[0] for fails in (0, 1)] == [
+            "retry",
+            "failed",
+        ]
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"retry_on": (ValueError,), "give_up_on": (ValueError,)}, "ValueError is in retry_on, and give_up_on"),
-        ({"retry_on": (ConnectionError,), "give_up_on": (OSError,)}, "ConnectionError is in retry_on"),
+        (
+            {"retry_on": (ValueError,), "give_up_on": (ValueError,)},
+            "ValueError is in retry_on, and give_up_on",
+        ),
+        (
+            {"retry_on": (ConnectionError,), "give_up_on": (OSError,)},
+            "ConnectionError is in retry_on",
+        ),
         ({"retry_on": ()}, "would try nothing again"),
         ({"retry_on": "ValueError"}, "takes exception classes"),
         ({"give_up_on": (ValueError("x"),)}, "takes exception classes"),
@@ -87,5 +110,7 @@ def test_the_master_is_told_whether_an_attempt_that_ran_too_long_is_tried_again(
     shop.task(name="some", retry_on=ConnectionError)(lambda: None)
     shop.task(name="never", give_up_on=OSError)(lambda: None)
     with lone_worker(shop) as worker:
-        told = {name: facts.retries_timeouts for name, facts in describe(worker.library).tasks.items()}
+        told = {
+            name: facts.retries_timeouts for name, facts in describe(worker.library).tasks.items()
+        }
     assert told == {"shop.any": True, "shop.some": False, "shop.never": False}

@@ -90,5 +90,10 @@ def test_a_share_tells_epoch_rank_and_size(changes: list[str]) -> None:
 @given(CHANGES)
 def test_a_roster_survives_its_document(changes: list[str]) -> None:
     roster = history(changes)[-1]
-    assert Roster.from_document({"_id": "roster", "epoch": roster.epoch, "members": list(roster.members)}) == roster
+    assert (
+        Roster.from_document(
+            {"_id": "roster", "epoch": roster.epoch, "members": list(roster.members)}
+        )
+        == roster
+    )
     assert Roster.from_document(None) == Roster()

@@ -1,4 +1,5 @@
-"""Nodes that change one roster from copies of any age: the condition on the epoch is all they need."""
+"""Nodes that change one roster from copies of any age: the condition on the epoch is all they
+need."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Node:
 
 
 class Changes(RuleBasedStateMachine):
-    """Reads, writes and their landing are steps of their own, in any order; a write may also land twice, or never."""
+    """Reads, writes and their landing are steps of their own, in any order; a write may also land
+    twice, or never."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +66,9 @@ class Changes(RuleBasedStateMachine):
     @rule(pick=WHO)
     def keep_one_s_place(self, pick: int) -> None:
         if node := self.alive(pick):
-            new = node.seen.joined_by(node.name) if node.is_wanted else node.seen.without([node.name])
+            new = (
+                node.seen.joined_by(node.name) if node.is_wanted else node.seen.without([node.name])
+            )
             if new is not node.seen:
                 self.on_their_way.append((node.seen, new))
 
@@ -96,7 +100,9 @@ class Changes(RuleBasedStateMachine):
         node = self.alive(pick)
         share = node.seen.share_of(node.name) if node else None
         if node and share:
-            node.claimed.setdefault(share.epoch, set()).update(seq for seq in SEQS if share.owns(seq))
+            node.claimed.setdefault(share.epoch, set()).update(
+                seq for seq in SEQS if share.owns(seq)
+            )
 
     @invariant()
     def within_an_epoch_each_seq_has_one_owner(self) -> None:
@@ -114,10 +120,13 @@ class Changes(RuleBasedStateMachine):
     @invariant()
     def epochs_leave_no_gap_and_repeat_nobody(self) -> None:
         assert sorted(self.epochs) == list(range(self.roster.epoch + 1))
-        assert all(len(set(roster.members)) == len(roster.members) for roster in self.epochs.values())
+        assert all(
+            len(set(roster.members)) == len(roster.members) for roster in self.epochs.values()
+        )
 
     def teardown(self) -> None:
-        """Calm: whoever lives looks and puts right what concerns it. A few rounds are enough, whatever was before."""
+        """Calm: whoever lives looks and puts right what concerns it. A few rounds are enough,
+        whatever was before."""
         for _ in range(len(self.nodes)):
             for node in self.nodes:
                 if not node.is_dead:
@@ -131,7 +140,9 @@ class Changes(RuleBasedStateMachine):
             ]
 
     def put_right(self, node: Node) -> None:
-        mine = self.roster.joined_by(node.name) if node.is_wanted else self.roster.without([node.name])
+        mine = (
+            self.roster.joined_by(node.name) if node.is_wanted else self.roster.without([node.name])
+        )
         for new in (mine, mine.without(other.name for other in self.nodes if other.is_dead)):
             if new is not self.roster:
                 self.roster = self.epochs[new.epoch] = new

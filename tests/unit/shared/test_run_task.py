@@ -14,9 +14,14 @@ shop = Module("shop")
 
 
 @shop.task
-def awkward(function: str, seq: int, attempt: int = 0, cancelled: bool = True, args: Any = None) -> dict[str, Any]:
+def awkward(
+    function: str, seq: int, attempt: int = 0, cancelled: bool = True, args: Any = None
+) -> dict[str, Any]:
     job = current_job()
-    return {"given": [function, seq, attempt, cancelled, args], "job": [job.seq, job.attempt, job.cancelled]}
+    return {
+        "given": [function, seq, attempt, cancelled, args],
+        "job": [job.seq, job.attempt, job.cancelled],
+    }
 
 
 @shop.task
@@ -39,7 +44,9 @@ def test_arguments_may_be_called_like_what_is_said_of_the_job() -> None:
 
 
 def test_arguments_that_do_not_fit_are_refused_in_a_workers_words() -> None:
-    with pytest.raises(TypeError, match=r"arguments do not fit waits\(.*missing a required argument: 'seconds'"):
+    with pytest.raises(
+        TypeError, match=r"arguments do not fit waits\(.*missing a required argument: 'seconds'"
+    ):
         run_task(waits, second=1)
     with pytest.raises(TypeError, match="takes a mapping of the task's arguments, not int"):
         run_task(awkward, args=7)  # type: ignore[arg-type]

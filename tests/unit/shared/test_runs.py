@@ -22,13 +22,23 @@ def judged(runs: Runs, *frozen: Spell) -> list[str]:
 
 
 def test_runs_one_after_another_pass() -> None:
-    runs = record((1, 1, "began", 0, 10), (1, 2, "began", 5, 11), (1, 2, "ended", 6, 11), (2, 1, "began", 0, 10))
+    runs = record(
+        (1, 1, "began", 0, 10),
+        (1, 2, "began", 5, 11),
+        (1, 2, "ended", 6, 11),
+        (2, 1, "began", 0, 10),
+    )
     assert judged(runs) == []
     assert (runs.total, runs.repeated) == (3, 1)
 
 
 def test_two_at_a_time_are_caught_unless_one_was_frozen_then() -> None:
-    runs = record((1, 1, "began", 0, 10), (1, 2, "began", 50, 11), (1, 1, "ended", 60, 10), (1, 2, "ended", 70, 11))
+    runs = record(
+        (1, 1, "began", 0, 10),
+        (1, 2, "began", 50, 11),
+        (1, 1, "ended", 60, 10),
+        (1, 2, "ended", 70, 11),
+    )
     assert judged(runs) == ["S3"]
     assert judged(runs, Spell(10, 5, 55)) == []
     assert judged(runs, Spell(10, 5, 49)) == [], "it needs a moment to end itself"
@@ -40,9 +50,14 @@ def test_two_at_a_time_are_caught_unless_one_was_frozen_then() -> None:
 def test_runs_on_both_sides_of_a_short_one_are_compared() -> None:
     long = [(1, 1, "began", 0, 10), (1, 1, "ended", 9, 10)]
     short = [(1, 2, "began", 1, 11), (1, 2, "ended", 2, 11)]
-    assert judged(record(*long, *short, (1, 3, "began", 5, 12), (1, 3, "ended", 6, 12))) == ["S3", "S3"]
+    assert judged(record(*long, *short, (1, 3, "began", 5, 12), (1, 3, "ended", 6, 12))) == [
+        "S3",
+        "S3",
+    ]
     frozen = Spell(11, 1, 2)
-    assert judged(record(*long, *short, (1, 3, "began", 5, 12), (1, 3, "ended", 6, 12)), frozen) == ["S3"]
+    assert judged(
+        record(*long, *short, (1, 3, "began", 5, 12), (1, 3, "ended", 6, 12)), frozen
+    ) == ["S3"]
 
 
 def test_a_run_that_met_another_is_caught_unless_one_was_frozen_then() -> None:
@@ -69,13 +84,19 @@ def test_a_record_that_grows_while_documents_are_read_is_judged_fairly() -> None
     assert growing.conclude() == (1, [])
     never = Record(lambda: record(began))
     assert list(never.see({"seq": 1, "state": "done", "attempt": 1})) == []
-    assert list(never.see({"seq": 2, "state": "done", "attempt": 1})) == [], "another node's, perhaps"
+    assert list(never.see({"seq": 2, "state": "done", "attempt": 1})) == [], (
+        "another node's, perhaps"
+    )
     assert [found.invariant for found in never.conclude()[1]] == ["S2"]
-    assert [found.invariant for found in never.see({"seq": 1, "state": "queued", "attempt": 0})] == ["S4"]
+    assert [
+        found.invariant for found in never.see({"seq": 1, "state": "queued", "attempt": 0})
+    ] == ["S4"]
 
 
 def test_an_attempt_that_ran_twice_is_caught() -> None:
-    assert judged(record((1, 1, "began", 0, 10), (1, 1, "ended", 1, 10), (1, 1, "began", 2, 11))) == ["S4"]
+    assert judged(
+        record((1, 1, "began", 0, 10), (1, 1, "ended", 1, 10), (1, 1, "began", 2, 11))
+    ) == ["S4"]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +109,17 @@ def test_an_attempt_that_ran_twice_is_caught() -> None:
         ({"state": "failed", "attempt": 4}, []),
     ],
 )
-def test_documents_must_agree_with_what_ran(document: dict[str, Any], invariants: list[str]) -> None:
+def test_documents_must_agree_with_what_ran(
+    document: dict[str, Any], invariants: list[str]
+) -> None:
     runs = record((1, 1, "began", 0, 10), (1, 2, "began", 5, 11), (1, 2, "ended", 6, 11))
     assert [found.invariant for found in runs.judge_job({"seq": 1, **document})] == invariants
 
 
 def test_a_done_job_that_never_ran_is_caught() -> None:
-    assert [found.invariant for found in Runs().judge_job({"seq": 9, "state": "done", "attempt": 1})] == ["S2"]
+    assert [
+        found.invariant for found in Runs().judge_job({"seq": 9, "state": "done", "attempt": 1})
+    ] == ["S2"]
 
 
 def test_a_line_cut_short_is_passed_over_and_a_wrong_one_is_not() -> None:

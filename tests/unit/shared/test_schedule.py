@@ -34,7 +34,9 @@ def test_nothing_fires_before_its_time() -> None:
 
 
 @pytest.mark.parametrize("missed", ["skip", "once", "all"])
-def test_times_of_the_last_minute_fire_each_whatever_is_said_about_missed_ones(missed: Missed) -> None:
+def test_times_of_the_last_minute_fire_each_whatever_is_said_about_missed_ones(
+    missed: Missed,
+) -> None:
     assert at(EVERY, 0, missed) == ([0], 10)
     assert at(EVERY, 25, missed) == ([0, 10, 20], 30)
     assert at(CRON, 2, missed) == ([0], 300)
@@ -59,7 +61,11 @@ def test_a_year_of_missed_seconds_costs_one_step() -> None:
 
 
 @quick
-@given(st.integers(1, 5000), st.lists(st.floats(0, 400), min_size=1, max_size=20), st.sampled_from(["once", "all"]))
+@given(
+    st.integers(1, 5000),
+    st.lists(st.floats(0, 400), min_size=1, max_size=20),
+    st.sampled_from(["once", "all"]),
+)
 def test_every_time_fires_once_and_in_order_when_somebody_looks_often_enough(
     every: int, pauses: list[float], missed: Missed
 ) -> None:
@@ -144,7 +150,9 @@ def test_a_document_that_cannot_be_a_schedule_says_why(wrong: dict[str, Any], wo
 
 
 def test_what_a_document_leaves_out_has_a_default_and_what_it_has_beside_is_ignored() -> None:
-    plain = Schedule.from_document({"_id": "tick", "task": "t.t", "every": 10, "args": None, "note": "mine"})
+    plain = Schedule.from_document(
+        {"_id": "tick", "task": "t.t", "every": 10, "args": None, "note": "mine"}
+    )
     assert plain == Schedule("tick", "t.t", every=10)
     for odd in (5, "soon", None, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)):
         assert Schedule.from_document(EVERY.to_document() | {"next_at": odd}).next_at is None
@@ -152,7 +160,9 @@ def test_what_a_document_leaves_out_has_a_default_and_what_it_has_beside_is_igno
 
 def test_zones_are_known_where_the_host_has_none() -> None:
     code = "from zoneinfo import ZoneInfo; ZoneInfo('Europe/Paris')"
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONTZPATH": ""}, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONTZPATH": ""}, check=True, timeout=60
+    )
 
 
 def mended(schedule: Schedule, seconds: float) -> float | None:
@@ -181,14 +191,25 @@ def test_an_interval_keeps_its_step_when_it_is_mended() -> None:
 
 def test_a_time_of_the_future_within_one_step_stays() -> None:
     assert mended(replace(EVERY, every=86400, next_at=NOON + timedelta(days=1)), 0) is None
-    assert mended(replace(CRON, cron="0 0 1 1 *", next_at=datetime(2027, 1, 1, tzinfo=UTC)), 0) is None
+    assert (
+        mended(replace(CRON, cron="0 0 1 1 *", next_at=datetime(2027, 1, 1, tzinfo=UTC)), 0) is None
+    )
 
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"]
-CRONS = ["30 2 * * *", "0,30 2 * * *", "*/5 * * * *", "15 * * * *", "0 0 * * 0", "30 1,2,3 * * *", "10 0 2 * * *"]
+CRONS = [
+    "30 2 * * *",
+    "0,30 2 * * *",
+    "*/5 * * * *",
+    "15 * * * *",
+    "0 0 * * 0",
+    "30 1,2,3 * * *",
+    "10 0 2 * * *",
+]
 # The weeks in which Paris, New York and Lord Howe change their clocks.
 CHANGES = [
-    datetime(2026, month, day, tzinfo=UTC) for month, day in ((3, 29), (10, 25), (3, 8), (11, 1), (4, 5), (10, 4))
+    datetime(2026, month, day, tzinfo=UTC)
+    for month, day in ((3, 29), (10, 25), (3, 8), (11, 1), (4, 5), (10, 4))
 ]
 
 
@@ -228,7 +249,9 @@ def test_whatever_the_clock_does_no_time_ahead_is_lost(
     when: str | int, zone: str, day: datetime, moves: list[tuple[int, int]], missed: Missed
 ) -> None:
     """It jumps ahead and back again; after each, what is due next is due soon enough."""
-    how: dict[str, Any] = {"every": when} if isinstance(when, int) else {"cron": when, "timezone": zone}
+    how: dict[str, Any] = (
+        {"every": when} if isinstance(when, int) else {"cron": when, "timezone": zone}
+    )
     schedule = Schedule("s", "t.t", missed=missed, **how)
     schedule = replace(schedule, next_at=schedule.next_after(day))
     now = day
@@ -240,13 +263,25 @@ def test_whatever_the_clock_does_no_time_ahead_is_lost(
             schedule = replace(schedule, next_at=schedule.mended(seen) or schedule.next_at)
         assert schedule.next_at is not None
         later = now + LATE_AFTER
-        soonest = schedule.next_after(later) if schedule.cron else later + timedelta(seconds=schedule.every or 0)
+        soonest = (
+            schedule.next_after(later)
+            if schedule.cron
+            else later + timedelta(seconds=schedule.every or 0)
+        )
         assert schedule.next_at <= soonest
 
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [("1.0", "1.1"), ("1.9", "1.10"), ("1.2rc1", "1.2"), ("1.2a1", "1.2rc1"), ("0", "1"), ("1", "1.0.1"), ("v1", "v2")],
+    [
+        ("1.0", "1.1"),
+        ("1.9", "1.10"),
+        ("1.2rc1", "1.2"),
+        ("1.2a1", "1.2rc1"),
+        ("0", "1"),
+        ("1", "1.0.1"),
+        ("v1", "v2"),
+    ],
 )
 def test_versions_are_ordered_by_their_numbers(older: str, newer: str) -> None:
     assert rank_of(older) < rank_of(newer)
@@ -276,21 +311,44 @@ def test_one_that_is_off_has_no_next_time_to_put_right() -> None:
 
 
 def test_what_most_schedules_do_not_have_is_not_in_their_documents() -> None:
-    assert set(EVERY.to_document()) == {"_id", "task", "args", "every", "timezone", "missed", "next_at"}
-    special = replace(EVERY, overlap="skip", max_age=60, off=True, declared=Declared("m", "1", "d", NOON), skipped=3)
+    assert set(EVERY.to_document()) == {
+        "_id",
+        "task",
+        "args",
+        "every",
+        "timezone",
+        "missed",
+        "next_at",
+    }
+    special = replace(
+        EVERY,
+        overlap="skip",
+        max_age=60,
+        off=True,
+        declared=Declared("m", "1", "d", NOON),
+        skipped=3,
+    )
     assert Schedule.from_document(special.to_document()) == special
 
 
 @pytest.mark.parametrize(
     ("wrong", "why"),
-    [({"overlap": "both"}, "neither queue nor skip"), ({"max_age": 0}, "max_age"), ({"off": "yes"}, "true or false")],
+    [
+        ({"overlap": "both"}, "neither queue nor skip"),
+        ({"max_age": 0}, "max_age"),
+        ({"off": "yes"}, "true or false"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Schedule.from_document({**EVERY.to_document(), **wrong})
 
 
-@pytest.mark.parametrize("odd", [5, "x", [], {}, {"module": 5, "version": "1", "digest": "d"}, {"module": "m"}])
+@pytest.mark.parametrize(
+    "odd", [5, "x", [], {}, {"module": 5, "version": "1", "digest": "d"}, {"module": "m"}]
+)
 def test_odd_facts_about_its_origin_do_not_keep_it_from_firing(odd: Any) -> None:
-    schedule = Schedule.from_document({**EVERY.to_document(), "declared": odd, "skipped": odd, "last_job": odd})
+    schedule = Schedule.from_document(
+        {**EVERY.to_document(), "declared": odd, "skipped": odd, "last_job": odd}
+    )
     assert (schedule.declared, schedule.skipped) == (None, 5 if odd == 5 else 0)

@@ -1,4 +1,5 @@
-"""The settings file: which one is read, what a mistake in it is answered with, and what `tontine config` shows."""
+"""The settings file: which one is read, what a mistake in it is answered with, and what `tontine
+config` shows."""
 
 from __future__ import annotations
 
@@ -89,24 +90,32 @@ def test_a_file_of_another_user_is_read_only_in_the_working_directory(
         ("[node]\nstreams = 0", r"`node.streams` must be true or false, not a whole number"),
         ("[node]\nlease = []", r'`node.lease` must be a time like "20s", not a list'),
         ("[node]\nlease = 'soon'", r"`node.lease` cannot be that: 'soon' is not a duration"),
-        ("[node]\nmax_memory = 'much'", r"`node.max_memory` cannot be that: 'much' is no amount of memory"),
+        (
+            "[node]\nmax_memory = 'much'",
+            r"`node.max_memory` cannot be that: 'much' is no amount of memory",
+        ),
         ("[node]\nmodules = 'x'", r"`node.modules` must be a list of texts, not a text"),
         ("[node]\nname = 5", r"`node.name` must be a text, not a whole number"),
         ("uri = ", r"the settings in .*tontine.toml cannot be read: Invalid value"),
     ],
 )
-def test_a_mistake_is_answered_with_the_file_the_key_and_a_way_out(here: Path, text: str, message: str) -> None:
+def test_a_mistake_is_answered_with_the_file_the_key_and_a_way_out(
+    here: Path, text: str, message: str
+) -> None:
     (here / "tontine.toml").write_text(text)
 
     with pytest.raises(ConfigError, match=message):
         written(settings.read(None), node)
 
 
-@pytest.mark.parametrize("text", ["uri = ", "databse = 'x'", "embedded = 'yes'", "[node]\nproceses = 2"])
+@pytest.mark.parametrize(
+    "text", ["uri = ", "databse = 'x'", "embedded = 'yes'", "[node]\nproceses = 2"]
+)
 def test_a_mistake_is_noticed_by_whoever_reads_the_file_whatever_is_set_beside_it(
     here: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before: a URI in the environment hid it from commands and clients, and the table of nodes was not looked at."""
+    """Before: a URI in the environment hid it from commands and clients, and the table of nodes was
+    not looked at."""
     monkeypatch.setenv("TONTINE_URI", "mongodb://127.0.0.1:1/shop")
     (here / "tontine.toml").write_text(text)
     for command in (["jobs"], ["jobs", "--uri", "mongodb://h/x"], ["config"], ["bench"]):
@@ -117,7 +126,9 @@ def test_a_mistake_is_noticed_by_whoever_reads_the_file_whatever_is_set_beside_i
         AsyncClient()
 
 
-def test_commands_check_values_of_nodes_by_the_rules_of_nodes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_check_values_of_nodes_by_the_rules_of_nodes(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TONTINE_URI", "mongodb://127.0.0.1:1/shop")
     (here / "tontine.toml").write_text("[node]\nlease = 'soon'")
     ended = CliRunner().invoke(tontine, ["jobs"])
@@ -125,9 +136,12 @@ def test_commands_check_values_of_nodes_by_the_rules_of_nodes(here: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("PROCESSES", "many"), ("LEASE", "soon"), ("STREAMS", "perhaps"), ("MAX_MEMORY", "much")]
+    ("name", "value"),
+    [("PROCESSES", "many"), ("LEASE", "soon"), ("STREAMS", "perhaps"), ("MAX_MEMORY", "much")],
 )
-def test_config_checks_the_values_of_variables(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_checks_the_values_of_variables(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"TONTINE_{name}", value)
     ended = CliRunner().invoke(tontine, ["config"])
     assert isinstance(ended.exception, ConfigError)
@@ -141,7 +155,9 @@ def test_a_shared_file_that_is_broken_is_for_others_to_complain_about(here: Path
     with pytest.raises(ConfigError, match="cannot be read"):
         settings.read(None)
     (here / "pyproject.toml").write_text("[tool.tontine]\nurl = 'x'")
-    with pytest.raises(ConfigError, match=r"`tool.tontine.url` is no setting: did you mean `uri`\?"):
+    with pytest.raises(
+        ConfigError, match=r"`tool.tontine.url` is no setting: did you mean `uri`\?"
+    ):
         settings.read(None)
 
 
@@ -160,20 +176,42 @@ def test_flags_win_over_variables_and_these_over_the_file_and_the_file_over_defa
 ) -> None:
     assert parsed("m")["processes"] == 1
     (here / "tontine.toml").write_text(
-        '[node]\nmodules = ["a", "b"]\nprocesses = 2\nlease = 8\ngrace = "1m"\nmax_memory = "1GB"\nlisten = false\n'
+        '[node]\nmodules = ["a", "b"]\nprocesses = 2\nlease = 8\ngrace = "1m"\nmax_memory = '
+        '"1GB"\nlisten = false\n'
         'json = true\nname = "web"\nmax_held = 64\nshare_uri = true'
     )
     file = parsed()
-    assert (file["modules"], file["processes"], file["lease"], file["grace"]) == (("a", "b"), 2, 8.0, 60.0)
-    assert (file["max_memory"], file["max_held"], file["listen"], file["as_json"]) == (1024, 64, False, True)
+    assert (file["modules"], file["processes"], file["lease"], file["grace"]) == (
+        ("a", "b"),
+        2,
+        8.0,
+        60.0,
+    )
+    assert (file["max_memory"], file["max_held"], file["listen"], file["as_json"]) == (
+        1024,
+        64,
+        False,
+        True,
+    )
     assert (file["name"], file["share_uri"], file["slots"]) == ("web", True, 1)
-    for name, value in {"PROCESSES": "3", "MODULES": "c d", "LISTEN": "1", "JSON": "0", "LEASE": "9s"}.items():
+    for name, value in {
+        "PROCESSES": "3",
+        "MODULES": "c d",
+        "LISTEN": "1",
+        "JSON": "0",
+        "LEASE": "9s",
+    }.items():
         monkeypatch.setenv(f"TONTINE_{name}", value)
     variable = parsed()
     assert (variable["modules"], variable["processes"], variable["lease"]) == (("c", "d"), 3, 9.0)
     assert (variable["listen"], variable["as_json"]) == (True, False)
     flag = parsed("e", "--processes", "4", "--no-listen", "--json", "--lease", "10s")
-    assert (flag["modules"], flag["processes"], flag["listen"], flag["as_json"]) == (("e",), 4, False, True)
+    assert (flag["modules"], flag["processes"], flag["listen"], flag["as_json"]) == (
+        ("e",),
+        4,
+        False,
+        True,
+    )
     assert flag["lease"] == 10.0
     (here / "other.toml").write_text("[node]\nslots = 5")
     assert parsed("--config", str(here / "other.toml"))["slots"] == 5
@@ -194,7 +232,11 @@ def test_a_wrong_value_of_a_variable_is_told_with_its_name(monkeypatch: pytest.M
 
 
 def test_every_own_flag_of_a_node_can_be_written_to_a_file() -> None:
-    flags = {option.name for option in node.params if isinstance(option, click.Option) and not option.hidden}
+    flags = {
+        option.name
+        for option in node.params
+        if isinstance(option, click.Option) and not option.hidden
+    }
     assert flags - {"uri", "database", "config_file", "embedded"} == {
         parameter.name for parameter in own_parameters(node).values() if parameter.name != "modules"
     }
@@ -203,7 +245,10 @@ def test_every_own_flag_of_a_node_can_be_written_to_a_file() -> None:
 def shown(*arguments: str) -> dict[str, tuple[Any, str]]:
     ended = CliRunner().invoke(tontine, ["config", "--json", *arguments], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
-    return {line["setting"]: (line["value"], line["from"]) for line in map(json.loads, ended.stdout.splitlines())}
+    return {
+        line["setting"]: (line["value"], line["from"])
+        for line in map(json.loads, ended.stdout.splitlines())
+    }
 
 
 def test_every_setting_is_shown_with_who_said_so_and_without_secrets(
@@ -231,7 +276,9 @@ def test_every_setting_is_shown_with_who_said_so_and_without_secrets(
     assert isinstance(ended.exception, ConfigError)
 
 
-def test_a_setting_that_was_renamed_still_has_its_former_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_was_renamed_still_has_its_former_name(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "tontine.toml").write_text("[node]\nstreams = false")
     assert parsed("m")["listen"] is False
     monkeypatch.setenv("TONTINE_STREAMS", "1")

@@ -28,12 +28,16 @@ def test_each_of_many_does_less_of_what_any_can_do_and_all_together_more(members
 @quick
 @given(st.integers(1, 50), st.integers(0, FAR))
 def test_within_a_size_each_seq_has_exactly_one_owner(size: int, seq: int) -> None:
-    assert [share.owns(seq) for share in (Share(1, rank, size) for rank in range(size))].count(True) == 1
+    assert [share.owns(seq) for share in (Share(1, rank, size) for rank in range(size))].count(
+        True
+    ) == 1
 
 
 @quick
 @given(shares(), st.integers(0, FAR))
-def test_the_first_from_a_seq_is_the_lowest_owned_one_that_is_not_below_it(share: Share, seq: int) -> None:
+def test_the_first_from_a_seq_is_the_lowest_owned_one_that_is_not_below_it(
+    share: Share, seq: int
+) -> None:
     first = share.first_from(seq)
     assert seq <= first < seq + share.size
     assert share.owns(first)
@@ -61,7 +65,9 @@ def test_a_million_seqs_cost_no_more_than_one(share: Share, start: int) -> None:
 
 @quick
 @given(st.integers(1, 20), st.integers(0, 1000), st.integers(0, 200))
-def test_the_shares_of_one_size_divide_a_range_without_rest(size: int, start: int, length: int) -> None:
+def test_the_shares_of_one_size_divide_a_range_without_rest(
+    size: int, start: int, length: int
+) -> None:
     parts = [Share(1, rank, size).seqs(start, start + length, length + 1) for rank in range(size)]
     assert sorted(seq for part in parts for seq in part) == list(range(start, start + length + 1))
 

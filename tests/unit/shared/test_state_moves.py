@@ -1,4 +1,5 @@
-"""Both state tables as filters of conditional writes: however late a write lands, a history is a walk in the table."""
+"""Both state tables as filters of conditional writes: however late a write lands, a history is a
+walk in the table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ WHO = st.integers(0, 9)
 
 
 class NodeMoves(RuleBasedStateMachine):
-    """A node moves itself, others bury it, and every write may land late: `move` filters on the table's sources."""
+    """A node moves itself, others bury it, and every write may land late: `move` filters on the
+    table's sources."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,11 +59,19 @@ class NodeMoves(RuleBasedStateMachine):
 
 
 class JobMoves(RuleBasedStateMachine):
-    """Claims, outcomes and operators' wishes land in any order, fenced by (node, attempt) and the table."""
+    """Claims, outcomes and operators' wishes land in any order, fenced by (node, attempt) and the
+    table."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.document = {"_id": 1, "seq": 1, "task": "t.t", "state": "queued", "attempt": 0, "node": None}
+        self.document = {
+            "_id": 1,
+            "seq": 1,
+            "task": "t.t",
+            "state": "queued",
+            "attempt": 0,
+            "node": None,
+        }
         self.history = [JobState.QUEUED]
         self.licences: list[tuple[str, int]] = []
         self.settled: list[tuple[str, int]] = []
@@ -76,7 +86,9 @@ class JobMoves(RuleBasedStateMachine):
     @rule(node=st.sampled_from("xyz"), attempt=st.integers(0, 6))
     def claim(self, node: str, attempt: int) -> None:
         """From any memory of the job: only the one that is true now can win."""
-        if self.document["attempt"] == attempt and self.move(JobState.WORKING, node=node, attempt=attempt + 1):
+        if self.document["attempt"] == attempt and self.move(
+            JobState.WORKING, node=node, attempt=attempt + 1
+        ):
             self.licences.append((node, attempt + 1))
 
     @precondition(lambda self: self.licences)
@@ -107,7 +119,11 @@ class JobMoves(RuleBasedStateMachine):
     @invariant()
     def every_licence_settles_at_most_once(self) -> None:
         assert len(set(self.settled)) == len(self.settled)
-        assert len({attempt for _, attempt in self.licences}) == len(self.licences) == self.document["attempt"]
+        assert (
+            len({attempt for _, attempt in self.licences})
+            == len(self.licences)
+            == self.document["attempt"]
+        )
 
     @invariant()
     def the_record_says_what_the_table_says(self) -> None:

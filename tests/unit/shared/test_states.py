@@ -6,7 +6,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from tontine.records.states import FINAL, JOB_MOVES, LIVE, NODE_MOVES, OPEN, JobState, NodeState, State, sources
+from tontine.records.states import (
+    FINAL,
+    JOB_MOVES,
+    LIVE,
+    NODE_MOVES,
+    OPEN,
+    JobState,
+    NodeState,
+    State,
+    sources,
+)
 
 
 def reachable(moves: Mapping[State, frozenset[State]], start: State) -> set[State]:

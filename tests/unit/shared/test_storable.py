@@ -52,16 +52,31 @@ class Angry(Mapping[str, Any]):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (Decimal("0.5"), "is a Decimal, which MongoDB cannot store: convert it with str(), or to a bson.Decimal128"),
+        (
+            Decimal("0.5"),
+            (
+                "is a Decimal, which MongoDB cannot store: convert it with str(), or to a "
+                "bson.Decimal128"
+            ),
+        ),
         ({1, 2}, "is a set, which MongoDB cannot store: convert it with list() or sorted()"),
         (Path("a"), "convert it with str()"),
-        (date(2030, 1, 1), "is a date, which MongoDB cannot store: pass a datetime, or its isoformat()"),
+        (
+            date(2030, 1, 1),
+            "is a date, which MongoDB cannot store: pass a datetime, or its isoformat()",
+        ),
         (timedelta(1), "pass its total_seconds()"),
         (Colour.RED, "is a Colour, which MongoDB cannot store: pass its `value`"),
         (Point(), "is a Point, which MongoDB cannot store: convert it with dataclasses.asdict()"),
         (Ndarray(), "is a ndarray, which MongoDB cannot store: convert it with its tolist()"),
         (range(3), "convert it with list()"),
-        (object(), "is an object, which MongoDB cannot store: convert it to text, numbers, lists and dictionaries"),
+        (
+            object(),
+            (
+                "is an object, which MongoDB cannot store: convert it to text, numbers, lists and "
+                "dictionaries"
+            ),
+        ),
         (print, "pass its name, and look it up in the task"),
         (2**64, "is a number beyond 64 bits"),
         ("\ud800", "is text with half characters"),
@@ -80,7 +95,21 @@ def test_the_value_is_named_with_its_place_and_a_way_out(value: Any, said: str) 
 
 
 def test_what_can_be_stored_is_nobodys_problem() -> None:
-    fine = {"a": [1, 2.5, "x", None, True, b"y", datetime.now(UTC), uuid4(), ObjectId(), Decimal128("1"), (1, 2)]}
+    fine = {
+        "a": [
+            1,
+            2.5,
+            "x",
+            None,
+            True,
+            b"y",
+            datetime.now(UTC),
+            uuid4(),
+            ObjectId(),
+            Decimal128("1"),
+            (1, 2),
+        ]
+    }
     assert unstorable(fine, "args") is None
     assert bson.encode({"a": Decimal128("0.5")}), "the way out is one"
 

@@ -23,7 +23,10 @@ def ago(seconds: float) -> datetime:
 
 def test_a_trouble_is_told_as_a_sentence() -> None:
     settling = Trouble("settling", "document too large", ago(40), 12)
-    assert settling.told(NOW) == "has not been able to store outcomes for 40 s (12 tries): document too large"
+    assert (
+        settling.told(NOW)
+        == "has not been able to store outcomes for 40 s (12 tries): document too large"
+    )
     assert Trouble("dreaming").told(NOW) == "has not been able to go on with dreaming"
 
 
@@ -39,7 +42,12 @@ def test_a_wrong_clock_of_the_node_does_not_change_how_long_a_trouble_lasts() ->
 
 
 def test_what_is_no_trouble_is_left_out_and_what_is_one_is_made_legible() -> None:
-    odd = [5, {}, {"what": "\x1b[2J" * 100, "why": {"a": "\u202e"}, "since": "then", "times": True}, {"what": "fence"}]
+    odd = [
+        5,
+        {},
+        {"what": "\x1b[2J" * 100, "why": {"a": "\u202e"}, "since": "then", "times": True},
+        {"what": "fence"},
+    ]
     first, second = read_troubles(odd)
     assert len(first.what) < 200
     assert "\x1b" not in first.what
@@ -58,7 +66,9 @@ ANYTHING = st.recursive(
     | st.text(max_size=20)
     | st.datetimes(timezones=st.just(UTC))
     | st.sampled_from(["dead", "working", "claiming"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 FIELDS = (
@@ -75,7 +85,9 @@ FIELDS = (
     "troubles",
 )
 METRICS = ("crashes", "last_crash", "workers", "workers_wanted", "bytes", "clock")
-TROUBLES = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(("what", "why", "since", "times"), ANYTHING)))
+TROUBLES = st.lists(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(("what", "why", "since", "times"), ANYTHING))
+)
 
 
 @given(
@@ -83,7 +95,9 @@ TROUBLES = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(("what", "w
     metrics=ANYTHING | st.fixed_dictionaries({}, optional=dict.fromkeys(METRICS, ANYTHING)),
     troubles=TROUBLES,
 )
-def test_whatever_is_in_a_record_it_is_read_and_judged(record: Any, metrics: Any, troubles: Any) -> None:
+def test_whatever_is_in_a_record_it_is_read_and_judged(
+    record: Any, metrics: Any, troubles: Any
+) -> None:
     record = {"troubles": troubles, **record, "_id": "a-1", "now": NOW, "metrics": metrics}
     seen = Sighting.from_document(record)
     look = Look(NOW, (seen,), Roster(1, ("a-1",)), {}, Raw((), None, NOW))

@@ -36,7 +36,9 @@ def job(**facts: Any) -> Job:
     return Job(**{"id": 1, "seq": 17, "task": "shop.resize", "created_at": ago(1), **facts})
 
 
-def evidence(job: Job | None, *nodes: Sighting, members: tuple[Sighting, ...] | None = None, **facts: Any) -> Evidence:
+def evidence(
+    job: Job | None, *nodes: Sighting, members: tuple[Sighting, ...] | None = None, **facts: Any
+) -> Evidence:
     roster = Roster(3, tuple(one.id for one in (nodes if members is None else members)))
     return Evidence(NOW, job, roster=roster, nodes=nodes, **facts)
 
@@ -51,7 +53,9 @@ def only(found: Evidence, code: str) -> Finding:
 
 
 def working(**facts: Any) -> Job:
-    return job(**{"state": JobState.WORKING, "node": "a-1", "attempt": 1, "started_at": ago(12), **facts})
+    return job(
+        **{"state": JobState.WORKING, "node": "a-1", "attempt": 1, "started_at": ago(12), **facts}
+    )
 
 
 def failed(error: JobError | None = None, **facts: Any) -> Job:
@@ -87,7 +91,8 @@ def test_a_task_that_no_live_node_has_is_told_with_near_matches() -> None:
     assert "is shop.resize meant?" in finding.advice
     nobodys = only(evidence(job(task="resize"), A), "unknown-task").advice
     assert nobodys.startswith(
-        "`task` must be like \"shop.resize\", its module and its own name, not 'resize'. is shop.resize"
+        "`task` must be like \"shop.resize\", its module and its own name, not 'resize'. is "
+        "shop.resize"
     )
     assert nobodys.endswith("? `tontine cancel` it and submit the right one")
 
@@ -113,7 +118,10 @@ def test_a_dead_owner_is_inherited_in_seconds() -> None:
 
 @pytest.mark.parametrize("desired", [Desired.PAUSED, Desired.STOPPED])
 def test_an_owner_that_leaves_is_inherited_in_a_moment(desired: Desired) -> None:
-    assert desired.value in only(evidence(job(), A, replace(B, desired=desired)), "owner-leaving").sentence
+    assert (
+        desired.value
+        in only(evidence(job(), A, replace(B, desired=desired)), "owner-leaving").sentence
+    )
 
 
 def test_an_owner_that_beats_and_does_not_tick_is_stuck() -> None:
@@ -138,7 +146,10 @@ def test_nodes_that_are_all_paused_or_starting_or_outside() -> None:
 def test_only_a_paused_node_has_the_task() -> None:
     other = replace(A, tasks=frozenset({"x.y"}))
     paused = replace(B, state=NodeState.PAUSED, desired=Desired.PAUSED)
-    assert only(evidence(job(), other, paused, members=(other,)), "able-paused").advice == "`tontine resume b`"
+    assert (
+        only(evidence(job(), other, paused, members=(other,)), "able-paused").advice
+        == "`tontine resume b`"
+    )
     silent = replace(B, beat_age=15.0)
     assert "b is silent" in only(evidence(job(), other, silent), "able-away").sentence
 
@@ -170,7 +181,9 @@ def test_a_second_look_is_taken_only_when_the_first_explains_nothing() -> None:
 
 def test_a_running_job_says_where_since_when_and_how_far() -> None:
     found = evidence(working(progress=Progress(0.4, "resizing"), timeout=30), A)
-    expected = "Node a has been running it for 12 s (attempt 1), 40%: resizing. Its time limit is 30 s."
+    expected = (
+        "Node a has been running it for 12 s (attempt 1), 40%: resizing. Its time limit is 30 s."
+    )
     assert [finding.sentence for finding in explain(found)] == [expected]
 
 
@@ -195,12 +208,17 @@ def test_a_silent_holder() -> None:
 
 def test_a_dead_holder() -> None:
     dead = replace(A, state=NodeState.DEAD, death="lease expired", died_at=ago(2))
-    assert "a live node will give it back" in only(evidence(working(), dead, B), "holder-dead").sentence
+    assert (
+        "a live node will give it back"
+        in only(evidence(working(), dead, B), "holder-dead").sentence
+    )
     assert "no node is alive" in only(evidence(working()), "holder-dead").sentence
 
 
 def test_a_retried_job_says_why_and_how_many_attempts_are_used() -> None:
-    found = evidence(job(fails=1, attempt=1, run_at=NOW + timedelta(seconds=9), error=JobError("E", "boom")), A)
+    found = evidence(
+        job(fails=1, attempt=1, run_at=NOW + timedelta(seconds=9), error=JobError("E", "boom")), A
+    )
     assert explain(found)[0].sentence.startswith("Its next attempt is not due until")
     assert only(found, "retried").sentence == "1 attempt failed, the last with E: boom."
     limited = evidence(job(fails=2, max_attempts=4, attempt=2, error=JobError("E", "boom")), A)
@@ -222,7 +240,9 @@ def test_a_job_that_was_given_back() -> None:
 
 def test_a_done_job_says_when_by_whom_and_how_long() -> None:
     done = job(state=JobState.DONE, node="a-1", attempt=2, started_at=ago(65), finished_at=ago(60))
-    found = evidence(replace(done, errors=(JobError("E", "boom"),)), A, expire_at=NOW + timedelta(hours=1))
+    found = evidence(
+        replace(done, errors=(JobError("E", "boom"),)), A, expire_at=NOW + timedelta(hours=1)
+    )
     assert codes(found) == ["done", "earlier-errors", "expires"]
     assert "node a finished it" in explain(found)[0].sentence
     assert "(60 s ago) after 5.0 s, at attempt 2" in explain(found)[0].sentence
@@ -236,7 +256,11 @@ def test_a_failed_job_says_why_and_how_to_retry() -> None:
 
 
 def test_a_poison_job_says_what_it_did() -> None:
-    lost = failed(JobError("Lost", "its worker or node ended 4 times while it ran: its worker exited with code 11"))
+    lost = failed(
+        JobError(
+            "Lost", "its worker or node ended 4 times while it ran: its worker exited with code 11"
+        )
+    )
     assert "ended 4 times while it ran" in only(evidence(lost, A), "failed-lost").sentence
 
 
@@ -245,14 +269,18 @@ def test_a_cancelled_job() -> None:
 
 
 def test_a_document_that_cannot_be_a_job_was_refused() -> None:
-    refused = failed(JobError("InvalidJob", "this document cannot be a job: it has no `task`"), node=None)
+    refused = failed(
+        JobError("InvalidJob", "this document cannot be a job: it has no `task`"), node=None
+    )
     finding = only(evidence(refused, A), "refused")
     assert "it has no `task`" in finding.sentence
     assert finding.advice == "insert a corrected document"
 
 
 def test_a_key_that_was_taken_names_the_job_that_has_it() -> None:
-    error = JobError("InvalidJob", "this document cannot be a job: an unfinished job has its key 'k' already")
+    error = JobError(
+        "InvalidJob", "this document cannot be a job: an unfinished job has its key 'k' already"
+    )
     holder = Job(id=2, seq=9, state=JobState.WORKING)
     found = evidence(failed(error, key="k"), A, key_holder=holder)
     assert "key 'k' is taken by job 9, which is working" in only(found, "key-taken").sentence
@@ -264,9 +292,15 @@ def test_a_job_without_a_number() -> None:
     assert codes(evidence(raw, A, inserted_at=ago(1))) == ["unnumbered"]
     assert codes(evidence(raw, A, inserted_at=ago(60))) == ["unnumbered-long"]
     assert codes(evidence(raw)) == ["unnumbered", "no-node"]
-    assert codes(evidence(replace(raw, task=""), A, refusal="it has no `task`")) == ["will-be-refused", "unnumbered"]
+    assert codes(evidence(replace(raw, task=""), A, refusal="it has no `task`")) == [
+        "will-be-refused",
+        "unnumbered",
+    ]
     holder = Job(id=2, seq=9)
-    assert codes(evidence(replace(raw, key="k"), A, key_holder=holder)) == ["key-taken", "unnumbered"]
+    assert codes(evidence(replace(raw, key="k"), A, key_holder=holder)) == [
+        "key-taken",
+        "unnumbered",
+    ]
     assert codes(evidence(replace(raw, task="x.y"), A)) == ["unnumbered", "unknown-task"]
 
 
@@ -281,7 +315,11 @@ def test_a_job_without_a_number() -> None:
         (Trace(3, 50, 10), "removed", "by hand"),
         (Trace(20, 50, 10, ago(5)), "hole-young", "may still insert"),
         (Trace(20, 50, 10, ago(5000)), "hole", "ended before it inserted"),
-        (Trace(20, 50, 10, ago(5000), removes=True), "hole", "or its job has been removed by retention"),
+        (
+            Trace(20, 50, 10, ago(5000), removes=True),
+            "hole",
+            "or its job has been removed by retention",
+        ),
     ],
 )
 def test_a_job_that_is_not_there(trace: Trace, code: str, words: str) -> None:
@@ -326,7 +364,9 @@ def test_an_owner_that_cannot_claim_says_why_and_who_else_can(what: str) -> None
     assert finding.sentence.endswith(" for 40 s (12 tries): not authorized.")
     assert "the log of node b" in finding.advice
     assert second_look(found) == 0.0
-    assert codes(evidence(job(), replace(A, troubles=(trouble(what),)), owner)) == ["owner-troubled"]
+    assert codes(evidence(job(), replace(A, troubles=(trouble(what),)), owner)) == [
+        "owner-troubled"
+    ]
     assert codes(evidence(job(), A, owner, ahead=3)) == ["owner-troubled", "behind", "help"]
 
 
@@ -344,7 +384,9 @@ def test_helpers_that_cannot_claim_are_no_help() -> None:
 
 
 def test_other_troubles_of_an_owner_do_not_matter_to_a_job() -> None:
-    assert codes(evidence(job(), A, replace(B, troubles=(trouble("schedules"), trouble("samples"))))) == ["next"]
+    assert codes(
+        evidence(job(), A, replace(B, troubles=(trouble("schedules"), trouble("samples"))))
+    ) == ["next"]
 
 
 def test_a_job_whose_node_cannot_store_outcomes_says_so_first() -> None:
@@ -360,11 +402,17 @@ def test_a_job_whose_node_cannot_store_outcomes_says_so_first() -> None:
 def test_a_job_without_a_number_tells_why_nobody_gives_it_one() -> None:
     a, b = (replace(one, troubles=(trouble("numbering"),)) for one in (A, B))
     found = evidence(job(seq=UNNUMBERED), a, b, inserted_at=ago(60))
-    assert "node a has not been able to number jobs for 40 s" in only(found, "numbering-troubled").sentence
+    assert (
+        "node a has not been able to number jobs for 40 s"
+        in only(found, "numbering-troubled").sentence
+    )
     assert codes(evidence(job(seq=UNNUMBERED), a, B, inserted_at=ago(60))) == ["unnumbered-long"]
 
 
 def test_a_field_that_was_meant_to_be_another_is_told_last() -> None:
-    found = replace(evidence(job(run_at=NOW + timedelta(minutes=3)), A), odd_fields=("its field `dely` means nothing",))
+    found = replace(
+        evidence(job(run_at=NOW + timedelta(minutes=3)), A),
+        odd_fields=("its field `dely` means nothing",),
+    )
     assert codes(found)[-1] == "odd-field"
     assert only(found, "odd-field").sentence == "Its field `dely` means nothing."

@@ -11,13 +11,21 @@ from .badges import next_try
 from .scene import Scene
 
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
-_LOOKS = {Weight.BAD: ("alert", "alarm"), Weight.WARNING: ("notice", "shade"), Weight.NOTICE: ("info", "shade")}
+_LOOKS = {
+    Weight.BAD: ("alert", "alarm"),
+    Weight.WARNING: ("notice", "shade"),
+    Weight.NOTICE: ("info", "shade"),
+}
 """The role of its text, and the ground under it."""
 
 
 def current(scene: Scene) -> list[Alert]:
     """The alerts that were not put aside, the worst first."""
-    shown = [alert for alert in scene.picture.alerts if (alert.kind, alert.subject) not in scene.view.dismissed]
+    shown = [
+        alert
+        for alert in scene.picture.alerts
+        if (alert.kind, alert.subject) not in scene.view.dismissed
+    ]
     return sorted(shown, key=lambda alert: _ORDER[alert.weight])
 
 
@@ -34,7 +42,13 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     worst = alerts[0]
     role, ground = _LOOKS[worst.weight]
     more = f"  +{len(alerts) - 1} more" if len(alerts) > 1 else ""
-    end: Line = [(more, "muted"), ("  ! ", "key"), ("shows", "muted"), ("  x ", "key"), ("puts aside ", "muted")]
+    end: Line = [
+        (more, "muted"),
+        ("  ! ", "key"),
+        ("shows", "muted"),
+        ("  x ", "key"),
+        ("puts aside ", "muted"),
+    ]
     if width < 100:
         end = [(more, "muted"), ("  ! x ", "key")]
     if width < 70:
@@ -56,7 +70,10 @@ def _outage(scene: Scene, width: int) -> Line:
     else:
         role, ground = "alert", "alarm"
         text = f"this is {age(link.age)} old{retry}: {link.reason or 'the store does not answer'}"
-    line = [(f" {scene.glyphs.alert} ", role), (cut(text, max(1, width - 4), scene.glyphs.more), role)]
+    line = [
+        (f" {scene.glyphs.alert} ", role),
+        (cut(text, max(1, width - 4), scene.glyphs.more), role),
+    ]
     return on(fit(line, width), ground)
 
 

@@ -9,7 +9,8 @@ from .scene import Scene
 
 
 def badges(scene: Scene, room: int = 2) -> Line:
-    """From what the user chose to what the data is like; the last one says whether requests can be made.
+    """From what the user chose to what the data is like; the last one says whether requests can be
+    made.
 
     With room 2 all is said in full, with 1 only what the user chose, with 0 everything in one word.
     """
@@ -55,10 +56,16 @@ def _link(scene: Scene, is_short: bool) -> tuple[str, str]:
         case Mode.POLL:
             return "poll", "POLL" if is_short else "POLL 2 s"
         case Mode.SAMPLED:
-            return "sampled", "SAMPLED" if is_short or not link.rate else f"SAMPLED {amount(round(link.rate))}/s"
+            return (
+                "sampled",
+                "SAMPLED" if is_short or not link.rate else f"SAMPLED {amount(round(link.rate))}/s",
+            )
         case Mode.REPLAY:
             return "replay", "REPLAY"
-    return "wait", "CONNECTING" if not link.retry_in or is_short else f"CONNECTING, {next_try(link)}"
+    return (
+        "wait",
+        "CONNECTING" if not link.retry_in or is_short else f"CONNECTING, {next_try(link)}",
+    )
 
 
 def next_try(link: Link) -> str:

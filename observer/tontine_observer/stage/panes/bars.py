@@ -1,4 +1,5 @@
-"""The lines that lead: the tabs above a single pane, and the footer with the keys that matter most. Pure."""
+"""The lines that lead: the tabs above a single pane, and the footer with the keys that matter most.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
     for number, pane in enumerate(PANES, 1):
         is_here = pane == view.tab
         count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
-        line += [(f" {number} ", "key"), (TITLES[pane] + count, "title.focus" if is_here else "muted"), (" ", "text")]
+        line += [
+            (f" {number} ", "key"),
+            (TITLES[pane] + count, "title.focus" if is_here else "muted"),
+            (" ", "text"),
+        ]
     chosen = view.lists[view.tab].chosen
     text = chosen.problem or chosen.text or "-"
     role = "match" if chosen.text else "faint"
@@ -34,7 +39,13 @@ def footer(scene: Scene, box: Box, hints: Iterable[tuple[str, str]]) -> list[Lin
     """What was just said, else the keys that matter most in this pane, as many as fit."""
     if scene.view.notice:
         role = "bad.strong/bar" if scene.view.is_notice_bad else "info/bar"
-        return [fit([(" " + cut(scene.view.notice, box.width - 2, scene.glyphs.more), role)], box.width, "text/bar")]
+        return [
+            fit(
+                [(" " + cut(scene.view.notice, box.width - 2, scene.glyphs.more), role)],
+                box.width,
+                "text/bar",
+            )
+        ]
     line: Line = [(" ", "text/bar")]
     room = box.width - 1
     for key, label in hints:

@@ -39,7 +39,10 @@ def cells(change: Change, scene: Scene, _: dict[str, int]) -> dict[str, Span | L
     times = f"  ({change.times:,} times)" if change.times > 1 else ""
     return {
         "time": (moment(change.at, scene.zone), "muted"),
-        "subject": (change.subject, "strong" if change.kind is ChangeKind.NODE else ROLES[change.kind]),
+        "subject": (
+            change.subject,
+            "strong" if change.kind is ChangeKind.NODE else ROLES[change.kind],
+        ),
         "text": [*_tinted(change, scene), (times, "muted")],
     }
 
@@ -76,7 +79,9 @@ def change_key(change: Change) -> str:
 
 def _empty(scene: Scene) -> str:
     return (
-        "nothing matches (esc clears the filter, f chooses the kinds)" if _is_chosen(scene) else "nothing changed yet"
+        "nothing matches (esc clears the filter, f chooses the kinds)"
+        if _is_chosen(scene)
+        else "nothing changed yet"
     )
 
 

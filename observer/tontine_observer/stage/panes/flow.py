@@ -15,7 +15,9 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     width, height = inside(box)
     lines = _tall(scene, width, height) if height >= 6 else _flat(scene, width, height)
     end: list[Span] = [("10 min", "faint")] if height >= 6 else []
-    return enclose(lines, box, scene.glyphs, [("Flow", "title")], end, is_focused=scene.view.focus == FLOW)
+    return enclose(
+        lines, box, scene.glyphs, [("Flow", "title")], end, is_focused=scene.view.focus == FLOW
+    )
 
 
 def _values(series: Series | None) -> tuple[float | None, ...]:
@@ -36,8 +38,13 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     if flow.started is not None and is_wide:
         first += [(f" {flow.started} started", "muted")]
     first += [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
-    first += [("  failed ", "muted"), (f"{rate(flow.failed_rate)}/s", "bad" if flow.failed_rate else "faint")]
-    net: Line = [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
+    first += [
+        ("  failed ", "muted"),
+        (f"{rate(flow.failed_rate)}/s", "bad" if flow.failed_rate else "faint"),
+    ]
+    net: Line = (
+        [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
+    )
     plot = max(6, (width - 30 - length(net)) // 2)
     second: Line = [(" in ", "muted"), (spark(_values(flow.incoming), plot, glyphs), "spark.in")]
     second += [(f" {rate(flow.in_rate)}/s".ljust(8), "text"), (" out ", "muted")]
@@ -60,7 +67,12 @@ def _ages(scene: Scene) -> Line:
         (" p95 ", "muted"),
         (age(flow.wait_p95), "text"),
     ]
-    line += [("   run p50 ", "muted"), (age(flow.run_p50), "text"), (" p95 ", "muted"), (age(flow.run_p95), "text")]
+    line += [
+        ("   run p50 ", "muted"),
+        (age(flow.run_p50), "text"),
+        (" p95 ", "muted"),
+        (age(flow.run_p95), "text"),
+    ]
     return line
 
 
@@ -71,7 +83,11 @@ def _oldest(scene: Scene) -> Line:
         return [("the oldest is not known" if waits else "no job waits", "faint")]
     where = "" if flow.oldest_rank is None else f", share {flow.oldest_rank}"
     role = "bad" if (flow.oldest_age or 0) > 30 else "text"
-    return [("oldest ", "muted"), (age(flow.oldest_age), role), (f" (#{flow.oldest}{where})", "muted")]
+    return [
+        ("oldest ", "muted"),
+        (age(flow.oldest_age), role),
+        (f" (#{flow.oldest}{where})", "muted"),
+    ]
 
 
 def _tall(scene: Scene, width: int, height: int) -> list[Line]:
@@ -109,7 +125,12 @@ def _count(state: str, scene: Scene, width: int) -> Line:
     if state == "queued":
         notes = _oldest(scene)
     elif flow.started is not None:
-        notes = [(f"{amount(flow.started)} started, {amount(max(0, number - flow.started))} claimed", "muted")]
+        notes = [
+            (
+                f"{amount(flow.started)} started, {amount(max(0, number - flow.started))} claimed",
+                "muted",
+            )
+        ]
     room = max(4, width - length(line) - length(notes) - 2)
     line.append((left(bar(number, top, room, glyphs), room), f"job.{state}"))
     return fit([*line, (" ", "text"), *notes], width)
@@ -117,11 +138,20 @@ def _count(state: str, scene: Scene, width: int) -> Line:
 
 def _rates(flow: Flow, scene: Scene) -> Line:
     line: Line = [(" ", "text")]
-    for state, value in (("done", flow.done_rate), ("failed", flow.failed_rate), ("cancelled", flow.cancelled_rate)):
+    for state, value in (
+        ("done", flow.done_rate),
+        ("failed", flow.failed_rate),
+        ("cancelled", flow.cancelled_rate),
+    ):
         role = f"job.{state}" if value else "faint"
         if value or state != "cancelled":
             line += [(f"{scene.glyphs.job[state]} {state} {rate(value)}/s   ", role)]
-    line += [(f"{scene.glyphs.up} retried {rate(flow.retried_rate)}/s   ", "warn" if flow.retried_rate else "faint")]
+    line += [
+        (
+            f"{scene.glyphs.up} retried {rate(flow.retried_rate)}/s   ",
+            "warn" if flow.retried_rate else "faint",
+        )
+    ]
     return [*line, ("net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))]
 
 
@@ -133,18 +163,28 @@ def _totals(flow: Flow, width: int) -> Line:
         line += [(f"  {state} ", "muted"), (amount(flow.counts.get(state, 0)), "text")]
     if flow.later:
         line += [(f"  queued for later {amount(flow.later)}", "muted")]
-    others = [name for name in flow.counts if name not in ("queued", "working", "done", "failed", "cancelled")]
+    others = [
+        name
+        for name in flow.counts
+        if name not in ("queued", "working", "done", "failed", "cancelled")
+    ]
     line += [(f"  ? {name} {amount(flow.counts[name])}", "bad") for name in others]
     return fit(line, width)
 
 
-def _curve(name: str, series: Series | None, role: str, text: str, width: int, rows: int, scene: Scene) -> list[Line]:
+def _curve(
+    name: str, series: Series | None, role: str, text: str, width: int, rows: int, scene: Scene
+) -> list[Line]:
     room = max(1, width - 17)
     values = squeeze(_values(series), room)
     plots = tall_spark(values, room, rows, scene.glyphs)
     lines: list[Line] = []
     for number, plot in enumerate(plots):
         is_last = number == rows - 1
-        label: Line = [(f" {left(name, 6)} ", "muted"), (right(text, 7), "text")] if is_last else [(" " * 15, "text")]
+        label: Line = (
+            [(f" {left(name, 6)} ", "muted"), (right(text, 7), "text")]
+            if is_last
+            else [(" " * 15, "text")]
+        )
         lines.append([*label, (" ", "text"), (plot, role), (" ", "text")])
     return lines

@@ -1,4 +1,5 @@
-"""A pane's edge: a box, a line above, or nothing; with its title, and how far it is scrolled. Pure."""
+"""A pane's edge: a box, a line above, or nothing; with its title, and how far it is scrolled.
+Pure."""
 
 from __future__ import annotations
 
@@ -35,10 +36,17 @@ def enclose(
     rows += [[(" " * width, "text")] for _ in range(height - len(rows))]
     rule = "rule.focus" if is_focused else "rule"
     if box.edge == "framed" and box.width >= 2 and box.height >= 2:
-        top = [(glyphs.corners[0], rule), *_title(title, end, box.width - 2, glyphs, rule), (glyphs.corners[1], rule)]
+        top = [
+            (glyphs.corners[0], rule),
+            *_title(title, end, box.width - 2, glyphs, rule),
+            (glyphs.corners[1], rule),
+        ]
         bottom = glyphs.corners[2] + glyphs.across * (box.width - 2) + glyphs.corners[3]
         sides = [(glyphs.thumb if row in thumb else glyphs.down) for row in range(height)]
-        framed = [[(glyphs.down, rule), *line, (side, rule)] for line, side in zip(rows, sides, strict=True)]
+        framed = [
+            [(glyphs.down, rule), *line, (side, rule)]
+            for line, side in zip(rows, sides, strict=True)
+        ]
         return [top, *framed, [(bottom, rule)]]
     if box.edge == "ruled" and box.height:
         return [
@@ -48,7 +56,9 @@ def enclose(
     return _scrolled(rows, thumb, glyphs)
 
 
-def _title(title: Sequence[Span], end: Sequence[Span], width: int, glyphs: Glyphs, rule: str) -> Line:
+def _title(
+    title: Sequence[Span], end: Sequence[Span], width: int, glyphs: Glyphs, rule: str
+) -> Line:
     start: Line = [(" ", rule), *title, (" ", rule)] if title else []
     finish: Line = [(" ", rule), *end, (" ", rule)] if end else []
     if length(start) + length(finish) > width:
@@ -62,7 +72,9 @@ def _scrolled(rows: list[Line], thumb: range, glyphs: Glyphs) -> list[Line]:
     if not thumb:
         return rows
     return [
-        [*fit(line, max(0, length(line) - 1)), (glyphs.thumb, "rule.focus")] if number in thumb else line
+        [*fit(line, max(0, length(line) - 1)), (glyphs.thumb, "rule.focus")]
+        if number in thumb
+        else line
         for number, line in enumerate(rows)
     ]
 

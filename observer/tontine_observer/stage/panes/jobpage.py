@@ -37,16 +37,30 @@ def _section(name: str, found: list[Line]) -> list[Line]:
 def _head(page: JobPage, scene: Scene) -> Iterator[Line]:
     row = page.row
     state, role = job_state(row.state, scene.glyphs)
-    yield [(" ", "text"), (state, role), (f"   attempt {row.attempt}", "text"), (_trouble(page), "warn")]
+    yield [
+        (" ", "text"),
+        (state, role),
+        (f"   attempt {row.attempt}", "text"),
+        (_trouble(page), "warn"),
+    ]
     held = f"   held by {page.holder}" if page.holder and row.state == "working" else ""
     last = f"   last held by {page.holder}" if page.holder and not held else ""
-    yield [(f" in the share of {page.owner}" if page.owner else " in nobody's share", "muted"), (held or last, "muted")]
+    yield [
+        (f" in the share of {page.owner}" if page.owner else " in nobody's share", "muted"),
+        (held or last, "muted"),
+    ]
     if row.progress is not None:
-        value = 1.0 if row.state == "done" else row.progress  # what its task said last is seldom 100 %
+        value = (
+            1.0 if row.state == "done" else row.progress
+        )  # what its task said last is seldom 100 %
         yield [(" ", "text"), *meter(value, row.progress_note, scene, 30)]
     now = page.at.timestamp()
     times: list[str] = []
-    for name, at in (("created", row.created_at), ("started", row.started_at), ("ended", row.finished_at)):
+    for name, at in (
+        ("created", row.created_at),
+        ("started", row.started_at),
+        ("ended", row.finished_at),
+    ):
         if at is not None:
             times.append(f"{name} {age(now - at)} ago")
     if row.ran is not None:
@@ -56,7 +70,10 @@ def _head(page: JobPage, scene: Scene) -> Iterator[Line]:
 
 def _trouble(page: JobPage) -> str:
     row = page.row
-    parts = [f"{row.fails} failed" if row.fails else "", f"{row.lost} lost with their node" if row.lost else ""]
+    parts = [
+        f"{row.fails} failed" if row.fails else "",
+        f"{row.lost} lost with their node" if row.lost else "",
+    ]
     parts.append("cancelling was asked for" if row.cancel and row.is_open else "")
     return "".join(f"   {part}" for part in parts if part)
 
@@ -98,7 +115,13 @@ def _logs(page: JobPage, scene: Scene, width: int) -> list[Line]:
     found: list[Line] = []
     for at, attempt, text in page.logs[-200:]:
         first, *rest = wrap(text, max(10, width - 18))
-        found.append([(f"  {moment(at, scene.zone)} ", "faint"), (f"{attempt:>3}  ", "muted"), (first, "text")])
+        found.append(
+            [
+                (f"  {moment(at, scene.zone)} ", "faint"),
+                (f"{attempt:>3}  ", "muted"),
+                (first, "text"),
+            ]
+        )
         found += [[(" " * 16 + more, "text")] for more in rest]
     return found
 

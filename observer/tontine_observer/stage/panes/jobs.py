@@ -28,7 +28,21 @@ COLUMNS = (
     Column("note", "PROGRESS/ERROR", 15, 30, most=200, key="error"),
 )
 FIELDS = frozenset(
-    {"seq", "state", "task", "node", "attempt", "fails", "lost", "age", "ran", "error", "key", "priority", "rank"}
+    {
+        "seq",
+        "state",
+        "task",
+        "node",
+        "attempt",
+        "fails",
+        "lost",
+        "age",
+        "ran",
+        "error",
+        "key",
+        "priority",
+        "rank",
+    }
 )
 METER = 10
 

@@ -25,7 +25,10 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
         ("slots", f"{node.running} of {node.slots} busy, {node.held} jobs held{_size(node)}"),
         *_workers(node),
         ("settled", f"{amount(node.done)} done, {amount(node.failed)} failed"),
-        ("heartbeat", f"{age(node.beat_age)} ago, lease {age(node.lease)}, claim loop at round {node.tick:,}"),
+        (
+            "heartbeat",
+            f"{age(node.beat_age)} ago, lease {age(node.lease)}, claim loop at round {node.tick:,}",
+        ),
         ("clock", "not known" if node.skew is None else f"{node.skew:+.2f} s from the server's"),
         ("machine", _machine(node)),
         ("process", f"pid {node.pid} on {node.host}, version {node.version}, id {node.id}"),
@@ -33,7 +36,14 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
     ]
     body = [_fact(name, text) for name, text in facts]
     body.append([("  " + left("rate 60 s", 12), "muted"), (plot, "spark"), (f" {last}/s", "text")])
-    return [*head, *_troubles(node, scene, width), [("", "text")], *body, *_jobs(node, scene), *_modules(node, width)]
+    return [
+        *head,
+        *_troubles(node, scene, width),
+        [("", "text")],
+        *body,
+        *_jobs(node, scene),
+        *_modules(node, width),
+    ]
 
 
 def _troubles(node: NodeRow, scene: Scene, width: int) -> list[Line]:
@@ -41,7 +51,12 @@ def _troubles(node: NodeRow, scene: Scene, width: int) -> list[Line]:
     for trouble in node.troubles:
         long = age(trouble.lasted(scene.picture.at))
         tries = f", {amount(trouble.times)} times" if trouble.times > 1 else ""
-        found.append([(f"  {left(trouble.what, 12)}", "bad"), (f"for {long}{tries}: cannot {trouble.deed}", "text")])
+        found.append(
+            [
+                (f"  {left(trouble.what, 12)}", "bad"),
+                (f"for {long}{tries}: cannot {trouble.deed}", "text"),
+            ]
+        )
         found += [[(" " * 14 + text, "muted")] for text in wrap(trouble.why, width - 16)]
     return found
 
@@ -66,7 +81,8 @@ def _share(node: NodeRow) -> str:
     if node.share is None:
         return f"rank {node.rank}"
     return (
-        f"rank {node.rank}: every seq that divided by {node.share.size} leaves {node.rank} (epoch {node.share.epoch})"
+        f"rank {node.rank}: every seq that divided by {node.share.size} leaves {node.rank} "
+        f"(epoch {node.share.epoch})"
     )
 
 

@@ -28,7 +28,21 @@ COLUMNS = (
     Column("rate", "RATE 60 s", 10, 40, most=30),
 )
 FIELDS = frozenset(
-    {"node", "state", "rank", "running", "job", "job_for", "done", "failed", "beat", "host", "version", "note", "task"}
+    {
+        "node",
+        "state",
+        "rank",
+        "running",
+        "job",
+        "job_for",
+        "done",
+        "failed",
+        "beat",
+        "host",
+        "version",
+        "note",
+        "task",
+    }
 )
 LONG_FOR = 30.0
 SKEWED = 0.5
@@ -76,7 +90,11 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
 def _state(node: NodeRow, scene: Scene) -> Span | Line:
     text, role = node_state(node.state, scene.glyphs)
     if node.state == "dead":
-        gone = "" if node.died_at is None else f" {age((scene.picture.at - node.died_at).total_seconds())}"
+        gone = (
+            ""
+            if node.died_at is None
+            else f" {age((scene.picture.at - node.died_at).total_seconds())}"
+        )
         return text + gone, role
     if node.is_silent:
         return [(text, role), (" silent", "bad.strong")]
@@ -118,5 +136,12 @@ def _empty(scene: Scene) -> str:
 
 
 TABLE: Table[NodeRow] = Table(
-    NODES, COLUMNS, lambda scene: scene.picture.nodes, lambda node: node.id, facts, cells, _empty, FIELDS
+    NODES,
+    COLUMNS,
+    lambda scene: scene.picture.nodes,
+    lambda node: node.id,
+    facts,
+    cells,
+    _empty,
+    FIELDS,
 )

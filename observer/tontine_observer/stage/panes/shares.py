@@ -40,7 +40,10 @@ def cells(share: ShareRow, scene: Scene, widths: dict[str, int]) -> dict[str, Sp
     waiting = short(share.waiting) + ("+" if share.is_partial else "")
     return {
         "rank": (str(share.rank), "strong"),
-        "owner": [(f"{glyph[0]} ", role), (share.name, role if share.state in ("dead", "missing") else "text")],
+        "owner": [
+            (f"{glyph[0]} ", role),
+            (share.name, role if share.state in ("dead", "missing") else "text"),
+        ],
         "oldest": (age(share.oldest_age), "bad" if share.is_stalled else calm),
         "waiting": (waiting, "bad" if share.is_stalled else calm),
         "cells": _cells(share, scene, widths.get("cells", 0)),
@@ -48,7 +51,8 @@ def cells(share: ShareRow, scene: Scene, widths: dict[str, int]) -> dict[str, Sp
 
 
 def _cells(share: ShareRow, scene: Scene, width: int) -> Line:
-    """The cells, with the note where there is room for it: the note says what the eye must not miss."""
+    """The cells, with the note where there is room for it: the note says what the eye must not
+    miss."""
     note = f"  {share.note}" if share.note else ""
     room = max(min(6, width), width - size(note))
     codes = share.cells if len(share.cells) <= room else share.cells[: room - 1]
@@ -56,7 +60,9 @@ def _cells(share: ShareRow, scene: Scene, width: int) -> Line:
     if len(codes) < len(share.cells):
         line.append((scene.glyphs.more, "muted"))
     if note:
-        line.append((note, "bad" if share.is_stalled or share.state in ("dead", "missing") else "warn"))
+        line.append(
+            (note, "bad" if share.is_stalled or share.state in ("dead", "missing") else "warn")
+        )
     return line
 
 
@@ -67,5 +73,12 @@ def _empty(scene: Scene) -> str:
 
 
 TABLE: Table[ShareRow] = Table(
-    SHARES, COLUMNS, lambda scene: scene.picture.shares, lambda share: str(share.rank), facts, cells, _empty, FIELDS
+    SHARES,
+    COLUMNS,
+    lambda scene: scene.picture.shares,
+    lambda share: str(share.rank),
+    facts,
+    cells,
+    _empty,
+    FIELDS,
 )

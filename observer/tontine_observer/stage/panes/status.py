@@ -27,21 +27,35 @@ def draw(scene: Scene, box: Box) -> list[Line]:
 
 def on_bar(line: Line, width: int) -> Line:
     """The line on the bar's ground, except for badges, which have their own."""
-    grounded = [(text, role if role.startswith("badge.") else on([(text, role)], "bar")[0][1]) for text, role in line]
+    grounded = [
+        (text, role if role.startswith("badge.") else on([(text, role)], "bar")[0][1])
+        for text, role in line
+    ]
     return fit(grounded, width, "text/bar")
 
 
 def _facts(scene: Scene, size: int) -> Line:
     status, dot = scene.picture.status, scene.glyphs.dot
     if size >= 3:
-        where = " ".join(filter(None, (status.replica_set, f"({status.primary})" if status.primary else "")))
+        where = " ".join(
+            filter(None, (status.replica_set, f"({status.primary})" if status.primary else ""))
+        )
         since = f"  since {moment(status.since, scene.zone)}" if status.since else ""
         start: Line = [(" tontine ", "brand"), (f"{dot} ", "faint"), (status.database, "strong")]
         start += [(f" {dot} {where}", "muted")] if where and size == 4 else []
         start += [("   epoch ", "muted"), (str(status.epoch), "epoch"), ("  members ", "muted")]
-        start += [(str(status.members), "strong"), (since if size == 4 else "", "faint"), ("   ", "text")]
+        start += [
+            (str(status.members), "strong"),
+            (since if size == 4 else "", "faint"),
+            ("   ", "text"),
+        ]
     else:
-        start = [(" tontine ", "brand"), (status.database, "strong"), ("  E", "muted"), (str(status.epoch), "epoch")]
+        start = [
+            (" tontine ", "brand"),
+            (status.database, "strong"),
+            ("  E", "muted"),
+            (str(status.epoch), "epoch"),
+        ]
         start += [(" N=", "muted"), (f"{status.members}  ", "strong")]
     start += nodes(scene, has_words=size >= 3)
     if size > 1:
@@ -51,14 +65,17 @@ def _facts(scene: Scene, size: int) -> Line:
 
 
 def nodes(scene: Scene, *, has_words: bool) -> Line:
-    """How many nodes are in each state; the words appear where there is room, and for what is unknown always."""
+    """How many nodes are in each state; the words appear where there is room, and for what is
+    unknown always."""
     line: Line = []
     states = scene.picture.status.states
     for state in [*_ORDER, *(name for name in states if name not in _ORDER)]:
         number = states.get(state, 0)
         glyph = scene.glyphs.node.get(state, f"? {cut(state, UNKNOWN_SHOWN, scene.glyphs.more)} ")
         role = f"node.{state}" if number else "faint"
-        text = f"{glyph} {state} {number}  " if has_words and state in _ORDER else f"{glyph}{number} "
+        text = (
+            f"{glyph} {state} {number}  " if has_words and state in _ORDER else f"{glyph}{number} "
+        )
         line.append((text, role))
     return line
 
@@ -66,6 +83,15 @@ def nodes(scene: Scene, *, has_words: bool) -> Line:
 def _tiny(scene: Scene, width: int) -> list[Line]:
     status = scene.picture.status
     first = justify([(" tontine ", "brand"), (status.database, "strong")], badges(scene, 0), width)
-    flow: Line = [(" queued ", "muted"), (amount(status.backlog), "strong"), (f"  {rate(status.rate)}/s", "good")]
-    flow += [("  E", "muted"), (str(status.epoch), "epoch"), (" N=", "muted"), (str(status.members), "strong")]
+    flow: Line = [
+        (" queued ", "muted"),
+        (amount(status.backlog), "strong"),
+        (f"  {rate(status.rate)}/s", "good"),
+    ]
+    flow += [
+        ("  E", "muted"),
+        (str(status.epoch), "epoch"),
+        (" N=", "muted"),
+        (str(status.members), "strong"),
+    ]
     return [first, [(" ", "text"), *nodes(scene, has_words=False)], flow]

@@ -36,16 +36,23 @@ class Table(Generic[T]):
 
     @property
     def sortable(self) -> list[str]:
-        return [column.key or column.name for column in self.columns if (column.key or column.name) in self.fields]
+        return [
+            column.key or column.name
+            for column in self.columns
+            if (column.key or column.name) in self.fields
+        ]
 
     def rows(self, scene: Scene) -> list[T]:
         """The rows that the filter keeps, in their order."""
         view = scene.view.lists[self.pane]
-        return choose(self.source(scene), lambda one: self.facts(one, scene), view.chosen, view.order)
+        return choose(
+            self.source(scene), lambda one: self.facts(one, scene), view.chosen, view.order
+        )
 
 
 def settle(view: ListView, keys: Sequence[str], height: int) -> None:
-    """Keep the cursor on its row wherever that went, at the same place of the screen, and inside the list."""
+    """Keep the cursor on its row wherever that went, at the same place of the screen, and inside
+    the list."""
     if not keys:
         view.place = view.top = 0
         return
@@ -80,7 +87,9 @@ def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Lin
     lines: list[Line] = []
     if head:
         marks = "^v" if scene.look.is_ascii else "▲▼"
-        lines.append([(" ", "text"), *heading(places, view.order.fact, view.order.is_reversed, marks)])
+        lines.append(
+            [(" ", "text"), *heading(places, view.order.fact, view.order.is_reversed, marks)]
+        )
     for number in range(view.top, min(len(rows), view.top + room)):
         is_here = number == view.place and is_focused
         cursor = scene.glyphs.cursor if number == view.place and (is_focused or view.key) else " "
@@ -117,7 +126,8 @@ def title(table: Table[T], scene: Scene, shown: int) -> list[Span]:
 
 
 class Keys(Sequence[str]):
-    """The keys of rows, made when they are asked for: a list of thousands is not keyed for a screen of twenty."""
+    """The keys of rows, made when they are asked for: a list of thousands is not keyed for a screen
+    of twenty."""
 
     def __init__(self, rows: Sequence[T], key: Callable[[T], str]) -> None:
         self._rows = rows

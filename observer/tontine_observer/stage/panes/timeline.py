@@ -46,11 +46,14 @@ def start_of(now: datetime, at: datetime | None, step: float, columns: int) -> d
 
 
 def trimmed(timeline: Timeline, shown: Container[str]) -> Timeline:
-    """Without the lanes of those who were dead all the time; and the last moments are not called unrecorded yet."""
+    """Without the lanes of those who were dead all the time; and the last moments are not called
+    unrecorded yet."""
     lanes = tuple(lane for lane in timeline.lanes if lane.id in shown or lane.states.strip("x "))
     fresh = timeline.columns - max(1, round(FRESH / timeline.step))
     is_known = any(timeline.recorded[max(0, fresh - 1) :])
-    recorded = tuple(known or (is_known and place >= fresh) for place, known in enumerate(timeline.recorded))
+    recorded = tuple(
+        known or (is_known and place >= fresh) for place, known in enumerate(timeline.recorded)
+    )
     return replace(timeline, lanes=lanes, recorded=recorded)
 
 
@@ -63,7 +66,11 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     ]
     if timeline is None:
         return enclose(
-            [[("  nothing is known of the past yet", "muted")]], box, scene.glyphs, title, is_focused=is_focused
+            [[("  nothing is known of the past yet", "muted")]],
+            box,
+            scene.glyphs,
+            title,
+            is_focused=is_focused,
         )
     width, height = inside(box)
     place = column_at(timeline, scene.view.at)
@@ -78,7 +85,8 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     view = scene.view.lists[TIME]
     view.top = max(0, min(view.top, len(timeline.lanes) - room))
     lanes = [
-        _lane(scene, timeline, number, place) for number in range(view.top, min(len(timeline.lanes), view.top + room))
+        _lane(scene, timeline, number, place)
+        for number in range(view.top, min(len(timeline.lanes), view.top + room))
     ]
     lines = [*fixed, *lanes]
     lines += [[(" " * width, "text")] for _ in range(height - len(said) - len(lines))]
@@ -125,8 +133,15 @@ def _axis(scene: Scene, timeline: Timeline, place: int | None) -> Line:
         return [(left(" time", label), "muted"), (first, "text"), (middle, "rule"), (last, "text")]
     said = f" {moment(scene.view.at, scene.zone)} "
     before = max(len(first), min(place - len(said) // 2, timeline.columns - len(said) - len(last)))
-    line: Line = [(left(" time", label), "muted"), (first, "text"), (across * (before - len(first)), "rule")]
-    line += [(said, "badge.past"), (across * max(0, timeline.columns - before - len(said) - len(last)), "rule")]
+    line: Line = [
+        (left(" time", label), "muted"),
+        (first, "text"),
+        (across * (before - len(first)), "rule"),
+    ]
+    line += [
+        (said, "badge.past"),
+        (across * max(0, timeline.columns - before - len(said) - len(last)), "rule"),
+    ]
     return [*line, (last, "text")]
 
 
@@ -134,7 +149,9 @@ def _epochs(scene: Scene, timeline: Timeline) -> Line:
     label = label_of(scene.picture.nodes)
     line: Line = [(left(" epoch", label), "muted")]
     used = 0
-    newest = {mark.column: mark.epoch for mark in timeline.epochs}  # of a column's epochs, the one that lasted
+    newest = {
+        mark.column: mark.epoch for mark in timeline.epochs
+    }  # of a column's epochs, the one that lasted
     columns = [*newest, timeline.columns]
     for number, (column, epoch) in enumerate(newest.items()):
         edge = scene.glyphs.epoch if column or number else ""
@@ -169,7 +186,9 @@ def _members(scene: Scene, timeline: Timeline) -> Line:
     for place, value in enumerate(values):
         if value is not None and value != before:
             text = str(value)
-            if place + len(text) <= len(cells) and all(other == value for other in values[place : place + len(text)]):
+            if place + len(text) <= len(cells) and all(
+                other == value for other in values[place : place + len(text)]
+            ):
                 cells[place : place + len(text)] = text
         before = value
     return [(left(" members", label), "muted"), *_recorded(scene, timeline, "".join(cells), "good")]
@@ -213,7 +232,10 @@ def _said(scene: Scene, timeline: Timeline) -> list[Line]:
     """What was the case at the cursor, and how far back one can go."""
     oldest = f"from {moment(timeline.oldest, scene.zone)} on"
     if scene.view.at is None:
-        text = "left and right look back; [ and ] go from change to change, { and } from epoch to epoch"
+        text = (
+            "left and right look back; [ and ] go from change to change, { and } from epoch "
+            "to epoch"
+        )
         return [[(f" {text}", "faint"), (f"   kept {oldest}", "faint")]]
     seconds = timedelta(seconds=timeline.step)
     near = [one for one in scene.changes if abs(one.at - scene.view.at) <= seconds]

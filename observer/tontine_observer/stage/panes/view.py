@@ -1,4 +1,5 @@
-"""What the user has set on the screen: focus, cursors, filters, orders, the moment looked at. No data in it. Pure."""
+"""What the user has set on the screen: focus, cursors, filters, orders, the moment looked at. No
+data in it. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class View:
         return self.lists[self.focus]
 
     def show(self, pane: str, *, is_tabbed: bool) -> None:
-        """Give a pane the whole screen, or take it back. Where panes are tabs, the first time only turns to it."""
+        """Give a pane the whole screen, or take it back. Where panes are tabs, the first time only
+        turns to it."""
         is_here = self.focus == self.tab == pane
         if is_tabbed:
             self.is_maximised = is_here and not self.is_maximised

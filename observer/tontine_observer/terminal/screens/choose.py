@@ -49,7 +49,11 @@ class Choose(Dialog[str | None]):
     @property
     def found(self) -> list[Option]:
         words = self._entry.value.casefold().split()
-        return [one for one in self._options if all(word in f"{one.name} {one.title}".casefold() for word in words)]
+        return [
+            one
+            for one in self._options
+            if all(word in f"{one.name} {one.title}".casefold() for word in words)
+        ]
 
     def body(self, width: int) -> list[Line]:
         found = self.found
@@ -59,7 +63,12 @@ class Choose(Dialog[str | None]):
         lines: list[Line] = [[("", "text")]]
         for number, option in list(enumerate(found))[first : first + room]:
             title = left(cut(option.title, width - 16, self._look.glyphs.more), width - 16)
-            line: Line = [(" ", "text"), (title, "text"), (right(option.note, 13), "key"), (" ", "text")]
+            line: Line = [
+                (" ", "text"),
+                (title, "text"),
+                (right(option.note, 13), "key"),
+                (" ", "text"),
+            ]
             lines.append(on(line, "cursor") if number == self._place else line)
         return lines if found else [*lines, [(" nothing is called that", "muted")]]
 

@@ -1,4 +1,5 @@
-"""Asks before something is asked of nodes or jobs. Cancel is what enter does, until you choose otherwise."""
+"""Asks before something is asked of nodes or jobs. Cancel is what enter does, until you choose
+otherwise."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from .dialog import Dialog
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be done, what follows from it, and what must be typed to do it (nothing: y is enough)."""
+    """What is to be done, what follows from it, and what must be typed to do it (nothing: y is
+    enough)."""
 
     title: str
     verb: str
@@ -80,7 +82,10 @@ class Confirm(Dialog[Answer | None]):
     def fixed(self, _: int) -> list[Line]:
         lines: list[Line] = [[("", "text")]]
         if self._word is not None:
-            lines += [[(" Type ", "muted"), (self._question.word, "strong"), (" to go on:", "muted")], [("", "text")]]
+            lines += [
+                [(" Type ", "muted"), (self._question.word, "strong"), (" to go on:", "muted")],
+                [("", "text")],
+            ]
         if self._has_reason:
             lines += [[(" Why:", "muted")], [("", "text")]]
         cancel = ("[ Cancel ]", "button" if self._is_yes else "choice")
@@ -89,14 +94,22 @@ class Confirm(Dialog[Answer | None]):
             role = "danger"
         keys = "y / n" if self._word is None else "tab, enter / esc"
         more = "" if self._has_reason or not self._question.takes_reason else "   w: why"
-        buttons: Line = [(" ", "text"), cancel, ("  ", "text"), (f"[ {self._question.verb} ]", role)]
+        buttons: Line = [
+            (" ", "text"),
+            cancel,
+            ("  ", "text"),
+            (f"[ {self._question.verb} ]", role),
+        ]
         return [*lines, [("", "text")], [*buttons, (f"   {keys}{more}", "faint")]]
 
     def draw(self) -> None:
         super().draw()
-        # The entries lie over the empty lines that `fixed` left for them, counted from the lower edge.
+        # The entries lie over the empty lines that `fixed` left for them, counted from the lower
+        # edge.
         row = self.box.y + self.box.height - 1 - 2
-        for entry in ([self._reason] if self._has_reason else []) + ([self._word] if self._word else []):
+        for entry in ([self._reason] if self._has_reason else []) + (
+            [self._word] if self._word else []
+        ):
             row -= 1
             entry.display = True
             entry.styles.offset = (self.box.x + 2, row)

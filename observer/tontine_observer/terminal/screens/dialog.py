@@ -1,4 +1,5 @@
-"""Something that opens over the overview: lines in a frame, in the middle of the screen, that can be scrolled."""
+"""Something that opens over the overview: lines in a frame, in the middle of the screen, that can
+be scrolled."""
 
 from __future__ import annotations
 
@@ -68,7 +69,11 @@ class Dialog(ModalScreen[T]):
         lines, fixed = self.body(width - 2), self.fixed(width - 2)
         height = min(len(lines) + len(fixed) + 2, self.app.size.height)
         self.box = Box(
-            (self.app.size.width - width) // 2, max(0, (self.app.size.height - height) // 2), width, height, "framed"
+            (self.app.size.width - width) // 2,
+            max(0, (self.app.size.height - height) // 2),
+            width,
+            height,
+            "framed",
         )
         room = max(1, inside(self.box)[1] - len(fixed))
         self._top = max(0, min(self._top, len(lines) - room))
@@ -98,4 +103,6 @@ class Dialog(ModalScreen[T]):
 
 
 def _on_panel(line: Line) -> Line:
-    return [(text, role if "/" in role else on([(text, role)], "panel")[0][1]) for text, role in line]
+    return [
+        (text, role if "/" in role else on([(text, role)], "panel")[0][1]) for text, role in line
+    ]

@@ -18,21 +18,31 @@ from ...stage.panes.view import TITLES
 from .dialog import Dialog
 
 ABOUT = {
-    NODES: "Every node that lives or died lately. SHARE is rank/size: of size members it owns the jobs whose number "
-    "divided by size leaves its rank. BUSY is running/slots. BEAT is the age of the last heartbeat; ~ before it marks "
+    NODES: "Every node that lives or died lately. SHARE is rank/size: of size members it owns "
+    "the jobs whose number "
+    "divided by size leaves its rank. BUSY is running/slots. BEAT is the age of the last "
+    "heartbeat; ~ before it marks "
     "a clock that is off. JOB is the job held longest; a ? after it: its holder is dead.",
-    SHARES: "One row for each member of the roster: the jobs it should claim. OLDEST is how long its oldest due job "
+    SHARES: "One row for each member of the roster: the jobs it should claim. OLDEST is how long "
+    "its oldest due job "
     "has waited. A share only avoids contention; help by others is normal and shown as such.",
-    JOBS: "The unfinished jobs and the last that ended, newest first. `/` filters: state:failed node:ada seq:100..200 "
+    JOBS: "The unfinished jobs and the last that ended, newest first. `/` filters: state:failed "
+    "node:ada seq:100..200 "
     "err~timeout age>30s, ! before a term turns it around. ATT counts claims.",
-    TIME: "What was: a lane for each node, a rule for each epoch, the members and the queued jobs. The cursor's moment "
+    TIME: "What was: a lane for each node, a rule for each epoch, the members and the queued "
+    "jobs. The cursor's moment "
     "drives every pane (PAST); end or space returns to now. What was not recorded is hatched.",
-    CHANGES: "Node moves, epochs, errors and requests, newest first. f chooses the kinds; jobs are folded unless you "
+    CHANGES: "Node moves, epochs, errors and requests, newest first. f chooses the kinds; jobs "
+    "are folded unless you "
     "ask for them.",
 }
 BADGES = (
     ("live", "LIVE", "changes arrive as they happen; the number is their delay"),
-    ("stale", "STALE", "the store does not answer: this is the last known picture, and how old it is"),
+    (
+        "stale",
+        "STALE",
+        "the store does not answer: this is the last known picture, and how old it is",
+    ),
     ("poll", "POLL", "no change stream: looked at every 2 s, what happens in between is not seen"),
     ("sampled", "SAMPLED", "more changes than can be read: job changes are counted, not listed"),
     ("frozen", "FROZEN", "you hold the picture; everything goes on behind it"),
@@ -63,7 +73,12 @@ class Help(Dialog[None]):
         lines.append([(" Badges", "title")])
         for name, word, text in BADGES:
             lines.append(
-                [("  ", "text"), (f" {word} ", f"badge.{name}"), (" " * (9 - len(word)), "text"), (text, "muted")]
+                [
+                    ("  ", "text"),
+                    (f" {word} ", f"badge.{name}"),
+                    (" " * (9 - len(word)), "text"),
+                    (text, "muted"),
+                ]
             )
         return lines
 
@@ -76,7 +91,9 @@ class Help(Dialog[None]):
                 if code.strip()
             ]
         line: Line = [(" ", "text")]
-        for code, state in zip("iw-px", ("initializing", "working", "waiting", "paused", "dead"), strict=True):
+        for code, state in zip(
+            "iw-px", ("initializing", "working", "waiting", "paused", "dead"), strict=True
+        ):
             glyph = glyphs.lane[code] if self._pane == TIME else glyphs.node[state]
             line += [(f" {glyph} ", LANE_ROLES[code]), (f"{state} ", "muted")]
         return [line]

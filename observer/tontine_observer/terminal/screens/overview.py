@@ -1,4 +1,5 @@
-"""The overview: all panes, drawn ten times a second from the stage; keys steer the stage or ask the app."""
+"""The overview: all panes, drawn ten times a second from the stage; keys steer the stage or ask the
+app."""
 
 from __future__ import annotations
 
@@ -15,7 +16,19 @@ from ...draw.keys import written
 from ...query.filters import parse
 from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
-from ...stage.layout import ALERT, CHANGES, FLOW, FOOTER, JOBS, NODES, PANES, SHARES, STATUS, TABS, TIME
+from ...stage.layout import (
+    ALERT,
+    CHANGES,
+    FLOW,
+    FOOTER,
+    JOBS,
+    NODES,
+    PANES,
+    SHARES,
+    STATUS,
+    TABS,
+    TIME,
+)
 from ...stage.panes.frame import inside
 from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
@@ -40,7 +53,11 @@ class Overview(Screen[None]):
     """
 
     def __init__(
-        self, stage: Stage, commands: Sequence[Command], carry_out: CarryOut, search: Callable[[], None]
+        self,
+        stage: Stage,
+        commands: Sequence[Command],
+        carry_out: CarryOut,
+        search: Callable[[], None],
     ) -> None:
         super().__init__()
         self.stage = stage
@@ -68,7 +85,8 @@ class Overview(Screen[None]):
         self.flush()
 
     async def _flush_for_ever(self) -> None:
-        """One flush of all that changed, at a fixed rate that falls when the loop cannot keep it."""
+        """One flush of all that changed, at a fixed rate that falls when the loop cannot keep
+        it."""
         due = monotonic()
         while True:
             due = max(due + self.pace.interval, monotonic())
@@ -92,7 +110,8 @@ class Overview(Screen[None]):
         return painted
 
     def _place(self) -> None:
-        """Move the sheets when the plan changed, and only then: a layout is the dearest thing there is."""
+        """Move the sheets when the plan changed, and only then: a layout is the dearest thing there
+        is."""
         boxes = self.stage.boxes
         if self._placed is boxes:
             return
@@ -121,7 +140,9 @@ class Overview(Screen[None]):
         if command.applies_to(self.stage.view.focus):
             await self.carry_out(command.what)
         else:
-            places = " and ".join(f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes)
+            places = " and ".join(
+                f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes
+            )
             self.say(f"{written(key)}: {command.help}; it works in {places}")
             self.flush()
 
@@ -215,6 +236,8 @@ class Overview(Screen[None]):
         view, box = self.stage.view.lists[name], self.stage.boxes[name]
         self.stage.view.focus = self.stage.view.tab = name
         if name in TABLES:
-            head = (1 if box.edge else 0) + (1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0)
+            head = (1 if box.edge else 0) + (
+                1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0
+            )
             moves.move(self.stage, view.top + y - box.y - head - view.place)
         self.stage.touch()

@@ -31,7 +31,9 @@ class Page(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "close")]
 
-    def __init__(self, title: str, look: Look, body: Body, offers: Sequence[Offer], act: Act) -> None:
+    def __init__(
+        self, title: str, look: Look, body: Body, offers: Sequence[Offer], act: Act
+    ) -> None:
         super().__init__(title, look, 112)
         self._body = body
         self._offers = {offer.command.name: offer for offer in offers}

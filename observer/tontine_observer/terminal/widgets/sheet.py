@@ -39,7 +39,9 @@ class Sheet(Widget):
             self._lines = []
             self._strips = []
         before, strips = self._lines, self._strips
-        changed = [row for row, line in enumerate(lines) if row >= len(before) or line != before[row]]
+        changed = [
+            row for row, line in enumerate(lines) if row >= len(before) or line != before[row]
+        ]
         if not changed and len(lines) == len(before):
             return 0
         self._strips = [
@@ -54,8 +56,16 @@ class Sheet(Widget):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        strip = self._strips[y] if y < len(self._strips) else Strip.blank(width, self._look.style("text"))
-        return strip if strip.cell_length == width else strip.adjust_cell_length(width, self._look.style("text"))
+        strip = (
+            self._strips[y]
+            if y < len(self._strips)
+            else Strip.blank(width, self._look.style("text"))
+        )
+        return (
+            strip
+            if strip.cell_length == width
+            else strip.adjust_cell_length(width, self._look.style("text"))
+        )
 
     def _strip(self, line: Line) -> Strip:
         style = self._look.style

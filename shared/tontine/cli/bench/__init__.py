@@ -30,23 +30,59 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command()
-@click.option("--jobs", type=click.IntRange(100, 1_000_000), default=20_000, show_default=True, help="Jobs per run.")
 @click.option(
-    "--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes of each node."
+    "--jobs",
+    type=click.IntRange(100, 1_000_000),
+    default=20_000,
+    show_default=True,
+    help="Jobs per run.",
 )
-@click.option("--nodes", type=click.IntRange(1, 16), default=1, show_default=True, help="Nodes on this machine.")
-@click.option("--repeat", type=click.IntRange(1, 100), default=3, show_default=True, help="How often to measure.")
-@click.option("--keep", is_flag=True, help="Keep the database, to look at it; the next bench empties it.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Worker processes of each node.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="Nodes on this machine.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="How often to measure.",
+)
+@click.option(
+    "--keep", is_flag=True, help="Keep the database, to look at it; the next bench empties it."
+)
 @json_option
 @click.option("--uri", help="MongoDB to use. [env: TONTINE_URI; default: the embedded MongoDB]")
-@click.option("--database", default="tontine_bench", show_default=True, help="Database to use, and to drop at the end.")
+@click.option(
+    "--database",
+    default="tontine_bench",
+    show_default=True,
+    help="Database to use, and to drop at the end.",
+)
 def bench(
-    jobs: int, processes: int, nodes: int, repeat: int, keep: bool, as_json: bool, uri: str | None, database: str
+    jobs: int,
+    processes: int,
+    nodes: int,
+    repeat: int,
+    keep: bool,
+    as_json: bool,
+    uri: str | None,
+    database: str,
 ) -> None:
     """Measure this deployment: its MongoDB, and nodes on this machine.
 
-    It works in a database of its own, which it drops at the end, and refuses one that has anything else in it. Run it
-    when nothing else is busy: other load makes every number worse.
+    It works in a database of its own, which it drops at the end, and refuses one that has anything
+    else in it. Run it when nothing else is busy: other load makes every number worse.
     """
     check_settings()
     config = StoreConfig.of(uri, database)
@@ -77,7 +113,9 @@ def _directory() -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot write the nodes' logs to {directory}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot write the nodes' logs to {directory}: {error.strerror}"
+        ) from error
     return directory
 
 
@@ -108,7 +146,10 @@ def _measure(store: Store, hands: Cluster, findings: Findings) -> None:
         bare = measure.run_bare(store, backlog)
         findings.submits.append(backlog.rate)
         findings.bares.append(bare)
-        note(f"run {number} of {findings.repeat}: submit {backlog.rate:,.0f} jobs/s, bare loop {bare:,.0f} jobs/s")
+        note(
+            f"run {number} of {findings.repeat}: submit {backlog.rate:,.0f} jobs/s, bare loop "
+            f"{bare:,.0f} jobs/s"
+        )
     for _ in range(findings.nodes):
         hands.launch("tontine.bench_tasks")
     hands.wait_until_ready()
@@ -139,7 +180,8 @@ def _clean_up(store: Store, hands: Cluster, keep: bool) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end bench like Ctrl-C, so that no node and no database is left behind."""
+    """Let SIGTERM and a closed terminal end bench like Ctrl-C, so that no node and no database is
+    left behind."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt

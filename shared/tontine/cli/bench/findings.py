@@ -65,7 +65,9 @@ class Findings:
         if as_json:
             write_json(self._document())
             return
-        write_table(("MEASURE", "MEDIAN", "SPREAD", "UNIT"), self._rows(), right=("MEDIAN", "SPREAD"))
+        write_table(
+            ("MEASURE", "MEDIAN", "SPREAD", "UNIT"), self._rows(), right=("MEDIAN", "SPREAD")
+        )
         out = console()
         out.print()
         for line in self.notes():
@@ -74,7 +76,11 @@ class Findings:
     def _rows(self) -> list[tuple[str, str, str, str]]:
         rows = [
             ("submit_many", *_figures(self.submits, ",.0f"), "jobs/s"),
-            ("drain a backlog of no-ops", *_figures([one.rate for one in self.drains], ",.0f"), "jobs/s"),
+            (
+                "drain a backlog of no-ops",
+                *_figures([one.rate for one in self.drains], ",.0f"),
+                "jobs/s",
+            ),
             ("bare protocol loop, one process", *_figures(self.bares, ",.0f"), "jobs/s"),
             ("drain / bare", f"{self.ratio:.2f}", "", ""),
         ]
@@ -89,7 +95,11 @@ class Findings:
         """What one must know to read the numbers."""
         place = self.place
         load = "" if place.load is None else f", load average {place.load:g} before"
-        members = "behind mongos" if place.members is None else f"replica set of {count(place.members, 'member')}"
+        members = (
+            "behind mongos"
+            if place.members is None
+            else f"replica set of {count(place.members, 'member')}"
+        )
         workers = f"{count(self.processes, 'worker process', 'worker processes')} of one slot"
         server = f"MongoDB {legible(place.mongodb, 40)}, {members}"
         notes = [
@@ -103,7 +113,10 @@ class Findings:
         if self.calls:
             notes.append("store calls are the server's count, which includes its other clients")
         else:
-            notes.append("store calls are not shown: this user may not read serverStatus (role clusterMonitor)")
+            notes.append(
+                "store calls are not shown: this user may not read serverStatus (role "
+                "clusterMonitor)"
+            )
         return notes
 
     def _document(self) -> dict[str, Any]:
@@ -117,7 +130,9 @@ class Findings:
             "bare_per_s": _summary(self.bares),
             "drain_to_bare": self.ratio,
             "calls_per_job": _summary(self.calls) if self.calls else None,
-            "latency_ms": None if self.latency is None else {"submits": SUBMITS, **asdict(self.latency)},
+            "latency_ms": None
+            if self.latency is None
+            else {"submits": SUBMITS, **asdict(self.latency)},
             "place": asdict(self.place),
             "notes": self.notes(),
         }

@@ -1,4 +1,5 @@
-"""What bench measures, one function each. The store operations are the ones that clients and nodes use."""
+"""What bench measures, one function each. The store operations are the ones that clients and nodes
+use."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How fast nodes worked a backlog off; `calls` is operations of the server per job, if it tells."""
+    """How fast nodes worked a backlog off; `calls` is operations of the server per job, if it
+    tells."""
 
     rate: float
     calls: float | None
@@ -64,26 +66,33 @@ def submit(store: Store, jobs: int) -> Backlog:
         took = time.perf_counter() - began
     seqs = [job.seq for job in submitted]
     if seqs[-1] - seqs[0] + 1 != jobs:
-        raise TontineError("somebody else submits jobs to this database: nothing can be measured like this")
+        raise TontineError(
+            "somebody else submits jobs to this database: nothing can be measured like this"
+        )
     return Backlog(seqs[0], seqs[-1], jobs / took)
 
 
 def run_bare(store: Store, backlog: Backlog) -> float:
     """Find, claim and settle a backlog in this process, with nothing between; jobs a second.
 
-    No node may run meanwhile: it would take these claims for those of a node that is gone, and give them back.
+    No node may run meanwhile: it would take these claims for those of a node that is gone, and give
+    them back.
     """
     with Meter("bare loop", backlog.count) as meter:
         began = time.perf_counter()
         for start in range(backlog.first, backlog.last + 1, _BATCH):
-            found = store.run(claim.find_fresh(range(start, min(start + _BATCH, backlog.last + 1)), [NOOP]))
+            found = store.run(
+                claim.find_fresh(range(start, min(start + _BATCH, backlog.last + 1)), [NOOP])
+            )
             ours = store.run(claim.claim(_BARE, [int(job["seq"]) for job in found], 0))
             settled = store.run(settle.settle_done(_BARE, 1, dict.fromkeys(ours, _NOTHING)))
             if settled.dropped:
                 raise TontineError("a node runs in this database: the bare loop cannot be measured")
             meter.reach(start - backlog.first)
         took = time.perf_counter() - began
-    if (settled_in_all := store.run(scratch.read_flow(backlog.first, backlog.last)).settled) != backlog.count:
+    if (
+        settled_in_all := store.run(scratch.read_flow(backlog.first, backlog.last)).settled
+    ) != backlog.count:
         raise TontineError(f"the bare loop settled {settled_in_all:,} of {backlog.count:,} jobs")
     return backlog.count / took
 
@@ -98,15 +107,19 @@ def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drain:
     after = store.run(scratch.count_calls())
     flow = store.run(scratch.read_flow(backlog.first, backlog.last))
     if flow.settled != backlog.count:
-        raise TontineError(f"only {flow.settled:,} of {backlog.count:,} jobs are done: the nodes' logs may say why")
+        raise TontineError(
+            f"only {flow.settled:,} of {backlog.count:,} jobs are done: the nodes' logs may say why"
+        )
     calls = None if before is None or after is None else (after - before - looks) / backlog.count
     return Drain(_rate(flow, took), calls)
 
 
 def _rate(flow: scratch.Flow, took: float) -> float:
-    """Jobs a second by server times; the first settlement starts the watch, so its own jobs do not count.
+    """Jobs a second by server times; the first settlement starts the watch, so its own jobs do not
+    count.
 
-    A backlog so small that one settlement ends it is judged by this process's watch, which includes the resuming.
+    A backlog so small that one settlement ends it is judged by this process's watch, which includes
+    the resuming.
     """
     if flow.first is not None and flow.last is not None and flow.last > flow.first:
         return (flow.settled - flow.at_first) / (flow.last - flow.first).total_seconds()
@@ -129,7 +142,9 @@ def _wait(store: Store, hands: Cluster, backlog: Backlog) -> int:
                 reached, moved_at = now, time.monotonic()
             hands.check()
             if time.monotonic() - moved_at > _PATIENCE:
-                raise TontineError(f"the nodes have not got on for {_PATIENCE:g} s: something is wrong with them")
+                raise TontineError(
+                    f"the nodes have not got on for {_PATIENCE:g} s: something is wrong with them"
+                )
             meter.reach(reached - backlog.first)
             time.sleep(_LOOK_EVERY)
 
@@ -141,7 +156,8 @@ def latency(store: Store, hands: Cluster) -> Latency:
 
 
 def probe(store: Store, hands: Cluster, submits: int) -> list[float]:
-    """Submit single jobs, each after the one before has ended; milliseconds from each submit to its start."""
+    """Submit single jobs, each after the one before has ended; milliseconds from each submit to its
+    start."""
     client = Client(store.database)
     passed: list[float] = []
     with Meter("single submits", submits) as meter:

@@ -1,4 +1,5 @@
-"""The throw-away database of `tontine bench`: who may have it, what is read from it, and its end."""
+"""The throw-away database of `tontine bench`: who may have it, what is read from it, and its
+end."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from bson.son import SON
 
 from ...errors import ConfigError, DuplicateKey, NotPermitted
 from ...records.states import JobState
-from ...store.call import Call, Steps, command, find_one
+from ...store.call import Operation, command, delete_many, find_one, insert_one, update_one
 from ...store.names import CLUSTER, JOBS
 from ...store.schema import COLLECTIONS
 
@@ -33,7 +34,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """When jobs were settled: how many in all and by the first settlement, and the first and last server times."""
+    """When jobs were settled: how many in all and by the first settlement, and the first and last
+    server times."""
 
     settled: int
     at_first: int
@@ -41,60 +43,77 @@ class Flow:
     last: datetime | None
 
 
-def refuse_foreign(tasks: Sequence[str]) -> Steps[list[str]]:
-    """Refuse a database with anything in it that is not ours, since it will be dropped; its collections."""
+def refuse_foreign(tasks: Sequence[str]) -> Operation[list[str]]:
+    """Refuse a database with anything in it that is not ours, since it will be dropped; its
+    collections."""
     answer = yield command(SON([("listCollections", 1), ("nameOnly", True)]))
     names = [str(one["name"]) for one in answer["cursor"]["firstBatch"]]
     if not names:
         return names
     if (yield find_one(CLUSTER, {"_id": MARK})) is None:
-        raise ConfigError("this database was not made by bench, which drops what it uses: choose another --database")
-    others = sorted(name for name in names if name not in COLLECTIONS and not name.startswith("system."))
+        raise ConfigError(
+            "this database was not made by bench, which drops what it uses: choose another "
+            "--database"
+        )
+    others = sorted(
+        name for name in names if name not in COLLECTIONS and not name.startswith("system.")
+    )
     if others:
-        raise ConfigError(f"this database has other collections ({', '.join(others)}): choose another --database")
+        raise ConfigError(
+            f"this database has other collections ({', '.join(others)}): choose another --database"
+        )
     if (yield find_one(JOBS, {"task": {"$nin": list(tasks)}}, projection={"_id": 1})) is not None:
-        raise ConfigError("this database has jobs that bench did not make: choose another --database")
+        raise ConfigError(
+            "this database has jobs that bench did not make: choose another --database"
+        )
     return names
 
 
-def take_over(owner: Owner, names: Sequence[str], is_alive: Callable[[Mapping[str, Any]], bool]) -> Steps[None]:
+def take_over(
+    owner: Owner, names: Sequence[str], is_alive: Callable[[Mapping[str, Any]], bool]
+) -> Operation[None]:
     """Mark the database as the owner's, and remove what an earlier bench has left there."""
     try:
-        yield Call(CLUSTER, "insert_one", ({"_id": MARK, **owner.document()},))
+        yield insert_one(CLUSTER, {"_id": MARK, **owner.document()})
     except DuplicateKey:
         before = yield find_one(CLUSTER, {"_id": MARK})
         taken = None
         if before is not None and not is_alive(before):
-            taken = yield Call(CLUSTER, "update_one", (before, {"$set": owner.document()}))
+            taken = yield update_one(CLUSTER, before, {"$set": owner.document()})
         if taken is None or not taken.matched_count:
             other = (
-                "another bench" if before is None else f"a bench with pid {before.get('pid')} on {before.get('host')}"
+                "another bench"
+                if before is None
+                else f"a bench with pid {before.get('pid')} on {before.get('host')}"
             )
-            raise ConfigError(f"{other} measures in this database: wait, or choose another --database") from None
+            raise ConfigError(
+                f"{other} measures in this database: wait, or choose another --database"
+            ) from None
     for name in names:
         if name in COLLECTIONS and name != CLUSTER:
             yield command(SON([("drop", name)]))
-    yield Call(CLUSTER, "delete_many", ({"_id": {"$ne": MARK}},), repeats=True)
+    yield delete_many(CLUSTER, {"_id": {"$ne": MARK}}, repeats=True)
 
 
-def leave() -> Steps[None]:
+def leave() -> Operation[None]:
     """Keep the database, for the next bench to take over."""
-    yield Call(CLUSTER, "update_one", ({"_id": MARK}, {"$unset": {"host": "", "pid": ""}}), repeats=True)
+    yield update_one(CLUSTER, {"_id": MARK}, {"$unset": {"host": "", "pid": ""}}, repeats=True)
 
 
-def drop() -> Steps[None]:
+def drop() -> Operation[None]:
     """The end of the whole database."""
     yield command(SON([("dropDatabase", 1), ("writeConcern", {"w": "majority"})]), within=60)
 
 
-def is_held() -> Steps[bool]:
+def is_held() -> Operation[bool]:
     """Whether any node holds any job."""
     where = {"state": JobState.WORKING.value, "node": {"$gt": ""}}
     return (yield find_one(JOBS, where, projection={"_id": 1}, hint="held")) is not None
 
 
-def read_flow(first: int, last: int) -> Steps[Flow]:
-    """How the jobs numbered `first` to `last` were settled as done; one settlement writes one time into all of its."""
+def read_flow(first: int, last: int) -> Operation[Flow]:
+    """How the jobs numbered `first` to `last` were settled as done; one settlement writes one time
+    into all of its."""
     answer = yield command(
         {
             "aggregate": JOBS,
@@ -119,11 +138,14 @@ def read_flow(first: int, last: int) -> Steps[Flow]:
     found = answer["cursor"]["firstBatch"]
     if not found:
         return Flow(0, 0, None, None)
-    return Flow(int(found[0]["settled"]), int(found[0]["at_first"]), found[0]["first"], found[0]["last"])
+    return Flow(
+        int(found[0]["settled"]), int(found[0]["at_first"]), found[0]["first"], found[0]["last"]
+    )
 
 
-def count_calls() -> Steps[int | None]:
-    """How many operations the server has counted so far, of all its clients; None if we may not know."""
+def count_calls() -> Operation[int | None]:
+    """How many operations the server has counted so far, of all its clients; None if we may not
+    know."""
     try:
         status = yield command({"serverStatus": 1})
     except NotPermitted:

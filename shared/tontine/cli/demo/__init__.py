@@ -30,17 +30,29 @@ _TICK = 0.2
 
 @click.command()
 @click.option(
-    "--seconds", type=click.FloatRange(1, 86400), metavar="N", help="End after about N seconds. [default: Ctrl-C]"
+    "--seconds",
+    type=click.FloatRange(1, 86400),
+    metavar="N",
+    help="End after about N seconds. [default: Ctrl-C]",
 )
-@click.option("--nodes", type=click.IntRange(1, 12), default=3, show_default=True, help="How many nodes to start.")
-@click.option("--uri", help="MongoDB to use, whatever TONTINE_URI says. [default: the embedded MongoDB]")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 12),
+    default=3,
+    show_default=True,
+    help="How many nodes to start.",
+)
+@click.option(
+    "--uri", help="MongoDB to use, whatever TONTINE_URI says. [default: the embedded MongoDB]"
+)
 @click.option("--database", default="tontine_demo", show_default=True, help="Database to use.")
 def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> None:
-    """See it work: starts nodes, submits sample jobs, kills a node and shows how the others inherit.
+    """See it work: starts nodes, submits sample jobs, kills a node and shows how the others
+    inherit.
 
-    It needs nothing set up: without --uri it starts the embedded MongoDB, also where TONTINE_URI names another. On
-    a terminal it opens the observer if that is installed, else a live table. The nodes' logs go to the directory demo
-    under TONTINE_HOME.
+    It needs nothing set up: without --uri it starts the embedded MongoDB, also where TONTINE_URI
+    names another. On a terminal it opens the observer if that is installed, else a live table. The
+    nodes' logs go to the directory demo under TONTINE_HOME.
 
     With --seconds it ends by itself and exits 0 if every job ended as it should.
     """
@@ -54,20 +66,30 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
         refuse_company(store, config.database)
         crew = make_crew(config, address, store, _directory())
         try:
-            raise click.exceptions.Exit(_perform(store, crew, StoreConfig(address, config.database), seconds, nodes))
+            raise click.exceptions.Exit(
+                _perform(store, crew, StoreConfig(address, config.database), seconds, nodes)
+            )
         finally:
             crew.stop()  # before a word is said: stdout may be closed
-            rest = "" if config.uri else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
+            rest = (
+                ""
+                if config.uri
+                else "; the embedded MongoDB still runs (`tontine db stop` stops it)"
+            )
             click.echo(f"all nodes have stopped{rest}")
 
 
 def _config(uri: str | None, database: str) -> StoreConfig:
-    """A database of the demo's own. A URI that was set for other work is not one for sample jobs and killed nodes."""
+    """A database of the demo's own. A URI that was set for other work is not one for sample jobs
+    and killed nodes."""
     if uri is not None:
         return StoreConfig.of(uri, database)
     where, name, _ = told(None, database)
     if where.value:
-        click.echo(f"the MongoDB that {where.by} names is left alone: --uri asks for it, or another", err=True)
+        click.echo(
+            f"the MongoDB that {where.by} names is left alone: --uri asks for it, or another",
+            err=True,
+        )
     return StoreConfig(None, name.value, embedded=may_embed() is not False)
 
 
@@ -76,7 +98,9 @@ def _address(config: StoreConfig) -> str:
         return resolve(config)
     from ...embedded import server as embedded
 
-    return embedded.start().uri  # without a word that none was given: one may have been, and is left alone
+    return (
+        embedded.start().uri
+    )  # without a word that none was given: one may have been, and is left alone
 
 
 def _directory() -> Path:
@@ -84,13 +108,16 @@ def _directory() -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot write the nodes' logs to {directory}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot write the nodes' logs to {directory}: {error.strerror}"
+        ) from error
     return directory
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo like Ctrl-C, so that no node is left behind."""
+    """Let SIGTERM and a closed terminal end the demo like Ctrl-C, so that no node is left
+    behind."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -104,7 +131,9 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _perform(store: Store, crew: Cluster, config: StoreConfig, seconds: float | None, nodes: int) -> int:
+def _perform(
+    store: Store, crew: Cluster, config: StoreConfig, seconds: float | None, nodes: int
+) -> int:
     """The demo from the first node to the summary; the exit code."""
     for _ in range(nodes):
         launch_next(crew)

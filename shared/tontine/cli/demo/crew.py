@@ -25,7 +25,14 @@ SETTINGS_ASIDE = {"TONTINE_CONFIG": os.devnull}
 def make_crew(config: StoreConfig, uri: str, store: Store, directory: Path) -> Cluster:
     """No node yet, and a place for their logs."""
     options = ("--slots", str(SLOTS), "--lease", f"{LEASE:g}s", "--grace", "5s")
-    return Cluster(uri, config.database, directory=directory, options=options, environment=SETTINGS_ASIDE, store=store)
+    return Cluster(
+        uri,
+        config.database,
+        directory=directory,
+        options=options,
+        environment=SETTINGS_ASIDE,
+        store=store,
+    )
 
 
 def launch_next(crew: Cluster) -> NodeProcess:
@@ -36,7 +43,8 @@ def launch_next(crew: Cluster) -> NodeProcess:
 
 
 def refuse_company(store: Store, database: str) -> None:
-    """Refuse to start beside another demo. What was killed a moment ago counts as alive until its lease ends."""
+    """Refuse to start beside another demo. What was killed a moment ago counts as alive until its
+    lease ends."""
     until = time.monotonic() + LEASE + 1
     while True:
         nodes = map(Sighting.from_document, store.run(read.read_nodes(dead=False)))
@@ -47,6 +55,7 @@ def refuse_company(store: Store, database: str) -> None:
             names = ", ".join(sorted(legible(node.name, 40) for node in alive))
             raise ConfigError(
                 f"nodes run in the database {database!r} already ({names}): "
-                f"`tontine stop --all --database {database}` stops them, or choose another --database"
+                f"`tontine stop --all --database {database}` stops them, or choose another "
+                "--database"
             )
         time.sleep(0.2)

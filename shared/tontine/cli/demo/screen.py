@@ -43,7 +43,10 @@ class Screen(Protocol):
 
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
 
@@ -56,8 +59,11 @@ def choose(store: Store, stream: Stream, config: StoreConfig, uri: str) -> Scree
 
 
 def has_observer() -> bool:
-    """Whether `tontine observe` can draw on this terminal; found as the command finds it, not imported."""
-    is_drawable = sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    """Whether `tontine observe` can draw on this terminal; found as the command finds it, not
+    imported."""
+    is_drawable = (
+        sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    )
     has_command = bool(entry_points(group="tontine.commands", name="observe"))
     return is_drawable and has_command and importlib.util.find_spec("textual") is not None
 
@@ -82,13 +88,18 @@ class Lines:
 
     def _nodes(self) -> str:
         nodes = map(Sighting.from_document, self._store.run(read.read_nodes(dead=False)))
-        return "  ".join(f"{legible(node.name, 20)} {node.state} {share(node.share)}" for node in nodes)
+        return "  ".join(
+            f"{legible(node.name, 20)} {node.state} {share(node.share)}" for node in nodes
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         return
 
@@ -99,7 +110,9 @@ def flow(store: Store, stream: Stream) -> str:
         return "no job yet"
     counts = store.run(read.count_between(stream.first, stream.last))
     return "  ".join(
-        f"{counts.get(state.value, 0)} {state.value}" for state in JobState if state is not JobState.CANCELLED
+        f"{counts.get(state.value, 0)} {state.value}"
+        for state in JobState
+        if state is not JobState.CANCELLED
     )
 
 
@@ -124,7 +137,9 @@ class LiveTable:
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         for name in ("NODE", "STATE", "SHARE", "RUNNING", "DONE", "FAILED"):
-            table.add_column(name, justify="right" if name in ("RUNNING", "DONE", "FAILED") else "left")
+            table.add_column(
+                name, justify="right" if name in ("RUNNING", "DONE", "FAILED") else "left"
+            )
         for node in map(Sighting.from_document, self._store.run(read.read_nodes(dead=False))):
             cells = [share(node.share), node.running, node.done, node.failed]
             table.add_row(legible(node.name), node_state(node.state), *map(legible, cells))
@@ -135,7 +150,10 @@ class LiveTable:
         return self
 
     def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._live.stop()
 
@@ -155,11 +173,16 @@ class Observer:
         return self._process is not None and self._process.poll() is None
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen([sys.executable, "-m", "tontine", "observe"], env=self._environment)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tontine", "observe"], env=self._environment
+        )
         return self
 
     def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._process is None:
             return

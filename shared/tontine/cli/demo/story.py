@@ -29,9 +29,12 @@ class Death:
 
 
 class Story:
-    """Moves on whenever it is told the time; bounded runs have one death, endless ones one every half minute."""
+    """Moves on whenever it is told the time; bounded runs have one death, endless ones one every
+    half minute."""
 
-    def __init__(self, store: Store, crew: Cluster, length: float | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, crew: Cluster, length: float | None, say: Callable[[str], None]
+    ) -> None:
         self.deaths: list[Death] = []
         self._store = store
         self._crew = crew
@@ -61,11 +64,16 @@ class Story:
             self._say(f"the store is away: {error}")
 
     def _kill(self, now: float) -> None:
-        """Kill the busiest node, so that there is something to inherit; while none is busy, wait a little."""
+        """Kill the busiest node, so that there is something to inherit; while none is busy, wait a
+        little."""
         held = self._store.run(read.count_held())
         ready = [node for node in self._crew.running if self._crew.is_ready(node)]
         node = max(ready, key=lambda one: held.get(one.id, 0), default=None)
-        if len(ready) > 1 and not any(held.get(one.id) for one in ready) and now < self._kill_at + PATIENCE:
+        if (
+            len(ready) > 1
+            and not any(held.get(one.id) for one in ready)
+            and now < self._kill_at + PATIENCE
+        ):
             return
         self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
         if node is None or len(ready) < 2:
@@ -73,7 +81,8 @@ class Story:
         node.kill()
         self.deaths.append(Death(node, time.monotonic() - self._began))
         self.tell(
-            f"killed node {node.name} (pid {node.process.pid}), which held {count(held.get(node.id, 0), 'job')}: "
+            f"killed node {node.name} (pid {node.process.pid}), which held "
+            f"{count(held.get(node.id, 0), 'job')}: "
             f"its share will be inherited within {duration(INHERITED_BY)}"
         )
 
@@ -83,14 +92,22 @@ class Story:
         roster, _ = self._store.run(read.read_cluster())
         if death.node.id not in roster:
             death.inherited_after = now - death.at
-            heirs = " and ".join(node.name for node in self._crew.running if node.id in roster) or "the others"
+            heirs = (
+                " and ".join(node.name for node in self._crew.running if node.id in roster)
+                or "the others"
+            )
             self.tell(
-                f"{heirs} inherited {death.node.name}'s share after {duration(death.inherited_after)} "
+                f"{heirs} inherited {death.node.name}'s share after "
+                f"{duration(death.inherited_after)} "
                 f"(epoch {roster.epoch}, {count(len(roster.members), 'member')})"
             )
 
     def _replace(self, death: Death, now: float) -> None:
-        if death.inherited_after is not None and not death.is_replaced and now >= death.at + self._replace_after:
+        if (
+            death.inherited_after is not None
+            and not death.is_replaced
+            and now >= death.at + self._replace_after
+        ):
             death.is_replaced = True
             node = launch_next(self._crew)
             self.tell(f"started node {node.name} (pid {node.process.pid}) in its place")

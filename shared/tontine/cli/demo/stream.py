@@ -18,17 +18,26 @@ _NAMES = ("Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald", "Leslie", "Fran
 
 def sample(chance: random.Random) -> tuple[str, dict[str, Any]]:
     """One job of the stream: mostly quick ones, some slow, some that fail."""
-    kind = chance.choices(("add", "greet", "resize", "report", "backup", "fetch", "charge"), (25, 25, 25, 5, 5, 10, 5))[
-        0
-    ]
+    kind = chance.choices(
+        ("add", "greet", "resize", "report", "backup", "fetch", "charge"), (25, 25, 25, 5, 5, 10, 5)
+    )[0]
     args: dict[str, dict[str, Any]] = {
         "add": {"a": chance.randint(1, 99), "b": chance.randint(1, 99)},
         "greet": {"name": chance.choice(_NAMES)},
-        "resize": {"image": f"photo-{chance.randint(1, 999)}.jpg", "width": chance.choice((320, 800, 1600))},
+        "resize": {
+            "image": f"photo-{chance.randint(1, 999)}.jpg",
+            "width": chance.choice((320, 800, 1600)),
+        },
         "report": {"pages": chance.randint(5, 12)},
         "backup": {"files": chance.randint(10, 25)},
-        "fetch": {"url": f"https://example.org/{chance.randint(1, 99)}", "fails": chance.choice((0, 1, 2))},
-        "charge": {"card": chance.choice(("valid", "valid", "expired")), "amount": chance.randint(1, 500)},
+        "fetch": {
+            "url": f"https://example.org/{chance.randint(1, 99)}",
+            "fails": chance.choice((0, 1, 2)),
+        },
+        "charge": {
+            "card": chance.choice(("valid", "valid", "expired")),
+            "amount": chance.randint(1, 500),
+        },
     }
     return f"demo.{kind}", args[kind]
 
@@ -36,7 +45,11 @@ def sample(chance: random.Random) -> tuple[str, dict[str, Any]]:
 def is_as_designed(document: Mapping[str, Any]) -> bool:
     """Whether a job that failed was meant to."""
     args = document.get("args")
-    return document.get("task") == "demo.charge" and isinstance(args, Mapping) and args.get("card") == "expired"
+    return (
+        document.get("task") == "demo.charge"
+        and isinstance(args, Mapping)
+        and args.get("card") == "expired"
+    )
 
 
 class Stream:

@@ -33,7 +33,9 @@ def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]
     counts = store.run(read.count_between(first, last))
     failed = store.run(read.read_ended(first, last, _FAILURES_READ, [JobState.FAILED.value]))
     wrong = [job for job in failed if not is_as_designed(job)]
-    retried = store.run(read.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value}))
+    retried = store.run(
+        read.count_where(first, last, {"fails": {"$gt": 0}, "state": JobState.DONE.value})
+    )
     rerun = store.run(read.count_where(first, last, {"lost": {"$gt": 0}}))
     unfinished = sum(counts.get(state.value, 0) for state in OPEN)
     ended = f"{counts.get('done', 0):,} done, {retried:,} of them after failed attempts"
@@ -41,7 +43,10 @@ def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]
     lines = [f"{count(stream.submitted, 'job')}: {ended}; {failures}; {unfinished:,} unfinished"]
     lines += [f"node {death.node.name} was killed{_inheritance(death)}" for death in story.deaths]
     if story.deaths:
-        lines.append(f"{count(rerun, 'job')} that a killed node held {'was' if rerun == 1 else 'were'} run by others")
+        lines.append(
+            f"{count(rerun, 'job')} that a killed node held {'was' if rerun == 1 else 'were'} "
+            "run by others"
+        )
     lines += [legible(f"job {job.get('seq')} failed: {job.get('error')}", 300) for job in wrong[:5]]
     return lines, not wrong and not unfinished and story.is_told
 

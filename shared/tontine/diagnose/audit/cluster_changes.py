@@ -1,4 +1,5 @@
-"""Judges changes of the roster (S5) and of the counter of seqs (S7); what else is in `cluster` may come and go."""
+"""Judges changes of the roster (S5) and of the counter of seqs (S7); what else is in `cluster` may
+come and go."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class ClusterChanges:
         self._roster: dict[str, Any] = {}
         self._counter: int | None = None
         self._is_recalled = False
-        """Whether the roster is one from before the first change: epochs may have been missed since."""
+        """Whether the roster is one from before the first change: epochs may have been missed
+        since."""
 
     def recall(self, document: Mapping[str, Any]) -> None:
         if document["_id"] == _ROSTER:
@@ -54,15 +56,23 @@ class ClusterChanges:
         for name in change.removed:
             after[name] = None
         if "members" not in change.fields and "members" in change.touched - set(change.removed):
-            after.pop("members", None)  # changed in a part only, which nobody does: what they are now is not known
+            after.pop(
+                "members", None
+            )  # changed in a part only, which nobody does: what they are now is not known
         self._roster, self._is_recalled = after, False
-        if "epoch" in after and "members" in after and (wrong := fault(after["epoch"], after["members"])):
+        if (
+            "epoch" in after
+            and "members" in after
+            and (wrong := fault(after["epoch"], after["members"]))
+        ):
             yield Finding("S5", wrong)
         elif "epoch" in before:
             yield from _judge_step(before, after, is_recalled)
 
 
-def _judge_step(before: Mapping[str, Any], after: Mapping[str, Any], is_recalled: bool) -> Iterator[Finding]:
+def _judge_step(
+    before: Mapping[str, Any], after: Mapping[str, Any], is_recalled: bool
+) -> Iterator[Finding]:
     last, epoch = before["epoch"], after.get("epoch")
     if not isinstance(last, int) or not isinstance(epoch, int):
         return

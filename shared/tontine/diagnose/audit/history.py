@@ -1,4 +1,5 @@
-"""Judges each change of a job, a node or the roster against the one before it, as a change stream tells them."""
+"""Judges each change of a job, a node or the roster against the one before it, as a change stream
+tells them."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "S8")
 
 
 class History:
-    """What is known of each document. A job is judged from the second change seen of it, or the first after it was
-    inserted; so are nodes and roster, unless the history starts from their documents.
+    """What is known of each document. A job is judged from the second change seen of it, or the
+    first after it was inserted; so are nodes and roster, unless the history starts from their
+    documents.
 
-    Servers' clocks are taken to agree to a second or so: across a failover to one that is off by more, S8 and a part of
-    S2 mean nothing.
+    Servers' clocks are taken to agree to a second or so: across a failover to one that is off by
+    more, S8 and a part of S2 mean nothing.
     """
 
     def __init__(self, jobs: str, nodes: str, cluster: str) -> None:
@@ -31,13 +33,18 @@ class History:
 
     @property
     def put_back(self) -> set[int]:
-        """The seqs of jobs that had ended and were queued again: each must be one that an operator retried."""
+        """The seqs of jobs that had ended and were queued again: each must be one that an operator
+        retried."""
         return self._jobs.put_back
 
-    def start_from(self, nodes: Iterable[Mapping[str, Any]], cluster: Iterable[Mapping[str, Any]]) -> None:
-        """Take these documents, read before the stream was opened, for what they say of any later moment.
+    def start_from(
+        self, nodes: Iterable[Mapping[str, Any]], cluster: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Take these documents, read before the stream was opened, for what they say of any later
+        moment.
 
-        What they say may have changed in between: only what stays true, or only grows, is made use of.
+        What they say may have changed in between: only what stays true, or only grows, is made use
+        of.
         """
         for document in nodes:
             self._nodes.recall(document)

@@ -13,12 +13,18 @@ INVARIANTS = {
     "S2": "a settlement comes from the node and attempt in the document: both are there",
     "S3": "two workers never run one job at the same time",
     "S4": "every claim is a new attempt: no more attempts have failed or were lost than were made",
-    "S5": "epochs only grow, one roster per epoch, no member twice, and shares are those of the roster",
+    "S5": (
+        "epochs only grow, one roster per epoch, no member twice, and shares are those of the "
+        "roster"
+    ),
     "S6": "a dead node stays dead, with the time of its death, no share and nothing running",
     "S7": "no two jobs share a seq, and none has one that was never given",
     "S8": "no node is declared dead while its lease is valid",
     "S9": "no job fails because of a neighbour that ended its node",
-    "L1": "no job is left unnumbered, with a node that is dead or does not have it, or waiting for an idle one",
+    "L1": (
+        "no job is left unnumbered, with a node that is dead or does not have it, or waiting "
+        "for an idle one"
+    ),
     "L2": "an outage of the datastore kills no node",
     "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
     "key": "at most one unfinished job per key",
@@ -33,7 +39,8 @@ UNSEEN = {
 
 
 class Verdict(StrEnum):
-    """`unknown`: documents do not show it, this user may not look, or nobody is there to keep it."""
+    """`unknown`: documents do not show it, this user may not look, or nobody is there to keep
+    it."""
 
     OK = "ok"
     VIOLATED = "violated"

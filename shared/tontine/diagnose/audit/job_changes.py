@@ -1,4 +1,5 @@
-"""Follows every job from change to change, and keeps of each only what the next change is judged by."""
+"""Follows every job from change to change, and keeps of each only what the next change is judged
+by."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _UNKNOWN = ...
 
 
 class JobChanges:
-    """What is known of each job. A field is missing where it is not known, and None where the document has none."""
+    """What is known of each job. A field is missing where it is not known, and None where the
+    document has none."""
 
     def __init__(self, is_alive: Callable[[str], bool]) -> None:
         self.put_back: set[int] = set()
@@ -77,12 +79,16 @@ def _judge_removal(change: Delta, before: Facts) -> Iterator[Finding]:
 
 
 def _is_claim(change: Delta, before: Facts) -> bool:
-    """Whether a change that left a job working made it so: a whole document may say again what it was."""
-    return before.get("state") == JobState.QUEUED or (not change.is_whole and "state" in change.fields)
+    """Whether a change that left a job working made it so: a whole document may say again what it
+    was."""
+    return before.get("state") == JobState.QUEUED or (
+        not change.is_whole and "state" in change.fields
+    )
 
 
 def _after(change: Delta, before: Facts) -> dict[str, Any]:
-    """What is known after a change. Results and errors may be large: it only matters whether there is one."""
+    """What is known after a change. Results and errors may be large: it only matters whether there
+    is one."""
     after = dict.fromkeys(_NAMES) if change.is_whole else dict(before)
     for name in change.touched & set(_NAMES):
         if name in change.removed:
@@ -100,4 +106,6 @@ def _packed(facts: Facts) -> tuple[Any, ...]:
 
 
 def _unpacked(packed: tuple[Any, ...]) -> dict[str, Any]:
-    return {name: value for name, value in zip(_NAMES, packed, strict=False) if value is not _UNKNOWN}
+    return {
+        name: value for name, value in zip(_NAMES, packed, strict=False) if value is not _UNKNOWN
+    }

@@ -1,9 +1,9 @@
-"""What may become of a numbered job in one change, by the writes that there are: claims, settlements, releases,
-repairs, cancellations and retries.
+"""What may become of a numbered job in one change, by the writes that there are: claims,
+settlements, releases, repairs, cancellations and retries.
 
-A settlement writes neither node nor attempt, so the document does not tell whose result it is. What can betray
-another's is its start: a run cannot have begun before the claim. A short late result looks like one's own; only
-a record of what ran (`runs.py`) shows that.
+A settlement writes neither node nor attempt, so the document does not tell whose result it is. What
+can betray another's is its start: a run cannot have begun before the claim. A short late result
+looks like one's own; only a record of what ran (`runs.py`) shows that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _NODE_DIED = re.compile(r": node (.+) died$")
 _REMADE = ("result", "error", "cancel", "finished_at", "node", "lost", "fails")
 """What a retry by an operator removes, or sets to nothing (J9)."""
 _TOLERANCE, _DRIFT = 1.0, 0.01
-"""Seconds, and the part of a run, by which clocks of server and worker may disagree about its start."""
+"""Seconds, and the part of a run, by which clocks of server and worker may disagree about its
+start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,11 @@ def judge_counts(before: Facts, after: Facts) -> Faults:
         if not _is_number(now) or now < was:
             yield "S4", f"its {name} fell from {was} to {now}"
         elif now > was + ended:
-            yield "S4", f"its {name} went from {was} to {now}" + (" at once" if ended else ", and no attempt ended")
+            yield (
+                "S4",
+                f"its {name} went from {was} to {now}"
+                + (" at once" if ended else ", and no attempt ended"),
+            )
 
 
 def _judge_attempt(before: Facts, after: Facts) -> Faults:
@@ -68,24 +73,37 @@ def _judge_attempt(before: Facts, after: Facts) -> Faults:
     if not _is_number(now) or now < was:
         yield "S4", f"its attempt fell from {was} to {now}"
         return
-    is_claim = after.get("state") == JobState.WORKING and (now != was or before.get("state") == JobState.QUEUED)
+    is_claim = after.get("state") == JobState.WORKING and (
+        now != was or before.get("state") == JobState.QUEUED
+    )
     if is_claim and now != was + 1:
         yield "S4", f"claimed with attempt {now} after {was}"
     if now != was and not is_claim:
         yield "S4", f"its attempt went from {was} to {now} without a claim"
 
 
-def judge_move(change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
+def judge_move(
+    change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]
+) -> Faults:
     was, now = before.facts["state"], after.get("state")
     if went_back(before.facts, after):
         if left := [name for name in _REMADE if after.get(name)]:
-            yield "S1", f"{was}, then queued again, and not by an operator: it has {', '.join(left)}"
+            yield (
+                "S1",
+                f"{was}, then queued again, and not by an operator: it has {', '.join(left)}",
+            )
     elif was in FINAL:
         if touched := _touched(change, before.facts, after):
             yield "S1", f"{was}, then changed again: {', '.join(sorted(touched))}, now {now}"
     elif was == now:
         if was == JobState.WORKING and _holder(after) != _holder(before.facts):
-            yield "S2", f"held by {before.facts.get('node')}, then by {after.get('node')} without being given back"
+            yield (
+                "S2",
+                (
+                    f"held by {before.facts.get('node')}, then by {after.get('node')} without "
+                    "being given back"
+                ),
+            )
     elif was not in set(JobState) or now not in JOB_MOVES[JobState(was)]:
         yield "S2", f"went from {was} to {now}"
     elif was == JobState.WORKING:
@@ -98,20 +116,28 @@ def judge_move(change: Delta, before: Before, after: Facts, is_alive: Callable[[
 
 
 def _touched(change: Delta, before: Facts, after: Facts) -> set[str]:
-    """What changed in an ended job, but for when it will be removed, and how long it holds its key."""
+    """What changed in an ended job, but for when it will be removed, and how long it holds its
+    key."""
     if change.is_whole:
         return {name for name in before if after.get(name) != before[name]}
     return change.touched - {"expire_at", "held_key", "held_until"}
 
 
-def _judge_end(change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]) -> Faults:
-    """An attempt ended: by its holder, or for its holder's death. Given back it is nobody's, or its last holder's."""
+def _judge_end(
+    change: Delta, before: Before, after: Facts, is_alive: Callable[[str], bool]
+) -> Faults:
+    """An attempt ended: by its holder, or for its holder's death. Given back it is nobody's, or its
+    last holder's."""
     holder, state = before.facts.get("node"), after.get("state")
     given_back = after.get("node") is None and state in (JobState.QUEUED, JobState.CANCELLED)
     if _holder(after) != _holder(before.facts) and not given_back:
         attempt = before.facts.get("attempt")
         yield "S2", f"held by {holder} at attempt {attempt}, settled by {after.get('node')}"
-    if state == JobState.CANCELLED and before.facts.get("cancel", True) is None and after.get("cancel"):
+    if (
+        state == JobState.CANCELLED
+        and before.facts.get("cancel", True) is None
+        and after.get("cancel")
+    ):
         yield "S2", f"cancelled at once while {holder} held it"
     if dead := _mourned(change, before.facts, after):
         if "node" in before.facts and dead != holder:
@@ -127,7 +153,9 @@ def _mourned(change: Delta, before: Facts, after: Facts) -> str:
     if not _is_number(before.get("lost")) or after.get("lost") == before["lost"]:
         return ""
     error = change.fields.get("error")
-    message = error.get("message") if isinstance(error, Mapping) else change.fields.get("error.message")
+    message = (
+        error.get("message") if isinstance(error, Mapping) else change.fields.get("error.message")
+    )
     found = _NODE_DIED.search(message) if isinstance(message, str) else None
     return found[1] if found else ""
 

@@ -1,4 +1,5 @@
-"""Judges each numbered job by its own document, and remembers a few that may be stuck, to look at them again."""
+"""Judges each numbered job by its own document, and remembers a few that may be stuck, to look at
+them again."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ...records.states import FINAL, JobState
 from .invariant import Finding
 
 KEPT = 100
-"""Suspects to look at again, of each kind; the oldest come first, so nothing stuck hides behind them for long."""
+"""Suspects to look at again, of each kind; the oldest come first, so nothing stuck hides behind
+them for long."""
 
 CLAIMS_KEPT = 5000
 """Claims of live nodes to look at again: the jobs with the lowest numbers."""
@@ -34,8 +36,11 @@ def judge_job(document: Mapping[str, Any]) -> Iterator[Finding]:
     if fact := _ending(document, state):
         yield Finding("S1", fact, seq)
     if state in (JobState.WORKING, JobState.DONE) and attempt < 1:
-        yield Finding("S2" if state is JobState.WORKING else "S1", f"{state.value} without an attempt", seq)
-    # Failed without an attempt is what could not be a job; a cancelled one may have been given back first.
+        yield Finding(
+            "S2" if state is JobState.WORKING else "S1", f"{state.value} without an attempt", seq
+        )
+    # Failed without an attempt is what could not be a job; a cancelled one may have been given back
+    # first.
     held = state in (JobState.WORKING, JobState.DONE) or (state is JobState.FAILED and attempt >= 1)
     if held and not (isinstance(document.get("node"), str) and document["node"]):
         yield Finding("S2", f"{state.value} at attempt {attempt}, by no node", seq)
@@ -52,7 +57,12 @@ def _broken(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"state is {document.get('state')!r}"
     for name in _COUNTS:
         value = document.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0 or value % 1 != 0:
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or value < 0
+            or value % 1 != 0
+        ):
             yield f"{name} is {value!r}"
 
 
@@ -63,8 +73,11 @@ def _ending(document: Mapping[str, Any], state: JobState) -> str:
     return "" if finished_at is None else f"{state.value} with finished_at {finished_at}"
 
 
-def twins(last: Mapping[str, Any] | None, chunk: Sequence[Mapping[str, Any]], field: str) -> Iterator[tuple[Any, Any]]:
-    """Neighbours in the order of a field that have the same value in it and are two documents: both, pair by pair."""
+def twins(
+    last: Mapping[str, Any] | None, chunk: Sequence[Mapping[str, Any]], field: str
+) -> Iterator[tuple[Any, Any]]:
+    """Neighbours in the order of a field that have the same value in it and are two documents:
+    both, pair by pair."""
     for document in chunk:
         if last is not None and last[field] == document[field] and last["_id"] != document["_id"]:
             yield last, document
@@ -73,11 +86,14 @@ def twins(last: Mapping[str, Any] | None, chunk: Sequence[Mapping[str, Any]], fi
 
 def judge_seqs(pairs: Iterator[tuple[Any, Any]]) -> Iterator[Finding]:
     for first, second in pairs:
-        yield Finding("S7", f"_id {first['_id']!r} and {second['_id']!r} have the same seq", second["seq"])
+        yield Finding(
+            "S7", f"_id {first['_id']!r} and {second['_id']!r} have the same seq", second["seq"]
+        )
 
 
 def judge_counter(chunk: Sequence[Mapping[str, Any]], counter: int) -> Iterator[Finding]:
-    """`counter` must have been read after the chunk: it only grows, and does before a number is used."""
+    """`counter` must have been read after the chunk: it only grows, and does before a number is
+    used."""
     for document in chunk:
         if document["seq"] > counter:
             yield Finding("S7", f"the last number given is {counter}", document["seq"])
@@ -139,7 +155,12 @@ class Suspects:
             self.claims[job.seq] = job.node, job.attempt
         elif job.is_held and job.node not in self._live and len(self._held) < KEPT:
             self._held.append(job.seq)
-        if job.is_queued and job.task in self._tasks and job.due is not None and job.due < self._due_before:
+        if (
+            job.is_queued
+            and job.task in self._tasks
+            and job.due is not None
+            and job.due < self._due_before
+        ):
             heapq.heappush(self._oldest, (-job.due.timestamp(), -self.open, job.seq))
             if len(self._oldest) > KEPT:
                 heapq.heappop(self._oldest)

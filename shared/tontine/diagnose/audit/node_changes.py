@@ -1,4 +1,5 @@
-"""Judges changes of nodes' records: the dead stay dead (S6), and nobody is buried within its lease (S8)."""
+"""Judges changes of nodes' records: the dead stay dead (S6), and nobody is buried within its lease
+(S8)."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from .invariant import Finding
 
 _LEASE_EXPIRED = "lease expired"
 _MARGIN = 0.25
-"""The part of a lease after which a node may still be alive in others' eyes, and no longer in its own."""
+"""The part of a lease after which a node may still be alive in others' eyes, and no longer in its
+own."""
 
 
 class NodeChanges:
-    """What is known of each node. An id is never used again, so the dead are remembered for good."""
+    """What is known of each node. An id is never used again, so the dead are remembered for
+    good."""
 
     def __init__(self) -> None:
         self._dead: set[str] = set()
@@ -29,7 +32,8 @@ class NodeChanges:
         return node in self._states
 
     def recall(self, record: Mapping[str, Any]) -> None:
-        """A record from before the first change. Its state may be another by now, unless it is dead."""
+        """A record from before the first change. Its state may be another by now, unless it is
+        dead."""
         node, lease, until = str(record["_id"]), record.get("lease"), record.get("lease_until")
         if record.get("state") == NodeState.DEAD:
             self._dead.add(node)
@@ -52,7 +56,11 @@ class NodeChanges:
             self._leases[node] = lease
         was = self._states.get(node)
         now = str(change.fields["state"]) if "state" in change.fields else was
-        if was is not None and now != was and (was not in set(NodeState) or now not in NODE_MOVES[NodeState(was)]):
+        if (
+            was is not None
+            and now != was
+            and (was not in set(NodeState) or now not in NODE_MOVES[NodeState(was)])
+        ):
             yield Finding("S6", f"went from {was} to {now}", node=node)
         if now == NodeState.DEAD:
             if change.fields.get("death") == _LEASE_EXPIRED:
@@ -71,7 +79,11 @@ class NodeChanges:
             return
         quiet = change.at - beaten_at
         if quiet < lease * (1 - _MARGIN):
-            yield Finding("S8", f"declared dead {quiet:.1f} s after a beat, with a lease of {lease:g} s", node=node)
+            yield Finding(
+                "S8",
+                f"declared dead {quiet:.1f} s after a beat, with a lease of {lease:g} s",
+                node=node,
+            )
 
     def _forget(self, node: str) -> None:
         for known in (self._states, self._leases, self._beat_at):
@@ -79,9 +91,12 @@ class NodeChanges:
 
 
 def _judge_dead(change: Delta, node: str) -> Iterator[Finding]:
-    """Nobody writes onto the record of a dead node; one that was removed may be made again, as dead (D3)."""
+    """Nobody writes onto the record of a dead node; one that was removed may be made again, as dead
+    (D3)."""
     state = change.fields.get("state", NodeState.DEAD)
     if state != NodeState.DEAD:
         yield Finding("S6", f"was dead, then {state}", node=node)
     elif not change.is_whole:
-        yield Finding("S6", f"was dead, then changed: {', '.join(sorted(change.touched))}", node=node)
+        yield Finding(
+            "S6", f"was dead, then changed: {', '.join(sorted(change.touched))}", node=node
+        )

@@ -1,5 +1,6 @@
-"""Judges what several documents say together. They are read one after another while nodes run, so each of these is only
-a suspicion, until it has been the same in every look for longer than nodes need to put it right."""
+"""Judges what several documents say together. They are read one after another while nodes run, so
+each of these is only a suspicion, until it has been the same in every look for longer than nodes
+need to put it right."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ class Look:
     @property
     def keepers(self) -> list[Sighting]:
         """The nodes that keep things right: they beat, and have started."""
-        return [node for node in self.nodes if is_beating(node) and node.state is not NodeState.INITIALIZING]
+        return [
+            node
+            for node in self.nodes
+            if is_beating(node) and node.state is not NodeState.INITIALIZING
+        ]
 
     @property
     def takers(self) -> list[Sighting]:
@@ -64,8 +69,9 @@ class Look:
 
     @property
     def patience(self) -> float:
-        """Seconds that something may stay wrong: nodes see to it with every second heartbeat at the latest, but look
-        through what they hold every five seconds, and more rarely the more members there are."""
+        """Seconds that something may stay wrong: nodes see to it with every second heartbeat at the
+        latest, but look through what they hold every five seconds, and more rarely the more members
+        there are."""
         return max(6.0 * crowd(len(self.roster.members)), self.lease / 2)
 
     @property
@@ -106,35 +112,51 @@ def judge_return(first: Look, last: Look) -> Iterator[Finding]:
 
 
 def suspicions(look: Look) -> Suspicions:
-    """What looks wrong now, under keys that stay the same as long as it stays wrong in the same way."""
+    """What looks wrong now, under keys that stay the same as long as it stays wrong in the same
+    way."""
     rules = (_shares, _membership, _dead_members, _held, _adrift, _queued, _raw, _keys)
     return {key: finding for rule in rules for key, finding in rule(look)}
 
 
 def standing(looks: Sequence[Suspicions]) -> Suspicions:
     """What was suspected in every look, in the words of the last."""
-    return {key: finding for key, finding in looks[-1].items() if all(key in look for look in looks)}
+    return {
+        key: finding for key, finding in looks[-1].items() if all(key in look for look in looks)
+    }
 
 
 Suspected = Iterator[tuple[Hashable, Finding]]
 
 
 def _shares(look: Look) -> Suspected:
-    """Each beating member shows its share of this epoch, others none: then shares are disjoint and complete."""
+    """Each beating member shows its share of this epoch, others none: then shares are disjoint and
+    complete."""
     for node in look.keepers:
         own = look.roster.share_of(node.id)
         if node.share != own:
             shown = "no share" if node.share is None else f"share {node.share.to_document()}"
-            fact = f"shows {shown} at epoch {look.roster.epoch}, where it has {own.to_document() if own else 'none'}"
-            yield ("share", node.id, node.share, look.roster.epoch), Finding("S5", fact, node=node.id)
+            fact = (
+                f"shows {shown} at epoch {look.roster.epoch}, where it has "
+                f"{own.to_document() if own else 'none'}"
+            )
+            yield (
+                ("share", node.id, node.share, look.roster.epoch),
+                Finding("S5", fact, node=node.id),
+            )
 
 
 def _membership(look: Look) -> Suspected:
     for node in look.keepers:
         if node.is_leaving and node.id in look.roster:
-            yield ("unwanted", node.id), Finding("L3", f"{node.desired.value} is wanted, yet a member", node=node.id)
+            yield (
+                ("unwanted", node.id),
+                Finding("L3", f"{node.desired.value} is wanted, yet a member", node=node.id),
+            )
         if is_stray(node, look.roster):
-            yield ("absent", node.id), Finding("L3", f"{node.state.value} and wanted, yet no member", node=node.id)
+            yield (
+                ("absent", node.id),
+                Finding("L3", f"{node.state.value} and wanted, yet no member", node=node.id),
+            )
 
 
 def _dead_members(look: Look) -> Suspected:
@@ -163,15 +185,18 @@ def _held(look: Look) -> Suspected:
     dead = dead_holders({holder for _, holder in held}, nodes)
     for job, holder in held:
         if holder in dead and look.is_overdue(_died_at(nodes.get(holder))):
-            fact = f"working at attempt {job.attempt} on {job.node}, {_death(look, nodes.get(holder))}"
+            fact = (
+                f"working at attempt {job.attempt} on {job.node}, {_death(look, nodes.get(holder))}"
+            )
             yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
 
 
 def _adrift(look: Look) -> Suspected:
-    """Jobs that a live node has held since every job was looked at, and more of them than it has in hand.
+    """Jobs that a live node has held since every job was looked at, and more of them than it has in
+    hand.
 
-    It has what it claims before the claim is written, and until its end is: every heartbeat in between counts them all,
-    and a node that beats does so before patience ends.
+    It has what it claims before the claim is written, and until its end is: every heartbeat in
+    between counts them all, and a node that beats does so before patience ends.
     """
     standing: dict[str | None, list[OpenJob]] = {}
     for job in look.jobs:
@@ -180,10 +205,16 @@ def _adrift(look: Look) -> Suspected:
     for node in look.keepers:
         jobs, held = standing.get(node.id, ()), node.held
         if held is not None and held < len(jobs):
-            fact = f"on {node.id}, which has {count(held, 'job')} in hand and should have {len(jobs)} or more"
+            fact = (
+                f"on {node.id}, which has {count(held, 'job')} in hand and should have "
+                f"{len(jobs)} or more"
+            )
             for job in jobs:
                 key = ("adrift", job.seq, job.attempt, node.id)
-                yield key, Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.id)
+                yield (
+                    key,
+                    Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.id),
+                )
 
 
 def _queued(look: Look) -> Suspected:
@@ -196,14 +227,23 @@ def _queued(look: Look) -> Suspected:
             room = node.free_slots if job.lost < SUSPECT else node.slots and not node.running
             if job.task in node.tasks and room and since < look.due_before:
                 waited = duration((look.now - job.due).total_seconds())
-                fact = f"queued and due for {waited}, although node {node.id} has its task and free slots"
-                yield ("queued", job.seq, job.attempt, node.id, node.settled), Finding("L1", fact, job.seq)
+                fact = (
+                    f"queued and due for {waited}, although node {node.id} has its task and "
+                    "free slots"
+                )
+                yield (
+                    ("queued", job.seq, job.attempt, node.id, node.settled),
+                    Finding("L1", fact, job.seq),
+                )
                 break
 
 
 def _raw(look: Look) -> Suspected:
     for one in sorted(look.raw if look.takers else ()):
-        yield ("raw", one), Finding("L1", f"the job with _id {one} gets no number, although there are members")
+        yield (
+            ("raw", one),
+            Finding("L1", f"the job with _id {one} gets no number, although there are members"),
+        )
 
 
 def _keys(look: Look) -> Suspected:

@@ -1,4 +1,5 @@
-"""Reads for `tontine audit`: every numbered job, a chunk at a time by index, and what nodes and roster say."""
+"""Reads for `tontine audit`: every numbered job, a chunk at a time by index, and what nodes and
+roster say."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ...errors import NotPermitted, StoreError
 from ...records.node import Sighting
 from ...records.roster import Roster
 from ...records.states import OPEN
-from ...store.call import Call, Steps, command, find, find_one
+from ...store.call import Call, Operation, command, find, find_one
 from ...store.counter import counted
 from ...store.indexes import INDEXES
 from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, ROSTER
@@ -28,7 +29,19 @@ PATIENT = 60.0
 SCAN_LIMIT = 600.0
 
 _JUDGED = dict.fromkeys(
-    ("seq", "state", "attempt", "fails", "lost", "node", "task", "run_at", "created_at", "finished_at"), 1
+    (
+        "seq",
+        "state",
+        "attempt",
+        "fails",
+        "lost",
+        "node",
+        "task",
+        "run_at",
+        "created_at",
+        "finished_at",
+    ),
+    1,
 )
 _UNFINISHED = {"state": {"$in": sorted(state.value for state in OPEN)}}
 _SEQ = INDEXES[JOBS][0]
@@ -40,13 +53,14 @@ def _patiently(call: Call, within: float = PATIENT) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class SeqIndex:
-    """The index that makes seqs unique: what is wrong with it, and whether it leads to every numbered job."""
+    """The index that makes seqs unique: what is wrong with it, and whether it leads to every
+    numbered job."""
 
     fault: str = ""
     hint: str | None = None
 
 
-def seq_index() -> Steps[SeqIndex | None]:
+def seq_index() -> Operation[SeqIndex | None]:
     """None when there is no collection of jobs at all."""
     try:
         answer = yield command(SON([("listIndexes", JOBS)]))
@@ -61,60 +75,74 @@ def seq_index() -> Steps[SeqIndex | None]:
     return SeqIndex("its unique index is missing")
 
 
-def counter() -> Steps[int]:
+def counter() -> Operation[int]:
     """The last number given."""
     document = yield find_one(CLUSTER, {"_id": COUNTER})
     return counted(document)
 
 
-def highest(hint: str | None) -> Steps[Any]:
+def highest(hint: str | None) -> Operation[Any]:
     """The highest seq there is; -1 when there is none."""
-    options: dict[str, Any] = {"sort": [("seq", -1)], "projection": {"seq": 1}} | ({"hint": hint} if hint else {})
+    options: dict[str, Any] = {"sort": [("seq", -1)], "projection": {"seq": 1}} | (
+        {"hint": hint} if hint else {}
+    )
     found = yield _patiently(find_one(JOBS, {"seq": {"$gte": 0}}, **options))
     return found["seq"] if found else -1
 
 
-def jobs(after: Any, beyond: bool, upto: Any, hint: str | None) -> Steps[list[dict[str, Any]]]:
+def jobs(after: Any, beyond: bool, upto: Any, hint: str | None) -> Operation[list[dict[str, Any]]]:
     """The next jobs from seq `after` on, or `beyond` it, in their order."""
     where = {"seq": {"$gt" if beyond else "$gte": after, "$lte": upto}}
-    options: dict[str, Any] = {"sort": [("seq", 1)], "limit": CHUNK} | ({"hint": hint} if hint else {})
+    options: dict[str, Any] = {"sort": [("seq", 1)], "limit": CHUNK} | (
+        {"hint": hint} if hint else {}
+    )
     found: list[dict[str, Any]] = yield _patiently(find(JOBS, where, projection=_JUDGED, **options))
     return found
 
 
-def oddly_numbered(limit: int) -> Steps[list[dict[str, Any]]]:
-    """Jobs whose seq no index holds: not a number, or below zero. This reads the whole collection, on the server."""
+def oddly_numbered(limit: int) -> Operation[list[dict[str, Any]]]:
+    """Jobs whose seq no index holds: not a number, or below zero. This reads the whole collection,
+    on the server."""
     where = {"$nor": [{"seq": {"$gte": 0}}, {"seq": None}]}
-    found: list[dict[str, Any]] = yield _patiently(find(JOBS, where, projection={"seq": 1}, limit=limit), SCAN_LIMIT)
+    found: list[dict[str, Any]] = yield _patiently(
+        find(JOBS, where, projection={"seq": 1}, limit=limit), SCAN_LIMIT
+    )
     return found
 
 
-def keyed(after: Any, beyond: bool) -> Steps[list[dict[str, Any]]]:
+def keyed(after: Any, beyond: bool) -> Operation[list[dict[str, Any]]]:
     """The next unfinished jobs with a key, in the order of keys."""
-    where = {"$and": [{"key": {"$gt": ""}}, {"key": {"$gt" if beyond else "$gte": after}}], **_UNFINISHED}
-    options: dict[str, Any] = {"sort": [("key", 1)], "limit": CHUNK, "projection": {"key": 1, "seq": 1}}
+    where = {
+        "$and": [{"key": {"$gt": ""}}, {"key": {"$gt" if beyond else "$gte": after}}],
+        **_UNFINISHED,
+    }
+    options: dict[str, Any] = {
+        "sort": [("key", 1)],
+        "limit": CHUNK,
+        "projection": {"key": 1, "seq": 1},
+    }
     found: list[dict[str, Any]] = yield _patiently(find(JOBS, where, **options))
     return found
 
 
-def node_records() -> Steps[list[dict[str, Any]]]:
+def node_records() -> Operation[list[dict[str, Any]]]:
     """Every record, with the server's `now`."""
     found = yield find(NODES, {}, projection={"now": "$$NOW", "record": "$$ROOT"})
     return [{**one["record"], "now": one["now"]} for one in found]
 
 
-def roster_document() -> Steps[dict[str, Any] | None]:
+def roster_document() -> Operation[dict[str, Any] | None]:
     document: dict[str, Any] | None = yield find_one(CLUSTER, {"_id": ROSTER})
     return document
 
 
-def cluster_documents() -> Steps[list[dict[str, Any]]]:
+def cluster_documents() -> Operation[list[dict[str, Any]]]:
     """The roster and the counter, as far as they are there."""
     found: list[dict[str, Any]] = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER]}})
     return found
 
 
-def recorded_epochs() -> Steps[list[dict[str, Any]]]:
+def recorded_epochs() -> Operation[list[dict[str, Any]]]:
     """The newest events of the roster."""
     found: list[dict[str, Any]] = yield _patiently(
         find(
@@ -128,7 +156,7 @@ def recorded_epochs() -> Steps[list[dict[str, Any]]]:
     return found
 
 
-def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Steps[Look]:
+def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Operation[Look]:
     """Nodes and roster, jobs without a number, and these jobs and keys again."""
     raw = yield from find_unnumbered(RAW_AT_MOST)
     found = (yield find(JOBS, {"seq": {"$in": list(seqs)}}, projection=_JUDGED)) if seqs else []
@@ -136,7 +164,8 @@ def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Steps[Look]:
     for key in keys:
         same = yield find(JOBS, {"key": key, **_UNFINISHED}, projection={"seq": 1}, limit=10)
         holders[key] = tuple(sorted((one.get("seq") for one in same), key=str))
-    # Holders are looked up after the jobs they hold: a node born in between cannot be taken for a missing one.
+    # Holders are looked up after the jobs they hold: a node born in between cannot be taken for a
+    # missing one.
     nodes = yield from node_records()
     roster = roster_of((yield from roster_document())) or Roster()
     moment = yield from now()

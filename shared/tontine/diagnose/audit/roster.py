@@ -38,8 +38,8 @@ def judge_roster(document: Mapping[str, Any] | None) -> Iterator[Finding]:
 def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> Iterator[Finding]:
     """The recorded epochs against each other and the roster, which must have been read after them.
 
-    Not every epoch is recorded, nor in order, since a node may be slow to note what it did; but whoever wins an epoch
-    notes it once.
+    Not every epoch is recorded, nor in order, since a node may be slow to note what it did; but
+    whoever wins an epoch notes it once.
     """
     epochs: dict[int, Members] = {}
     for event in events:
@@ -62,10 +62,14 @@ def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> 
 def _judge_current(epochs: dict[int, Members], roster: Roster) -> Iterator[Finding]:
     newest = max(epochs, default=0)
     if newest > roster.epoch:
-        yield Finding("S5", f"the roster is at epoch {roster.epoch}, but epoch {newest} was recorded")
+        yield Finding(
+            "S5", f"the roster is at epoch {roster.epoch}, but epoch {newest} was recorded"
+        )
     recorded = epochs.setdefault(roster.epoch, roster.members)
     if recorded != roster.members:
-        yield Finding("S5", f"epoch {roster.epoch} is {shown(roster.members)}, recorded as {shown(recorded)}")
+        yield Finding(
+            "S5", f"epoch {roster.epoch} is {shown(roster.members)}, recorded as {shown(recorded)}"
+        )
 
 
 def is_step(before: Members, after: Members) -> bool:
@@ -73,7 +77,9 @@ def is_step(before: Members, after: Members) -> bool:
     if len(after) > len(before):
         return after[:-1] == before
     stayed = set(after)
-    return len(after) < len(before) and after == tuple(member for member in before if member in stayed)
+    return len(after) < len(before) and after == tuple(
+        member for member in before if member in stayed
+    )
 
 
 def shown(members: Members) -> str:

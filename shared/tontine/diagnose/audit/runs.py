@@ -1,4 +1,5 @@
-"""Judges what really ran, from a record that the tasks themselves keep, against each other and the documents."""
+"""Judges what really ran, from a record that the tasks themselves keep, against each other and the
+documents."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ RAN = ("S2", "S3", "S4")
 """The invariants that a record of runs can show."""
 
 LAST_BREATH = 2.0
-"""Seconds that a worker may need, once it is no longer frozen, to see that its time is over and end itself (N6)."""
+"""Seconds that a worker may need, once it is no longer frozen, to see that its time is over and end
+itself (N6)."""
 
 
 @dataclass(slots=True)
 class Run:
-    """One attempt as its task saw it: in which process, from when to when (None: it never got there)."""
+    """One attempt as its task saw it: in which process, from when to when (None: it never got
+    there)."""
 
     attempt: int
     pid: int
@@ -49,7 +52,8 @@ class Spell:
     until: float
 
     def excuses(self, pids: Collection[int], since: float, until: float) -> bool:
-        """Whether one of these processes could not know from `since` to `until` that it should not run."""
+        """Whether one of these processes could not know from `since` to `until` that it should not
+        run."""
         return self.pid in pids and self.since <= until and since <= self.until + LAST_BREATH
 
 
@@ -62,9 +66,11 @@ class Runs:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Runs:
-        """From JSON lines with `seq`, `attempt`, `event` (began, ended, met), `at` in seconds and `pid`.
+        """From JSON lines with `seq`, `attempt`, `event` (began, ended, met), `at` in seconds and
+        `pid`.
 
-        A note that was cut short by the death of its writer is passed over; the next one may be on the same line.
+        A note that was cut short by the death of its writer is passed over; the next one may be on
+        the same line.
         """
         runs = cls()
         for number, line in enumerate(lines, 1):
@@ -72,11 +78,18 @@ class Runs:
                 if (note := _note(line)) is not None:
                     runs.add(note)
             except (ValueError, KeyError, TypeError) as error:
-                raise ConfigError(f"line {number} of the record of runs is not one: {error}") from None
+                raise ConfigError(
+                    f"line {number} of the record of runs is not one: {error}"
+                ) from None
         return runs
 
     def add(self, note: Mapping[str, Any]) -> None:
-        seq, attempt, pid, at = int(note["seq"]), int(note["attempt"]), int(note["pid"]), float(note["at"])
+        seq, attempt, pid, at = (
+            int(note["seq"]),
+            int(note["attempt"]),
+            int(note["pid"]),
+            float(note["at"]),
+        )
         match note["event"]:
             case "began":
                 self.by_seq[seq].append(Run(attempt, pid, at))
@@ -92,7 +105,9 @@ class Runs:
             if (run.attempt, run.pid, run.ended) == (attempt, pid, None):
                 run.ended = at
                 return
-        self.by_seq[seq].append(Run(attempt, pid, at, at))  # its beginning was cut short: it ran all the same
+        self.by_seq[seq].append(
+            Run(attempt, pid, at, at)
+        )  # its beginning was cut short: it ran all the same
 
     @property
     def total(self) -> int:
@@ -104,7 +119,8 @@ class Runs:
         return sum(len(runs) - 1 for runs in self.by_seq.values() if runs)
 
     def judge(self, frozen: Collection[Spell] = ()) -> Iterator[Finding]:
-        """What is wrong with the runs themselves; a process that was `frozen` may have run on without knowing."""
+        """What is wrong with the runs themselves; a process that was `frozen` may have run on
+        without knowing."""
         for seq, runs in self.by_seq.items():
             yield from _judge_attempts(seq, runs)
             yield from _judge_overlaps(seq, runs, frozen)
@@ -119,17 +135,25 @@ class Runs:
         yield from self.judge_result(document)
 
     def judge_attempt(self, document: Mapping[str, Any]) -> Iterator[Finding]:
-        """No attempt ran that was never made. The record must have been read before the document."""
-        attempt, ran = document.get("attempt"), [run.attempt for run in self.by_seq.get(document["seq"], ())]
+        """No attempt ran that was never made. The record must have been read before the
+        document."""
+        attempt, ran = (
+            document.get("attempt"),
+            [run.attempt for run in self.by_seq.get(document["seq"], ())],
+        )
         if max(ran, default=0) > (attempt or 0):
-            yield Finding("S4", f"attempt {max(ran)} ran, the document says {attempt}", document["seq"])
+            yield Finding(
+                "S4", f"attempt {max(ran)} ran, the document says {attempt}", document["seq"]
+            )
 
     def judge_result(self, document: Mapping[str, Any]) -> Iterator[Finding]:
         """What is done was done by a run. The record must have been read after the document."""
         attempt, runs = document.get("attempt"), self.by_seq.get(document["seq"], ())
         is_done = document.get("state") == JobState.DONE
         if is_done and not any(run.attempt == attempt and run.ended is not None for run in runs):
-            yield Finding("S2", f"done at attempt {attempt}, which never ran to its end", document["seq"])
+            yield Finding(
+                "S2", f"done at attempt {attempt}, which never ran to its end", document["seq"]
+            )
 
 
 def _note(line: str) -> Any:
@@ -158,4 +182,6 @@ def _judge_overlaps(seq: int, runs: list[Run], frozen: Collection[Spell]) -> Ite
             continue
         until = first.ended if second.ended is None else min(first.ended, second.ended)
         if not any(spell.excuses((first.pid, second.pid), second.began, until) for spell in frozen):
-            yield Finding("S3", f"attempts {first.attempt} and {second.attempt} ran at the same time", seq)
+            yield Finding(
+                "S3", f"attempts {first.attempt} and {second.attempt} ran at the same time", seq
+            )

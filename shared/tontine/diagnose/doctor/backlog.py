@@ -35,7 +35,10 @@ class Version:
 def judge_schema(version: Version) -> Judgement:
     if version.found > version.ours:
         return warn(
-            f"the schema has version {version.found}, and this software knows {version.ours}: it changes nothing of it",
+            (
+                f"the schema has version {version.found}, and this software knows {version.ours}: "
+                "it changes nothing of it"
+            ),
             "upgrade this one, too",
         )
     if version.found < version.ours:
@@ -78,7 +81,9 @@ def judge_retention(kept: Kept) -> Judgement:
     if kept.done is None and kept.failed is None:
         told = f"finished jobs are kept for ever, {amount}"
         if kept.finished > MANY_FINISHED:
-            return warn(told, "`tontine init --keep-done 7d --keep-failed 30d` lets MongoDB remove them")
+            return warn(
+                told, "`tontine init --keep-done 7d --keep-failed 30d` lets MongoDB remove them"
+            )
         return ok(told)
     return ok(f"done jobs are kept {_long(kept.done)}, failed ones {_long(kept.failed)}, {amount}")
 

@@ -1,4 +1,5 @@
-"""Judges the nodes from one or two looks at them, a few seconds apart: what stands still in both is stuck."""
+"""Judges the nodes from one or two looks at them, a few seconds apart: what stands still in both is
+stuck."""
 
 from __future__ import annotations
 
@@ -71,9 +72,14 @@ def judge_nodes(looks: Looks) -> Judgement:
     """Whether anybody is there, and does what."""
     last = looks[-1]
     if not last.beating:
-        return warn("no node is alive" if not last.live else "no node beats", "start one: `tontine node MODULE`")
+        return warn(
+            "no node is alive" if not last.live else "no node beats",
+            "start one: `tontine node MODULE`",
+        )
     states = [node.state.value for node in last.beating]
-    told = ", ".join(f"{states.count(state.value)} {state.value}" for state in NodeState if state.value in states)
+    told = ", ".join(
+        f"{states.count(state.value)} {state.value}" for state in NodeState if state.value in states
+    )
     if all(node.is_leaving for node in last.beating):
         return warn(f"all nodes are paused or leaving: {told}", "`tontine resume --all`")
     return ok(f"{count(len(states), 'node')}: {told}")
@@ -84,18 +90,27 @@ def judge_roster(looks: Looks) -> Judgement:
     dead = _in_both(looks, lambda look: dead_members(look.roster.members, look.by_id))
     last = looks[-1]
     if not dead:
-        return ok(f"epoch {last.roster.epoch}, {count(len(last.roster.members), 'member')}, none of them dead")
+        return ok(
+            f"epoch {last.roster.epoch}, {count(len(last.roster.members), 'member')}, none of "
+            "them dead"
+        )
     told = f"the roster has dead members: {_names(dead, looks)}"
     if not last.beating:
-        return warn(f"{told}; the next node that starts removes them", "start one: `tontine node MODULE`")
+        return warn(
+            f"{told}; the next node that starts removes them", "start one: `tontine node MODULE`"
+        )
     if len(looks) == 1:
-        return warn(f"{told}; live nodes remove them within seconds", "run this again without --quick")
+        return warn(
+            f"{told}; live nodes remove them within seconds", "run this again without --quick"
+        )
     return fail(f"{told}, and no live node removes them", "look into the nodes' logs")
 
 
 def judge_membership(looks: Looks) -> Judgement:
     """Live nodes that want a share and are in no roster."""
-    strays = _in_both(looks, lambda look: {node.id for node in look.nodes if is_stray(node, look.roster)})
+    strays = _in_both(
+        looks, lambda look: {node.id for node in look.nodes if is_stray(node, look.roster)}
+    )
     if not strays:
         return ok("every node that wants a share has one")
     told = f"live nodes that are not in the roster: {_names(strays, looks)}"
@@ -111,10 +126,16 @@ def judge_beats(looks: Looks) -> Judgement:
         return ok("all heartbeats are young") if last.live else ok("no node, no heartbeat")
     told = ", ".join(f"{node.name} ({duration(node.beat_age or 0)})" for node in silent)
     if not last.beating:
-        return warn(f"no heartbeat for a while, and nobody to inherit: {told}", "start a node: `tontine node MODULE`")
+        return warn(
+            f"no heartbeat for a while, and nobody to inherit: {told}",
+            "start a node: `tontine node MODULE`",
+        )
     lease = min(node.lease for node in last.beating)
     if any(is_unburied(node, lease) for node in silent):
-        return fail(f"silent for more than a lease, and nobody buries them: {told}", "look into the live nodes' logs")
+        return fail(
+            f"silent for more than a lease, and nobody buries them: {told}",
+            "look into the live nodes' logs",
+        )
     wait = max(buried_in(node, lease) for node in silent)
     return warn(f"heartbeats stand still: {told}; the others inherit in about {wait:.0f} s", "")
 
@@ -146,12 +167,18 @@ def judge_numbering(looks: Looks) -> Judgement:
     if not raw:
         return ok("no job waits for its number")
     waited = (last.now - last.raw.oldest).total_seconds() if last.raw.oldest else 0.0
-    told = f"{count(len(raw), 'job')} without a number" + (f", the oldest for {duration(waited)}" if waited > 1 else "")
+    told = f"{count(len(raw), 'job')} without a number" + (
+        f", the oldest for {duration(waited)}" if waited > 1 else ""
+    )
     if not working_members(last.nodes, last.roster):
-        return warn(f"{told}, and no node to number them", "start a node, or `tontine resume --all`")
+        return warn(
+            f"{told}, and no node to number them", "start a node, or `tontine resume --all`"
+        )
     if len(looks) == 1 and not is_unnumbered_too_long(waited, LONG_UNNUMBERED):
         return ok(f"{told}: nodes number new jobs within a second")
-    return fail(f"{told}, although nodes are there", "look into the log of the first member of the roster")
+    return fail(
+        f"{told}, although nodes are there", "look into the log of the first member of the roster"
+    )
 
 
 def judge_held(looks: Looks) -> Judgement:
@@ -163,9 +190,13 @@ def judge_held(looks: Looks) -> Judgement:
         return ok(f"{count(sum(last.held.values()), 'job')} in the hands of live nodes")
     told = f"{count(number, 'job')} held by dead nodes: {_names(holders, looks)}"
     if not last.beating:
-        return warn(f"{told}; the next node that starts gives them back", "start one: `tontine node MODULE`")
+        return warn(
+            f"{told}; the next node that starts gives them back", "start one: `tontine node MODULE`"
+        )
     if len(looks) == 1:
-        return warn(f"{told}; live nodes give them back within seconds", "run this again without --quick")
+        return warn(
+            f"{told}; live nodes give them back within seconds", "run this again without --quick"
+        )
     return fail(f"{told}, and no live node gives them back", "look into the nodes' logs")
 
 
@@ -173,15 +204,27 @@ def judge_crashes(looks: Looks) -> Judgement:
     crashed = [node for node in looks[-1].live if node.crashes]
     if not crashed:
         return ok("no worker of a live node has crashed")
-    told = ", ".join(f"{node.name}: {node.crashes} (the last {node.last_crash})" for node in crashed)
-    return warn(f"crashed workers: {told}", "`tontine jobs --state failed` and the nodes' logs tell which jobs")
+    told = ", ".join(
+        f"{node.name}: {node.crashes} (the last {node.last_crash})" for node in crashed
+    )
+    return warn(
+        f"crashed workers: {told}",
+        "`tontine jobs --state failed` and the nodes' logs tell which jobs",
+    )
 
 
 def judge_inside(looks: Looks) -> Judgement:
-    """What the records of nodes that beat say is wrong inside them, and workers that are not there."""
-    found = [one for node in looks[-1].beating for one in (*_troubles(node, looks), *_missing_workers(node, looks))]
+    """What the records of nodes that beat say is wrong inside them, and workers that are not
+    there."""
+    found = [
+        one
+        for node in looks[-1].beating
+        for one in (*_troubles(node, looks), *_missing_workers(node, looks))
+    ]
     if not found:
-        return ok("no loop fails, no worker is missing" if looks[-1].beating else "no node to look inside")
+        return ok(
+            "no loop fails, no worker is missing" if looks[-1].beating else "no node to look inside"
+        )
     found.sort(key=lambda one: one.is_grave, reverse=True)  # the others keep their order
     more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
     told = "; ".join(one.fact for one in found[:_TOLD]) + more
@@ -215,7 +258,13 @@ def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:
 def _beaten_since(node: Sighting, looks: Looks) -> Sighting | None:
     """The node in the first of two looks, if its record is a newer one by now."""
     return next(
-        (one for look in looks[:-1] for one in look.beating if one.id == node.id and one.beat < node.beat), None
+        (
+            one
+            for look in looks[:-1]
+            for one in look.beating
+            if one.id == node.id and one.beat < node.beat
+        ),
+        None,
     )
 
 
@@ -224,7 +273,9 @@ def _cure(node: Sighting, trouble: Trouble) -> str:
         return f"the log of {node.name} says why they do not start: modules, memory, open files"
     if not trouble.is_grave:
         return f"its jobs are done all the same; the log of {node.name} has more"
-    return f"put right what it names (other checks may tell how), or look into the log of {node.name}"
+    return (
+        f"put right what it names (other checks may tell how), or look into the log of {node.name}"
+    )
 
 
 def _missing_workers(node: Sighting, looks: Looks) -> Iterable[_Inside]:
@@ -248,9 +299,13 @@ def judge_agreement(looks: Looks) -> Judgement:
     versions = sorted({node.version for node in live})
     if len(versions) > 1:
         return warn(
-            f"live nodes have different versions: {', '.join(versions)}", "fine during an upgrade, not after it"
+            f"live nodes have different versions: {', '.join(versions)}",
+            "fine during an upgrade, not after it",
         )
     if differing := differing_versions(live):
         told = "; ".join(differing[:_TOLD])
-        return warn(f"live nodes have different versions of modules: {told}", "fine during an upgrade, not after it")
+        return warn(
+            f"live nodes have different versions of modules: {told}",
+            "fine during an upgrade, not after it",
+        )
     return ok("the nodes agree on lease and versions" if live else "no node to disagree")

@@ -1,4 +1,5 @@
-"""Judges one node from one or two looks at it, for `tontine nodes --check`: does it do its part, and if not, why."""
+"""Judges one node from one or two looks at it, for `tontine nodes --check`: does it do its part,
+and if not, why."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .nodes import Looks, judge_inside, judge_membership, judge_ticks
 from .verdict import Judgement, Verdict, fail, ok
 
 LOOK_AGAIN_AFTER = (2.8, 10.0)
-"""Seconds, at least and at most: within a heartbeat and a claim round every part of a sound node has moved."""
+"""Seconds, at least and at most: within a heartbeat and a claim round every part of a sound node
+has moved."""
 _RESTART = "look into its log and restart it"
 _DOINGS = {
     NodeState.WAITING: "waits for jobs",
@@ -31,7 +33,8 @@ class Health:
 
 
 def pause_between(node: Sighting) -> float:
-    """How long to wait for the second look; nothing new would be seen of a node that is dead or still starts."""
+    """How long to wait for the second look; nothing new would be seen of a node that is dead or
+    still starts."""
     if not has_lease(node) or node.state is NodeState.INITIALIZING:
         return 0.0
     least, most = LOOK_AGAIN_AFTER
@@ -40,11 +43,16 @@ def pause_between(node: Sighting) -> float:
 
 def examine(looks: Looks, id: str) -> Health:
     """The health of the node with that id."""
-    looks = [replace(look, nodes=tuple(node for node in look.nodes if node.id == id)) for look in looks]
+    looks = [
+        replace(look, nodes=tuple(node for node in look.nodes if node.id == id)) for look in looks
+    ]
     if not looks[-1].nodes:
         return Health(False, f"the record of {id} is gone", _RESTART)
     node = looks[-1].nodes[0]
-    for judgement in (_alive(node, looks), *(judge(looks) for judge in (judge_ticks, judge_membership, judge_inside))):
+    for judgement in (
+        _alive(node, looks),
+        *(judge(looks) for judge in (judge_ticks, judge_membership, judge_inside)),
+    ):
         if judgement.verdict is Verdict.FAIL:
             return Health(False, judgement.sentence, judgement.advice)
     return Health(True, f"{node.name} {_doing(node)}")
@@ -54,15 +62,26 @@ def _alive(node: Sighting, looks: Looks) -> Judgement:
     if node.is_dead:
         told = f"{node.name} is dead"
         if node.died_at is not None:
-            told = f"{node.name} died {duration((looks[-1].now - node.died_at).total_seconds())} ago"
-        return fail(f"{told}: {node.death}" if node.death else told, "start it again: `tontine node MODULE`")
+            told = (
+                f"{node.name} died {duration((looks[-1].now - node.died_at).total_seconds())} ago"
+            )
+        return fail(
+            f"{told}: {node.death}" if node.death else told, "start it again: `tontine node MODULE`"
+        )
     if not has_lease(node):
-        return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: its lease is over", _RESTART)
+        return fail(
+            f"{node.name} has not beaten for {duration(node.beat_age or 0)}: its lease is over",
+            _RESTART,
+        )
     if node.state is NodeState.INITIALIZING:
-        return fail(f"{node.name} is still starting", "its log says what it waits for if this lasts")
+        return fail(
+            f"{node.name} is still starting", "its log says what it waits for if this lasts"
+        )
     if is_silent(node) and _stands_still(looks):
         left = f"its lease is over in {duration(max(0.0, node.lease - (node.beat_age or 0)))}"
-        return fail(f"{node.name} has not beaten for {duration(node.beat_age or 0)}: {left}", _RESTART)
+        return fail(
+            f"{node.name} has not beaten for {duration(node.beat_age or 0)}: {left}", _RESTART
+        )
     return ok("it is alive")
 
 

@@ -1,5 +1,5 @@
-"""Asks the store what `tontine doctor` judges. Everything about the queue is bounded and on indexes; anything about the
-server may be refused for want of a right, which is an answer, too."""
+"""Asks the store what `tontine doctor` judges. Everything about the queue is bounded and on
+indexes; anything about the server may be refused for want of a right, which is an answer, too."""
 
 from __future__ import annotations
 
@@ -20,11 +20,28 @@ from ...records.schedule import Broken, Schedule
 from ...records.states import FINAL, JobState
 from ...rules.health import known_tasks
 from ...store import schema
-from ...store.call import Call, Steps, command, find, find_one
+from ...store.call import (
+    Call,
+    Operation,
+    command,
+    count_documents,
+    delete_one,
+    find,
+    find_one,
+    insert_one,
+)
 from ...store.inbox import is_open, is_strict, read_options
 from ...store.indexes import OPEN_JOBS
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
-from ...store.read import IS_DUE, count_held, find_unnumbered, now, read_cluster, read_namesakes, read_nodes
+from ...store.read import (
+    IS_DUE,
+    count_held,
+    find_unnumbered,
+    now,
+    read_cluster,
+    read_namesakes,
+    read_nodes,
+)
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
@@ -40,35 +57,35 @@ RAW_AT_MOST = 1000
 SCHEDULES_AT_MOST = 10_000
 
 
-def hello() -> Steps[dict[str, Any]]:
+def hello() -> Operation[dict[str, Any]]:
     answer: dict[str, Any] = yield command({"hello": 1})
     return answer
 
 
-def member_health() -> Steps[list[dict[str, Any]]]:
+def member_health() -> Operation[list[dict[str, Any]]]:
     """The replica set's members; asked of `admin`."""
     answer = yield command({"replSetGetStatus": 1})
     return list(answer["members"])
 
 
-def version() -> Steps[str]:
+def version() -> Operation[str]:
     answer = yield command({"buildInfo": 1})
     return str(answer["version"])
 
 
-def compatibility() -> Steps[str]:
+def compatibility() -> Operation[str]:
     """The feature compatibility version; asked of `admin`."""
     answer = yield command(SON([("getParameter", 1), ("featureCompatibilityVersion", 1)]))
     return str(answer["featureCompatibilityVersion"]["version"])
 
 
-def default_write_concern() -> Steps[dict[str, Any]]:
+def default_write_concern() -> Operation[dict[str, Any]]:
     """What writes wait for that do not say; asked of `admin`."""
     answer = yield command({"getDefaultRWConcern": 1})
     return dict(answer.get("defaultWriteConcern") or {"w": 1})
 
 
-def rights(database: str) -> Steps[Rights | None]:
+def rights(database: str) -> Operation[Rights | None]:
     """What this user may be, and what it lacks or has too much; None without access control."""
     privileges = yield from _privileges()
     if privileges is None:
@@ -82,13 +99,13 @@ def rights(database: str) -> Steps[Rights | None]:
     )
 
 
-def may_change(database: str, collection: str) -> Steps[bool]:
+def may_change(database: str, collection: str) -> Operation[bool]:
     """Whether this user may update a collection; True without access control."""
     privileges = yield from _privileges()
     return privileges is None or not lacking({collection: ("update",)}, privileges, database)
 
 
-def _privileges() -> Steps[list[dict[str, Any]] | None]:
+def _privileges() -> Operation[list[dict[str, Any]] | None]:
     """This user's; None without access control."""
     answer = yield command(SON([("connectionStatus", 1), ("showPrivileges", True)]))
     info = answer["authInfo"]
@@ -103,9 +120,18 @@ def _privileges() -> Steps[list[dict[str, Any]] | None]:
 
 def _excesses(privileges: Sequence[Mapping[str, Any]], database: str) -> Iterator[str]:
     """What nobody needs for a queue, if this user has it."""
-    here = {action for one in privileges if covers(one["resource"], database) for action in one["actions"]}
-    everywhere = {action for one in privileges if covers(one["resource"], "") for action in one["actions"]}
-    server = {action for one in privileges if one["resource"].get("cluster") for action in one["actions"]}
+    here = {
+        action
+        for one in privileges
+        if covers(one["resource"], database)
+        for action in one["actions"]
+    }
+    everywhere = {
+        action for one in privileges if covers(one["resource"], "") for action in one["actions"]
+    }
+    server = {
+        action for one in privileges if one["resource"].get("cluster") for action in one["actions"]
+    }
     if here & {"createUser", "createRole", "grantRole", "changePassword"}:
         yield "change users and roles"
     if "dropDatabase" in here:
@@ -116,43 +142,49 @@ def _excesses(privileges: Sequence[Mapping[str, Any]], database: str) -> Iterato
         yield "manage the server"
 
 
-def open_stream(database: str) -> Steps[bool | None]:
+def open_stream(database: str) -> Operation[bool | None]:
     """Whether a change stream over the database opens; it is closed at once.
 
-    None is a user who may not, and does not need to: only whoever may read the whole queue can observe it.
+    None is a user who may not, and does not need to: only whoever may read the whole queue can
+    observe it.
     """
     pipeline = [{"$changeStream": {}}, {"$match": {"operationType": "none"}}]
     try:
         answer = yield command(SON([("aggregate", 1), ("pipeline", pipeline), ("cursor", {})]))
     except NotPermitted:
         privileges = yield from _privileges()
-        return False if privileges and not lacking({EVERY: ("find",)}, privileges, database) else None
+        return (
+            False if privileges and not lacking({EVERY: ("find",)}, privileges, database) else None
+        )
     cursor = answer["cursor"]
-    yield command(SON([("killCursors", cursor["ns"].partition(".")[2]), ("cursors", [cursor["id"]])]))
+    yield command(
+        SON([("killCursors", cursor["ns"].partition(".")[2]), ("cursors", [cursor["id"]])])
+    )
     return True
 
 
-def round_trip() -> Steps[float]:
+def round_trip() -> Operation[float]:
     """Seconds that a majority write takes; what it wrote is removed."""
     probe = {"_id": f"doctor-{uuid4().hex}"}
-    yield Call(CLUSTER, "delete_one", (probe,), repeats=True)  # who may not remove it must not insert it
+    yield delete_one(CLUSTER, probe, repeats=True)  # who may not remove it must not insert it
     began = time.monotonic()
     try:
-        yield Call(CLUSTER, "insert_one", (dict(probe),))
+        yield insert_one(CLUSTER, dict(probe))
         return time.monotonic() - began
     finally:
-        yield Call(CLUSTER, "delete_one", (probe,), repeats=True)
+        yield delete_one(CLUSTER, probe, repeats=True)
 
 
-def clock_ahead() -> Steps[float]:
-    """How far this machine's clock is ahead of the server's, in seconds, to within half a round trip."""
+def clock_ahead() -> Operation[float]:
+    """How far this machine's clock is ahead of the server's, in seconds, to within half a round
+    trip."""
     yield command({"hello": 1})  # the first call may have to connect
     before = time.time()
     server = yield from now()
     return (before + time.time()) / 2 - server.timestamp()
 
 
-def oplog() -> Steps[Oplog]:
+def oplog() -> Operation[Oplog]:
     """How far back the oplog reaches; asked of `local`."""
     ends: list[int] = []
     for direction in (1, -1):
@@ -162,7 +194,7 @@ def oplog() -> Steps[Oplog]:
     return Oplog(float(ends[1] - ends[0]), int(stats.get("size", 0)), int(stats.get("maxSize", 0)))
 
 
-def inbox() -> Steps[Inbox | None]:
+def inbox() -> Operation[Inbox | None]:
     """The state of the inbox; None in a deployment that has none."""
     settings = yield find_one(CLUSTER, {"_id": SETTINGS})
     options = yield from read_options()
@@ -175,77 +207,96 @@ def inbox() -> Steps[Inbox | None]:
 
 
 def _count_in_inbox(which: Mapping[str, Any]) -> Call:
-    return Call(INBOX, "count_documents", (which,), {"limit": INBOX_COUNTED}, repeats=True)
+    return count_documents(INBOX, which, limit=INBOX_COUNTED)
 
 
-def validator_faults() -> Steps[list[str]]:
+def validator_faults() -> Operation[list[str]]:
     """Collections whose validator is missing or not the one it should be."""
-    return [fault for fault in (yield from schema.collection_faults()) if fault.endswith("another validator")]
+    return [
+        fault
+        for fault in (yield from schema.collection_faults())
+        if fault.endswith("another validator")
+    ]
 
 
-def schema_version() -> Steps[Version]:
+def schema_version() -> Operation[Version]:
     """The schema's version, and the one that this software knows."""
     return Version((yield from schema.read_version()), schema.VERSION)
 
 
-def kept() -> Steps[Kept]:
+def kept() -> Operation[Kept]:
     """Retention, and about how many jobs have ended: all but those that an index says are open."""
     retention = yield from read_retention()
     total: int = yield Call(JOBS, "estimated_document_count", repeats=True)
     open_jobs = 0
     for index, where in OPEN_JOBS.items():
         options = {"hint": index, "limit": COUNTED_AT_MOST}
-        open_jobs += yield Call(JOBS, "count_documents", (where,), options, repeats=True, within=30)
+        open_jobs += yield count_documents(JOBS, where, **options, within=30)
     return Kept(retention.done, retention.failed, max(0, total - open_jobs))
 
 
-def unclaimable() -> Steps[Unclaimable]:
+def unclaimable() -> Operation[Unclaimable]:
     """Jobs that are due, of tasks that no live node has."""
     nodes = yield from read_nodes(dead=False)
     known = known_tasks(map(Sighting.from_document, nodes))
     waiting = yield from _fresh_but(known)
     for index in ("due", "ranked"):
         found = yield find(
-            JOBS, {**OPEN_JOBS[index], **IS_DUE}, hint=index, limit=NEWEST, projection={"_id": 0, "task": 1}
+            JOBS,
+            {**OPEN_JOBS[index], **IS_DUE},
+            hint=index,
+            limit=NEWEST,
+            projection={"_id": 0, "task": 1},
         )
         waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
     return Unclaimable(waiting, known, NEWEST)
 
 
-def _fresh_but(known: frozenset[str]) -> Steps[Counter[str]]:
+def _fresh_but(known: frozenset[str]) -> Operation[Counter[str]]:
     """Walks from task to task in the index, however many jobs are queued of each."""
     waiting: Counter[str] = Counter()
     fresh, last = OPEN_JOBS["fresh"], ""
     for _ in range(TASKS_AT_MOST):
         where = {**fresh, "task": {"$gt": last}}
-        found = yield find_one(JOBS, where, sort=[("task", 1)], hint="fresh", projection={"task": 1})
+        found = yield find_one(
+            JOBS, where, sort=[("task", 1)], hint="fresh", projection={"task": 1}
+        )
         if found is None:
             break
         last = str(found["task"])
         if last not in known:
-            options = {"hint": "fresh", "limit": NEWEST + 1}
-            waiting[last] = yield Call(JOBS, "count_documents", ({**fresh, "task": last},), options, repeats=True)
+            options: dict[str, Any] = {"hint": "fresh", "limit": NEWEST + 1}
+            waiting[last] = yield count_documents(JOBS, {**fresh, "task": last}, **options)
     return waiting
 
 
-def recent() -> Steps[Recent]:
+def recent() -> Operation[Recent]:
     """How the newest jobs ended."""
     found = yield find(
-        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], limit=NEWEST, hint="seq", projection={"_id": 0, "state": 1}
+        JOBS,
+        {"seq": {"$gte": 0}},
+        sort=[("seq", -1)],
+        limit=NEWEST,
+        hint="seq",
+        projection={"_id": 0, "state": 1},
     )
     states = [one.get("state") for one in found]
-    return Recent(len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states))
+    return Recent(
+        len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states)
+    )
 
 
-def look_at(name: str) -> Steps[Look]:
+def look_at(name: str) -> Operation[Look]:
     """Only the nodes with that name or id, and the roster: what a probe of one node costs."""
     nodes = yield from read_namesakes(name)
     roster, _ = yield from read_cluster()
     moment = nodes[0]["now"] if nodes else (yield from now())
-    return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Raw((), None, moment))
+    return Look(
+        moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Raw((), None, moment)
+    )
 
 
-def look() -> Steps[Look]:
+def look() -> Operation[Look]:
     """The nodes, the roster, who holds what, and the jobs without a number."""
     moment = yield from now()
     nodes = yield from read_nodes()
@@ -257,8 +308,9 @@ def look() -> Steps[Look]:
     return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, held, seen)
 
 
-def survey() -> Steps[Survey]:
-    """The schedules without their arguments, which may be large, and what live nodes say about them."""
+def survey() -> Operation[Survey]:
+    """The schedules without their arguments, which may be large, and what live nodes say about
+    them."""
     judged = yield from read_slim(SCHEDULES_AT_MOST)
     schedules = tuple(one for one in judged if isinstance(one, Schedule))
     roster, _ = yield from read_cluster()

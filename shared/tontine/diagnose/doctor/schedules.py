@@ -36,13 +36,23 @@ def judge_schedules(survey: Survey) -> Judgement:
     times = [(one, one.next_at) for one in survey.schedules if one.next_at is not None]
     late = [(one, survey.now - due) for one, due in times if survey.now - due > OVERDUE_AFTER]
     if late:
-        told = _some(f"{legible(one.name, 80)} for {duration(by.total_seconds())}" for one, by in late)
+        told = _some(
+            f"{legible(one.name, 80)} for {duration(by.total_seconds())}" for one, by in late
+        )
         told = f"{count(len(late), 'schedule')} overdue: {told}"
         if not survey.members:
             return warn(f"{told}, and no node to fire them", "start one: `tontine node MODULE`")
-        return fail(f"{told}, although nodes are there", "`troubles` in `tontine nodes --json` and their logs say why")
-    if wrong := [legible(one.name, 80) for one in survey.schedules if one.mended(survey.now) is not None]:
-        return warn(f"the next time of {_some(wrong)} is missing or too late", "a node puts it right within a minute")
+        return fail(
+            f"{told}, although nodes are there",
+            "`troubles` in `tontine nodes --json` and their logs say why",
+        )
+    if wrong := [
+        legible(one.name, 80) for one in survey.schedules if one.mended(survey.now) is not None
+    ]:
+        return warn(
+            f"the next time of {_some(wrong)} is missing or too late",
+            "a node puts it right within a minute",
+        )
     if survey.warnings:
         return warn(_some(survey.warnings), "`tontine schedule ls` tells more")
     return ok(f"{count(len(survey.schedules), 'schedule')}, none of them overdue")

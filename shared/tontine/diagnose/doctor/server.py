@@ -39,7 +39,10 @@ def judge_topology(hello: Mapping[str, Any]) -> Judgement:
         )
     if len(bearing) == 2:
         return warn(
-            f"replica set {name} has two members with data: when one is away, no majority takes writes",
+            (
+                f"replica set {name} has two members with data: when one is away, no majority "
+                "takes writes"
+            ),
             "add a third member with data",
         )
     return ok(f"replica set {name} of {len(bearing)} members")
@@ -59,7 +62,10 @@ def judge_members(members: Sequence[Mapping[str, Any]]) -> Judgement:
 
 def judge_version(version: str) -> Judgement:
     if numbers(version) < OLDEST:
-        return fail(f"MongoDB {version} is older than 6.0, the oldest that Tontine runs on", "upgrade MongoDB")
+        return fail(
+            f"MongoDB {version} is older than 6.0, the oldest that Tontine runs on",
+            "upgrade MongoDB",
+        )
     return ok(f"MongoDB {version}")
 
 
@@ -81,7 +87,8 @@ def numbers(version: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Which of the roles a user can be, what it lacks to be a node and to make what nodes need, what is too much."""
+    """Which of the roles a user can be, what it lacks to be a node and to make what nodes need,
+    what is too much."""
 
     roles: tuple[str, ...]
     lacks: Mapping[str, Sequence[str]]
@@ -125,7 +132,8 @@ def _actions(lacking: Mapping[str, Sequence[str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """Whether there is one, nodes look into it and its rules are in force; what lies there, and what nobody takes."""
+    """Whether there is one, nodes look into it and its rules are in force; what lies there, and
+    what nobody takes."""
 
     is_there: bool = False
     is_open: bool = False
@@ -141,15 +149,22 @@ def judge_inbox(inbox: Inbox | None) -> Judgement:
         what = "no node looks into the inbox" if inbox.is_there else "the inbox is gone"
         return fail(f"{what}: jobs left there do not run", "`tontine init --inbox`")
     if not inbox.is_strict:
-        return warn("the inbox has other rules than it should: it takes what is no job", "`tontine init --inbox`")
+        return warn(
+            "the inbox has other rules than it should: it takes what is no job",
+            "`tontine init --inbox`",
+        )
     if inbox.foreign:
         return warn(
-            f"{count(inbox.foreign, 'document')} in the inbox with an `_id` that is no ObjectId: no node takes them",
+            (
+                f"{count(inbox.foreign, 'document')} in the inbox with an `_id` that is no "
+                "ObjectId: no node takes them"
+            ),
             "look at them and remove them: somebody went round the validator",
         )
     if inbox.waiting >= INBOX_COUNTED:
         return warn(
-            f"{INBOX_COUNTED} jobs or more lie in the inbox", "look at the nodes' troubles, and at who fills it"
+            f"{INBOX_COUNTED} jobs or more lie in the inbox",
+            "look at the nodes' troubles, and at who fills it",
         )
     return ok(f"the inbox is in order, {count(inbox.waiting, 'job')} in it")
 
@@ -162,7 +177,10 @@ def judge_streams(opened: bool | None) -> Judgement:
         return ok("a change stream opens")
     return warn(
         "no change stream opens: observers poll, and see less",
-        "grant changeStream on the database: the role read has it, and tontineObserver of `tontine init --roles`",
+        (
+            "grant changeStream on the database: the role read has it, and tontineObserver of "
+            "`tontine init --roles`"
+        ),
     )
 
 
@@ -171,7 +189,8 @@ def judge_round_trip(seconds: float) -> Judgement:
     took = f"{seconds * 1000:.0f} ms"
     if seconds > ROUND_TRIP_AT_MOST:
         return warn(
-            f"a majority write takes {took}: heartbeats and claims are slow", "look at the members' disks and lag"
+            f"a majority write takes {took}: heartbeats and claims are slow",
+            "look at the members' disks and lag",
         )
     return ok(f"a majority write takes {took}")
 
@@ -182,7 +201,10 @@ def judge_write_concern(default: Mapping[str, Any]) -> Judgement:
     if w == "majority":
         return ok("writes wait for the majority by default")
     return warn(
-        f"the default write concern is w: {legible(w, 40)}: raw inserts that ask for no more can vanish in a failover",
+        (
+            f"the default write concern is w: {legible(w, 40)}: raw inserts that ask for no more "
+            "can vanish in a failover"
+        ),
         "insert jobs with writeConcern majority, or set the default to it",
     )
 
@@ -212,8 +234,15 @@ def judge_oplog(oplog: Oplog) -> Judgement:
 
 
 def judge_clock(ahead: float) -> Judgement:
-    """This machine's clock against the server's, in seconds. Leases do not depend on it; `--at` times do."""
-    apart = f"this machine's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the server's"
+    """This machine's clock against the server's, in seconds. Leases do not depend on it; `--at`
+    times do."""
+    apart = (
+        f"this machine's clock is {duration(abs(ahead))} "
+        f"{'ahead of' if ahead > 0 else 'behind'} the server's"
+    )
     if abs(ahead) > CLOCKS_APART_AT_MOST:
-        return warn(f"{apart}: jobs submitted for a time of day run by the server's", "let NTP set both clocks")
+        return warn(
+            f"{apart}: jobs submitted for a time of day run by the server's",
+            "let NTP set both clocks",
+        )
     return ok("this machine's clock and the server's agree" if abs(ahead) < 0.1 else apart)

@@ -1,4 +1,5 @@
-"""Why a job is where it is: `read.py` gathers evidence, and it becomes findings, the most important first."""
+"""Why a job is where it is: `read.py` gathers evidence, and it becomes findings, the most important
+first."""
 
 from __future__ import annotations
 

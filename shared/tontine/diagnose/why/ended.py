@@ -17,9 +17,14 @@ _MAY_STILL_COME = timedelta(minutes=5)
 def explain_ended(e: Evidence, job: Job) -> Iterator[Finding]:
     """The findings for a job in a final state."""
     if job.state is JobState.DONE:
-        yield Finding("done", f"It is done: {_by(e, job)}finished it {at(job.finished_at, e.now)}{_ran(job)}.")
+        yield Finding(
+            "done", f"It is done: {_by(e, job)}finished it {at(job.finished_at, e.now)}{_ran(job)}."
+        )
     elif job.state is JobState.CANCELLED and job.error is not None and job.error.type == "TooLate":
-        why = f"It was cancelled {at(job.finished_at, e.now)} because it had not started by {at(job.start_by, e.now)}."
+        why = (
+            f"It was cancelled {at(job.finished_at, e.now)} because it had not started by "
+            f"{at(job.start_by, e.now)}."
+        )
         yield Finding("too-late", why, f"{_retry(job)}, to run whenever there is room")
     elif job.state is JobState.CANCELLED:
         yield Finding("cancelled", f"It was cancelled {at(job.finished_at, e.now)}.", _retry(job))
@@ -28,7 +33,10 @@ def explain_ended(e: Evidence, job: Job) -> Iterator[Finding]:
     else:
         yield _failed(e, job)
     if earlier := len(job.errors):
-        yield Finding("earlier-errors", f"Before that it failed {times(earlier)}, the last time with {_last(job)}.")
+        yield Finding(
+            "earlier-errors",
+            f"Before that it failed {times(earlier)}, the last time with {_last(job)}.",
+        )
     if isinstance(e.expire_at, datetime):
         yield Finding("expires", f"Retention removes it {at(e.expire_at, e.now)}.")
 
@@ -40,7 +48,10 @@ def _by(e: Evidence, job: Job) -> str:
 def _ran(job: Job) -> str:
     if not isinstance(job.started_at, datetime) or not isinstance(job.finished_at, datetime):
         return f", at attempt {job.attempt}"
-    return f" after {duration((job.finished_at - job.started_at).total_seconds())}, at attempt {job.attempt}"
+    return (
+        f" after {duration((job.finished_at - job.started_at).total_seconds())}, at attempt "
+        f"{job.attempt}"
+    )
 
 
 def _retry(job: Job) -> str:
@@ -55,12 +66,17 @@ def _refused(e: Evidence, job: Job) -> Finding:
     reason = job.error.message if job.error else ""
     if not job.key or "has its key" not in reason:
         return Finding(
-            "refused", f"It was refused {at(job.finished_at, e.now)}: {reason}.", "insert a corrected document"
+            "refused",
+            f"It was refused {at(job.finished_at, e.now)}: {reason}.",
+            "insert a corrected document",
         )
     if e.key_holder is None:
         return Finding(
             "key-was-taken",
-            f"It was refused because another unfinished job had its key {job.key!r}; that one has ended since.",
+            (
+                f"It was refused because another unfinished job had its key {job.key!r}; that one "
+                "has ended since."
+            ),
             _retry(job),
         )
     return Finding(
@@ -78,22 +94,34 @@ def _failed(e: Evidence, job: Job) -> Finding:
         code, why = "failed", summary(job.error)
     where = f" on node {e.name_of(job.node)}" if job.node else ""
     attempts = f", at attempt {job.attempt}" if job.attempt else ""
-    return Finding(code, f"It failed {at(job.finished_at, e.now)}{where}{attempts}: {why}.", _retry(job))
+    return Finding(
+        code, f"It failed {at(job.finished_at, e.now)}{where}{attempts}: {why}.", _retry(job)
+    )
 
 
 def explain_missing(e: Evidence, trace: Trace) -> Iterator[Finding]:
     """Why there is no such job."""
     if trace.seq is None:
-        yield Finding("no-such-id", "There is no job with this _id.", "`tontine jobs` lists the newest")
+        yield Finding(
+            "no-such-id", "There is no job with this _id.", "`tontine jobs` lists the newest"
+        )
     elif trace.seq < 1:
         yield Finding("no-such-number", "There is no such job: numbers start at 1.", "")
     elif trace.seq > trace.counter:
         last = f"the last one given is {trace.counter}" if trace.counter else "none has been given"
-        yield Finding("beyond", f"No job has this number yet: {last}.", "`tontine jobs` lists the newest")
+        yield Finding(
+            "beyond", f"No job has this number yet: {last}.", "`tontine jobs` lists the newest"
+        )
     elif trace.lowest is None or trace.seq < trace.lowest:
-        there = f"the lowest one there is {trace.lowest}" if trace.lowest is not None else "no job is left"
+        there = (
+            f"the lowest one there is {trace.lowest}"
+            if trace.lowest is not None
+            else "no job is left"
+        )
         by = "by retention" if trace.removes else "by hand, because no retention is set"
-        yield Finding("removed", f"Job {trace.seq} is gone: {there}, so it was most likely removed {by}.")
+        yield Finding(
+            "removed", f"Job {trace.seq} is gone: {there}, so it was most likely removed {by}."
+        )
     else:
         yield _hole(e, trace)
 
@@ -103,12 +131,16 @@ def _hole(e: Evidence, trace: Trace) -> Finding:
     if when is not None and e.now - when < _MAY_STILL_COME:
         return Finding(
             "hole-young",
-            f"The number {trace.seq} was taken {at(when, e.now)} and no job has it: its producer may still insert it.",
+            (
+                f"The number {trace.seq} was taken {at(when, e.now)} and no job has it: its "
+                "producer may still insert it."
+            ),
         )
     removed = ", or its job has been removed by retention" if trace.removes else ""
     taken = f", about {at(when, e.now)}," if when else ""
     return Finding(
         "hole",
-        f"The number {trace.seq} was taken{taken} but no job has it: its producer ended before it inserted the job"
+        f"The number {trace.seq} was taken{taken} but no job has it: its producer ended before "
+        "it inserted the job"
         f"{removed}. Holes are harmless.",
     )

@@ -46,7 +46,8 @@ class Evidence:
     nodes: tuple[Sighting, ...] = ()
     """The living, and the dead that the job or the roster names."""
     ahead: int = 0
-    """How many jobs of the owner's share come before it, counted up to `ahead_limit` and one more."""
+    """How many jobs of the owner's share come before it, counted up to `ahead_limit` and one more.
+    """
     ahead_ranked: int = 0
     """How many of those because of their priority."""
     ahead_limit: int = 10_000

@@ -20,9 +20,12 @@ def tell_family(e: Evidence, job: Job) -> Iterator[Finding]:
 
 def _parent(parent: Job | None, seq: int) -> Finding:
     if parent is None:
-        return Finding("parent", f"The task of job {seq} submitted it, and that job is no longer kept.")
+        return Finding(
+            "parent", f"The task of job {seq} submitted it, and that job is no longer kept."
+        )
     return Finding(
-        "parent", f"The task of job {seq} ({legible(parent.task, 100)}), {parent.state.value}, submitted it."
+        "parent",
+        f"The task of job {seq} ({legible(parent.task, 100)}), {parent.state.value}, submitted it.",
     )
 
 
@@ -30,4 +33,6 @@ def _children(e: Evidence) -> Finding:
     states = e.children.summary
     failed = next((one.seq for one in e.children.some if one.state is JobState.FAILED), None)
     advice = "" if failed is None else f"`tontine why {failed}` tells about one that failed"
-    return Finding("children", f"Its task submitted {count(e.children.count, 'job')}: {states}.", advice)
+    return Finding(
+        "children", f"Its task submitted {count(e.children.count, 'job')}: {states}.", advice
+    )

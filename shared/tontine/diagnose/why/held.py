@@ -26,18 +26,25 @@ def explain_held(e: Evidence, job: Job) -> Iterator[Finding]:
         yield _holder_silent(e, holder)
     else:
         if wrong := cannot_end(holder, e.now, has_started=started_at(job) is not None):
-            yield Finding("holder-troubled", f"Its node, {holder.name}, {wrong}.", look_into(holder))
+            yield Finding(
+                "holder-troubled", f"Its node, {holder.name}, {wrong}.", look_into(holder)
+            )
         yield from _running(e, job, holder)
     if job.cancel:
         yield Finding(
             "cancel-asked",
-            "Cancelling was asked for and has not been done yet: its node ends it within about a second of seeing it.",
+            (
+                "Cancelling was asked for and has not been done yet: its node ends it within about "
+                "a second of seeing it."
+            ),
         )
     yield from tell_history(e, job)
 
 
 def _holder_dead(e: Evidence, job: Job, holder: Sighting | None) -> Finding:
-    facts = f" ({holder.death or 'no reason on record'}, {at(holder.died_at, e.now)})" if holder else ""
+    facts = (
+        f" ({holder.death or 'no reason on record'}, {at(holder.died_at, e.now)})" if holder else ""
+    )
     who = f"It is held by node {e.name_of(job.node)}, which is dead{facts}"
     if e.beating:
         return Finding("holder-dead", f"{who}: a live node will give it back within a few seconds.")
@@ -65,25 +72,29 @@ def _running(e: Evidence, job: Job, holder: Sighting) -> Iterator[Finding]:
     if started is None:
         yield Finding(
             "claimed",
-            f"Node {holder.name} has claimed it (attempt {job.attempt}) and either starts it now or has it waiting "
+            f"Node {holder.name} has claimed it (attempt {job.attempt}) and either starts it now "
+            "or has it waiting "
             "for a free slot.",
         )
     else:
         yield Finding(
             "running",
-            f"Node {holder.name} has been running it for {duration((e.now - started).total_seconds())} "
+            f"Node {holder.name} has been running it for "
+            f"{duration((e.now - started).total_seconds())} "
             f"(attempt {job.attempt}){_progress(job)}.{_limit(job)}",
             "" if job.cancel else f"`tontine cancel {job.seq}` ends it",
         )
     if holder.is_leaving:
         verb = "pausing" if holder.desired is Desired.PAUSED else "stopping"
         yield Finding(
-            "holder-leaving", f"Node {holder.name} is {verb}: it finishes what runs, and starts nothing more."
+            "holder-leaving",
+            f"Node {holder.name} is {verb}: it finishes what runs, and starts nothing more.",
         )
 
 
 def started_at(job: Job) -> datetime | None:
-    """When the present attempt started, as far as is known: what started before `run_at` was an earlier one."""
+    """When the present attempt started, as far as is known: what started before `run_at` was an
+    earlier one."""
     started, run_at = job.started_at, job.run_at
     if not isinstance(started, datetime) or (isinstance(run_at, datetime) and started < run_at):
         return None
@@ -93,7 +104,9 @@ def started_at(job: Job) -> datetime | None:
 def _progress(job: Job) -> str:
     if job.progress is None:
         return ""
-    return f", {job.progress.value:.0%}" + (f": {legible(job.progress.note, 200)}" if job.progress.note else "")
+    return f", {job.progress.value:.0%}" + (
+        f": {legible(job.progress.note, 200)}" if job.progress.note else ""
+    )
 
 
 def _limit(job: Job) -> str:

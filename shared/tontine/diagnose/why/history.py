@@ -20,7 +20,8 @@ def tell_history(e: Evidence, job: Job) -> Iterator[Finding]:
     if elsewhere > 0:
         yield Finding(
             "given-back",
-            f"It was claimed {times(elsewhere)} {'more ' if job.fails or job.lost else ''}and given back unsettled, "
+            f"It was claimed {times(elsewhere)} {'more ' if job.fails or job.lost else ''}and "
+            "given back unsettled, "
             "or put back by an operator; that costs it nothing.",
         )
 
@@ -28,16 +29,22 @@ def tell_history(e: Evidence, job: Job) -> Iterator[Finding]:
 def _failed(job: Job) -> Finding:
     allowed = f" of {job.max_attempts}" if job.max_attempts else ""
     attempts = "attempt" if job.fails == 1 and not job.max_attempts else "attempts"
-    return Finding("retried", f"{job.fails}{allowed} {attempts} failed, the last with {summary(job.error)}.")
+    return Finding(
+        "retried", f"{job.fails}{allowed} {attempts} failed, the last with {summary(job.error)}."
+    )
 
 
 def _lost(e: Evidence, job: Job) -> Finding:
-    sentence = f"Its worker or node ended {times(job.lost)} while it ran; at {e.lost_limit} times it is failed."
+    sentence = (
+        f"Its worker or node ended {times(job.lost)} while it ran; at {e.lost_limit} "
+        "times it is failed."
+    )
     if job.lost < e.suspect_from:
         return Finding("lost", sentence)
     return Finding(
         "suspect",
-        f"{sentence} It is suspected of ending them, so a node claims it alone, for a free slot, one such job at a "
+        f"{sentence} It is suspected of ending them, so a node claims it alone, for a free slot, "
+        "one such job at a "
         "time.",
         "`tontine nodes --json` shows `last_crash` in `metrics`",
     )

@@ -7,11 +7,13 @@ from datetime import datetime
 from ...records.node import Sighting
 
 _CLAIMS = ("claiming", "workers", "settling")
-"""What a node needs to claim: without an end of what it has, and without workers, it has no room."""
+"""What a node needs to claim: without an end of what it has, and without workers, it has no room.
+"""
 
 
 def cannot_claim(node: Sighting, now: datetime) -> str:
-    """Why a node claims little or nothing, as the predicate of a sentence; empty when nothing is known to be wrong."""
+    """Why a node claims little or nothing, as the predicate of a sentence; empty when nothing is
+    known to be wrong."""
     return _told(node, now, *_CLAIMS) or _without_workers(node)
 
 

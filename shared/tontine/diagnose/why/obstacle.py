@@ -29,7 +29,8 @@ def nobody(e: Evidence) -> Finding | None:
         oldest = min(node.beat_age or 0.0 for node in e.live)
         return Finding(
             "all-silent",
-            f"No node beats: the last heartbeat, of {names(e.live)}, was {oldest:.0f} s ago, and nobody else is there "
+            f"No node beats: the last heartbeat, of {names(e.live)}, was {oldest:.0f} s ago, and "
+            "nobody else is there "
             "to inherit.",
             START,
         )
@@ -58,7 +59,11 @@ def no_task(e: Evidence) -> Finding | None:
     if e.task in known:
         return None
     others = f"{these(e.live, 'has', 'have')} {count(len(known), 'other task')}"
-    return Finding("unknown-task", f"No live node has the task {e.task}: {others}.", _name_another(e.task, known))
+    return Finding(
+        "unknown-task",
+        f"No live node has the task {e.task}: {others}.",
+        _name_another(e.task, known),
+    )
 
 
 def _name_another(task: str, known: Collection[str]) -> str:
@@ -79,8 +84,13 @@ def _nobody_able(e: Evidence) -> Finding | None:
     if paused:
         return Finding(
             "able-paused",
-            f"Only {these(having, 'has', 'have')} the task {e.task}, and {these(paused, 'is', 'are')} paused.",
+            (
+                f"Only {these(having, 'has', 'have')} the task {e.task}, and "
+                f"{these(paused, 'is', 'are')} paused."
+            ),
             f"`tontine resume {paused[0].name}`",
         )
-    away = ", ".join(f"{node.name} is {'silent' if is_silent(node) else node.state.value}" for node in having)
+    away = ", ".join(
+        f"{node.name} is {'silent' if is_silent(node) else node.state.value}" for node in having
+    )
     return Finding("able-away", f"No member that beats has the task {e.task}: {away}.", START)

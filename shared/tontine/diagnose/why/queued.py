@@ -38,7 +38,8 @@ def explain_queued(e: Evidence, job: Job) -> Iterator[Finding]:
 
 
 def second_look(e: Evidence) -> float:
-    """Seconds after which the owner should be seen again, because nothing seen explains the wait; 0: no need."""
+    """Seconds after which the owner should be seen again, because nothing seen explains the wait;
+    0: no need."""
     owner = e.owner
     is_queued = e.job is not None and e.job.state is JobState.QUEUED
     if not is_queued or owner is None or owner.is_leaving or owner not in e.able:
@@ -53,16 +54,23 @@ def second_look(e: Evidence) -> float:
 def _postponed(e: Evidence, job: Job) -> Finding:
     what = "Its next attempt is not due until" if job.fails else "It is not due until"
     return Finding(
-        "not-due", f"{what} {at(job.run_at, e.now)}.", f"`tontine cancel {job.seq}` if it should not run at all"
+        "not-due",
+        f"{what} {at(job.run_at, e.now)}.",
+        f"`tontine cancel {job.seq}` if it should not run at all",
     )
 
 
 def _limited(e: Evidence, start_by: datetime) -> Finding:
     if start_by > e.now:
-        return Finding("start-by", f"If it has not started by {at(start_by, e.now)}, it is cancelled.")
+        return Finding(
+            "start-by", f"If it has not started by {at(start_by, e.now)}, it is cancelled."
+        )
     return Finding(
         "too-late",
-        f"It had to start by {at(start_by, e.now)}, and did not: a node cancels it within seconds, if any is there.",
+        (
+            f"It had to start by {at(start_by, e.now)}, and did not: a node cancels it within "
+            "seconds, if any is there."
+        ),
     )
 
 
@@ -72,20 +80,26 @@ def _about_owner(e: Evidence) -> Iterator[Finding]:
     if owner is None or is_gone(owner):
         why = f" ({owner.death})" if owner and owner.death else ""
         yield Finding(
-            "owner-dead", f"Its owner, node {name}, is dead{why}: the other members inherit its share in a few seconds."
+            "owner-dead",
+            (
+                f"Its owner, node {name}, is dead{why}: the other members inherit its share in a "
+                "few seconds."
+            ),
         )
     elif is_silent(owner):
         yield _owner_silent(e, owner)
     elif owner.is_leaving:
         verb = "paused" if owner.desired is Desired.PAUSED else "stopped"
         yield Finding(
-            "owner-leaving", f"Its owner, node {name}, is being {verb}: the others inherit its share in a moment."
+            "owner-leaving",
+            f"Its owner, node {name}, is being {verb}: the others inherit its share in a moment.",
         )
     elif e.task not in owner.tasks:
         yield Finding(
             "owner-lacks-task",
             f"Its owner, node {name}, does not have the task {e.task}; "
-            f"{these(e.helpers, 'has it and helps', 'have it and help')} as soon as a slot is free.",
+            f"{these(e.helpers, 'has it and helps', 'have it and help')} as soon as a slot is "
+            "free.",
         )
     else:
         yield from _owner_works(e, owner)
@@ -99,7 +113,8 @@ def _owner_silent(e: Evidence, owner: Sighting) -> Finding:
     lease = min(node.lease for node in others)
     return Finding(
         "owner-silent",
-        f"Its owner, node {owner.name}, has not beaten for {owner.beat_age or 0:.0f} s; if it stays silent, "
+        f"Its owner, node {owner.name}, has not beaten for {owner.beat_age or 0:.0f} s; if it "
+        "stays silent, "
         f"{names(others)} will inherit its share in {about(buried_in(owner, lease))}.",
     )
 
@@ -139,16 +154,24 @@ def _nobody_takes_it(e: Evidence) -> Iterator[Finding]:
     if wrong and all(wrong.values()):
         told = "; ".join(f"node {name} {why}" for name, why in list(wrong.items())[:_TOLD])
         more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
-        yield Finding("helpers-troubled", f"Nobody else can take it now: {told}{more}.", look_into(e.helpers[0]))
+        yield Finding(
+            "helpers-troubled",
+            f"Nobody else can take it now: {told}{more}.",
+            look_into(e.helpers[0]),
+        )
 
 
 def _next(e: Evidence, owner: Sighting) -> Finding:
     waited = _waited(e)
     if waited < _CLAIMED_WITHIN:
-        return Finding("next", f"Nothing stands in its way: its owner, node {owner.name}, claims it within a second.")
+        return Finding(
+            "next",
+            f"Nothing stands in its way: its owner, node {owner.name}, claims it within a second.",
+        )
     return Finding(
         "unexplained",
-        f"It has been due for {duration(waited)}, and nothing seen here explains why its owner, node {owner.name}, "
+        f"It has been due for {duration(waited)}, and nothing seen here explains why its owner, "
+        f"node {owner.name}, "
         "has not claimed it.",
         f"`tontine doctor`, and the log of node {owner.name}",
     )
@@ -163,7 +186,9 @@ def _waited(e: Evidence) -> float:
 
 def _behind(e: Evidence, owner: Sighting) -> Finding:
     kind = "job" if e.ahead_ranked or (e.job and e.job.priority) else "older job"
-    number = f"more than {e.ahead_limit:,} {kind}s" if e.ahead > e.ahead_limit else count(e.ahead, kind)
+    number = (
+        f"more than {e.ahead_limit:,} {kind}s" if e.ahead > e.ahead_limit else count(e.ahead, kind)
+    )
     ranked = f", {e.ahead_ranked:,} of them with a higher priority" if e.ahead_ranked else ""
     return Finding("behind", f"It waits behind {number} of node {owner.name}'s share{ranked}.")
 
@@ -171,4 +196,6 @@ def _behind(e: Evidence, owner: Sighting) -> Finding:
 def _helpers(e: Evidence) -> Iterator[Finding]:
     free = [node for node in e.helpers if node.free_slots and not cannot_claim(node, e.now)]
     if free and e.owner and e.task in e.owner.tasks:
-        yield Finding("help", f"{these(free, 'has', 'have')} free slots and may take it at any moment.")
+        yield Finding(
+            "help", f"{these(free, 'has', 'have')} free slots and may take it at any moment."
+        )

@@ -15,7 +15,7 @@ from ...records.node import Sighting
 from ...records.share import Share
 from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
-from ...store.call import Call, Steps, find, find_one
+from ...store.call import Operation, count_documents, find, find_one
 from ...store.claim import Overview, overview
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
@@ -29,7 +29,7 @@ COUNTED_AT_MOST = 10_000
 _OPEN = sorted(state.value for state in OPEN)
 
 
-def gather(seq: int) -> Steps[Evidence]:
+def gather(seq: int) -> Operation[Evidence]:
     """The evidence about a job, by its number."""
     document = yield find_one(JOBS, {"seq": seq}, hint="seq", projection={"result": 0})
     around = yield from overview()
@@ -38,7 +38,7 @@ def gather(seq: int) -> Steps[Evidence]:
     return (yield from _about(document, around))
 
 
-def gather_named(text: str) -> Steps[Evidence]:
+def gather_named(text: str) -> Operation[Evidence]:
     """The evidence about a job, by a text that is its number, or else its `_id`."""
     number = number_in(text)
     if number is None:
@@ -50,7 +50,7 @@ def gather_named(text: str) -> Steps[Evidence]:
     return found if by_id.job is None else by_id
 
 
-def gather_by_id(text: str) -> Steps[Evidence]:
+def gather_by_id(text: str) -> Operation[Evidence]:
     """The evidence about a job, by its `_id` as text: an ObjectId, a number or a string."""
     document = yield find_one(JOBS, {"_id": {"$in": possible_ids(text)}}, projection={"result": 0})
     around = yield from overview()
@@ -60,7 +60,7 @@ def gather_by_id(text: str) -> Steps[Evidence]:
     return (yield from _about(document, around))
 
 
-def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
+def look_again(seq: int, before: Evidence) -> Operation[Evidence]:
     """The evidence a while later: now it shows whether the owner's claim loop moves."""
     after = yield from gather(seq)
     seen = before.node(after.owner_id)
@@ -70,7 +70,7 @@ def look_again(seq: int, before: Evidence) -> Steps[Evidence]:
     return replace(after, owner_ticks=None if stands_still is None else not stands_still)
 
 
-def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
+def _about(document: Mapping[str, Any], around: Overview) -> Operation[Evidence]:
     job = Job.from_document(document)
     live = yield from read_nodes(dead=False)
     moment = live[0]["now"] if live else (yield from now())
@@ -87,7 +87,9 @@ def _about(document: Mapping[str, Any], around: Overview) -> Steps[Evidence]:
         suspect_from=SUSPECT,
         lost_limit=LIMIT,
     )
-    evidence = replace(evidence, nodes=(yield from _with_dead(evidence)), key_holder=(yield from _key_holder(job)))
+    evidence = replace(
+        evidence, nodes=(yield from _with_dead(evidence)), key_holder=(yield from _key_holder(job))
+    )
     evidence = yield from _with_family(evidence, job)
     return (yield from _with_ahead(evidence, job))
 
@@ -96,38 +98,50 @@ def _time_in(id: Any) -> datetime | None:
     return id.generation_time if isinstance(id, ObjectId) else None
 
 
-def _with_dead(evidence: Evidence) -> Steps[tuple[Sighting, ...]]:
+def _with_dead(evidence: Evidence) -> Operation[tuple[Sighting, ...]]:
     """Also the nodes that the job or its number names and that are no longer alive."""
-    named = {evidence.owner_id, evidence.job.node if evidence.job else None} - {node.id for node in evidence.nodes}
+    named = {evidence.owner_id, evidence.job.node if evidence.job else None} - {
+        node.id for node in evidence.nodes
+    }
     wanted = [one for one in named if one is not None]
     if not wanted:
         return evidence.nodes
     found = yield find(NODES, {"_id": {"$in": wanted}})
-    return (*evidence.nodes, *(Sighting.from_document({**one, "now": evidence.now}) for one in found))
+    return (
+        *evidence.nodes,
+        *(Sighting.from_document({**one, "now": evidence.now}) for one in found),
+    )
 
 
-def _key_holder(job: Job) -> Steps[Job | None]:
+def _key_holder(job: Job) -> Operation[Job | None]:
     if not isinstance(job.key, str) or (job.is_numbered and not job.is_final):
         return None
     found = yield find_one(
-        JOBS, {"key": job.key, "state": {"$in": _OPEN}}, hint="key", projection={"args": 0, "result": 0}
+        JOBS,
+        {"key": job.key, "state": {"$in": _OPEN}},
+        hint="key",
+        projection={"args": 0, "result": 0},
     )
     return Job.from_document(found) if found is not None and found["_id"] != job.id else None
 
 
-def _with_family(evidence: Evidence, job: Job) -> Steps[Evidence]:
+def _with_family(evidence: Evidence, job: Job) -> Operation[Evidence]:
     if job.parent is not None:
-        found = yield find_one(JOBS, {"seq": job.parent}, hint="seq", projection={"args": 0, "result": 0})
+        found = yield find_one(
+            JOBS, {"seq": job.parent}, hint="seq", projection={"args": 0, "result": 0}
+        )
         evidence = replace(evidence, parent=None if found is None else Job.from_document(found))
     if job.is_numbered and job.attempt:
         evidence = replace(evidence, children=(yield from read_children(job.seq)))
     return evidence
 
 
-def _with_ahead(evidence: Evidence, job: Job) -> Steps[Evidence]:
+def _with_ahead(evidence: Evidence, job: Job) -> Operation[Evidence]:
     """Counts what is before the job, if it can be claimed now and its owner has its task."""
     share = evidence.roster.share_of(evidence.owner_id or "")
-    waits = job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
+    waits = (
+        job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
+    )
     owner = evidence.owner
     if not waits or share is None or owner is None or job.task not in owner.tasks:
         return evidence
@@ -135,10 +149,16 @@ def _with_ahead(evidence: Evidence, job: Job) -> Steps[Evidence]:
     return replace(evidence, ahead=ahead, ahead_ranked=ranked)
 
 
-def _missing(seq: int, around: Overview) -> Steps[Evidence]:
-    lowest = yield find_one(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1})
+def _missing(seq: int, around: Overview) -> Operation[Evidence]:
+    lowest = yield find_one(
+        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1}
+    )
     after = yield find_one(
-        JOBS, {"seq": {"$gt": seq}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1, "created_at": 1}
+        JOBS,
+        {"seq": {"$gt": seq}},
+        sort=[("seq", 1)],
+        hint="seq",
+        projection={"seq": 1, "created_at": 1},
     )
     moment = yield from now()
     created = (after or {}).get("created_at")
@@ -152,8 +172,11 @@ def _missing(seq: int, around: Overview) -> Steps[Evidence]:
     return Evidence(moment, trace=trace, roster=around.roster)
 
 
-def count_ahead(job: Job, share: Share, tasks: Sequence[str], limit: int) -> Steps[tuple[int, int]]:
-    """Jobs before this due one, and how many of them because of their priority. Each stops at one above the limit."""
+def count_ahead(
+    job: Job, share: Share, tasks: Sequence[str], limit: int
+) -> Operation[tuple[int, int]]:
+    """Jobs before this due one, and how many of them because of their priority. Each stops at one
+    above the limit."""
     ranked = yield from _count("ranked", _higher(job), share, tasks, limit)
     ahead = ranked
     for index, where in _older(job):
@@ -161,12 +184,12 @@ def count_ahead(job: Job, share: Share, tasks: Sequence[str], limit: int) -> Ste
     return min(ahead, limit + 1), ranked
 
 
-def _count(index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[str], limit: int) -> Steps[int]:
+def _count(
+    index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[str], limit: int
+) -> Operation[int]:
     seq = {**where.get("seq", {}), **share.query()}
     matching = {**where, "state": JobState.QUEUED.value, "task": {"$in": list(tasks)}, "seq": seq}
-    number: int = yield Call(
-        JOBS, "count_documents", (matching,), {"limit": limit + 1, "hint": index}, repeats=True, within=30
-    )
+    number: int = yield count_documents(JOBS, matching, limit=limit + 1, hint=index, within=30)
     return number
 
 
@@ -176,12 +199,16 @@ def _higher(job: Job) -> dict[str, Any]:
 
 
 def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """The rest, in the order of the claim loop: equals by number, then postponed jobs, fresh ones, low ones."""
+    """The rest, in the order of the claim loop: equals by number, then postponed jobs, fresh ones,
+    low ones."""
     fresh = {"run_at": None, "priority": None}
     if job.priority > 0:
         return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
     if job.run_at is not None:
-        equals = {"run_at": job.run_at, "seq": {"$lt": job.seq}}  # such as those given back together
+        equals = {
+            "run_at": job.run_at,
+            "seq": {"$lt": job.seq},
+        }  # such as those given back together
         return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
     due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
     if job.priority == 0:

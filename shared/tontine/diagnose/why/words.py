@@ -23,7 +23,8 @@ def at(moment: Any, now: datetime) -> str:
 
 
 def is_later(moment: Any, now: datetime) -> bool:
-    """Whether a date lies ahead. BSON has dates that Python has not: those are numbers of milliseconds."""
+    """Whether a date lies ahead. BSON has dates that Python has not: those are numbers of
+    milliseconds."""
     if isinstance(moment, datetime):
         return moment > now
     return moment is not None and int(moment) > 0
@@ -37,7 +38,9 @@ def about(seconds: float) -> str:
 def names(nodes: Iterable[Sighting]) -> str:
     """Nodes by name: a, b and c."""
     some = sorted(node.name for node in nodes)
-    shown = some[:_NAMES_SHOWN] + ([f"{len(some) - _NAMES_SHOWN} more"] if len(some) > _NAMES_SHOWN else [])
+    shown = some[:_NAMES_SHOWN] + (
+        [f"{len(some) - _NAMES_SHOWN} more"] if len(some) > _NAMES_SHOWN else []
+    )
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
