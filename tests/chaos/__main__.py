@@ -21,8 +21,8 @@ _FAULTS = "\n".join(f"  {name:<15} {kind.what}" for name, kind in KINDS.items())
 _HELP = f"""Real nodes on a real replica set of three, under faults drawn from a seed; then calm,
 and an audit of all.
 
-Exit code 0: nothing lost, nothing settled twice, nothing stuck. 1: violations, which are listed; the
-directory with the logs is kept then.
+Exit code 0: nothing lost, nothing settled twice, nothing stuck. 1: violations, which are listed;
+the directory with the logs is kept then.
 
 \b
 Faults:

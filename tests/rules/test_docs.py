@@ -73,7 +73,7 @@ def test_every_extra_that_is_advised_can_be_installed() -> None:
     advised = {
         name
         for text in texts
-        for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\(.*"(\w+)"\)""", text)
+        for name in re.findall(r"""tontine\[(\w+)\]|MissingExtra\([^)]*"(\w+)",?\s*\)""", text)
     }
     assert {name for names in advised for name in names if name} <= set(extras)
     assert ("", "embedded") in advised

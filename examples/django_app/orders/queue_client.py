@@ -11,8 +11,7 @@ from tontine import Client
 
 
 def client() -> Client:
-    """This process's client, made when it is first needed: a connection does not survive a fork, as
-    by gunicorn."""
+    """This process's client, made when it is first needed: a connection survives no fork."""
     return _client_of(os.getpid())
 
 

@@ -42,13 +42,17 @@ def line_of(caplog: pytest.LogCaptureFixture) -> str:
     [
         (
             Outcome("retry", 17, 3, 0.1, error=BROKEN, delay=3.0),
-            r"warning job 17 shop.resize failed (attempt 2 of 4), runs again in 3.0 s: "
-            r"ConnectionError: not\nyet",
+            (
+                r"warning job 17 shop.resize failed (attempt 2 of 4), runs again in 3.0 s: "
+                r"ConnectionError: not\nyet"
+            ),
         ),
         (
             Outcome("failed", 17, 3, 0.1, error=BROKEN),
-            r"error   job 17 shop.resize failed for good (attempt 2 of 4): "
-            r"ConnectionError: not\nyet",
+            (
+                r"error   job 17 shop.resize failed for good (attempt 2 of 4): "
+                r"ConnectionError: not\nyet"
+            ),
         ),
         (
             Outcome("refused", 17, 3, error=JobError("InvalidArguments", "no")),
