@@ -27,7 +27,7 @@ from tontine.embedded import server as embedded
 from tontine.errors import EmbeddedError, MissingExtra
 from tontine.uri import shown
 
-ENSURE = "from tontine import embedded; print(embedded.ensure(), flush=True)"
+ENSURE = "from tontine.embedded import server as embedded; print(embedded.ensure(), flush=True)"
 
 
 @pytest.fixture

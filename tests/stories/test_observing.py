@@ -43,7 +43,7 @@ async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(
     cluster: Cluster,
 ) -> None:
     cluster.options = ["--lease", "3"]
-    ada, _ = await asyncio.to_thread(cluster.start, "ada", "bea")
+    ada, _ = await asyncio.to_thread(cluster.begin_all, "ada", "bea")
     async with feeding(cluster.uri, cluster.database.name) as feed:
         board = feed.board
         await until(lambda: len(board.picture().members) == 2)
@@ -67,7 +67,7 @@ async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(
 
 
 async def test_a_pause_that_an_observer_asks_for_takes_effect(cluster: Cluster) -> None:
-    await asyncio.to_thread(cluster.start, "ada", "bea")
+    await asyncio.to_thread(cluster.begin_all, "ada", "bea")
     board = Board(cluster.database.name)
     source = LiveSource(StoreConfig(cluster.uri, cluster.database.name), board)
     await source.start()
@@ -90,7 +90,7 @@ async def test_a_pause_that_an_observer_asks_for_takes_effect(cluster: Cluster) 
 
 
 async def test_twenty_observers_that_come_and_go_change_no_outcome(cluster: Cluster) -> None:
-    await asyncio.to_thread(cluster.start, "ada", "bea")
+    await asyncio.to_thread(cluster.begin_all, "ada", "bea")
     where = StoreConfig(cluster.uri, cluster.database.name)
 
     async def come_and_go(number: int) -> None:
