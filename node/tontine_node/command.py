@@ -175,14 +175,14 @@ def node(
     gc.freeze()
     gc.set_threshold(20_000)
     give_large_blocks_back()
-    process = NodeProcess(config, as_json=as_json)
+    process = NodeRun(config, as_json=as_json)
     try:
         asyncio.run(process.serve())
     finally:
         process.last_resort.disarm()
 
 
-class NodeProcess:
+class NodeRun:
     """The process that `tontine node` is: what signals tell it, and the incarnations of its node,
     one after another."""
 

@@ -41,7 +41,7 @@ from .membership.fence import GUARD_EVERY, Fence
 from .membership.heartbeat import Heartbeat
 from .membership.member import Member
 from .membership.registration import Registration, wait_for_store
-from .membership.sampler import Sampler, Standing
+from .membership.sampler import Sampler, SampleState
 from .running.board import Board
 from .running.dispatch import Dispatcher
 from .running.limits import Limits
@@ -369,9 +369,9 @@ class Node:
         """Called in the live file's thread."""
         return Vital(self.beat.has_lease(), self.claimer.tick, self.dispatcher.pool.ready)
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> SampleState:
         seq = self.lane.sweep.counter if self.lane.sweep else 0
-        return Standing(self.state, self.dispatcher.slots, seq, self.member.shown_share)
+        return SampleState(self.state, self.dispatcher.slots, seq, self.member.shown_share)
 
     def _retention(self) -> Retention:
         return self.lane.retention

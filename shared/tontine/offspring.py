@@ -35,7 +35,7 @@ Args = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ChildRequest:
     """Some jobs that a task wants in the queue."""
 
     parent: int
@@ -51,17 +51,17 @@ class Request:
 
 _KEPT = ("task", "run_at", "priority", "key", "max_attempts", "timeout", "unique_for")
 
-Send = Callable[[Request], "Future[list[Job]]"]
+Send = Callable[[ChildRequest], "Future[list[Job]]"]
 
 
-def send_nowhere(_: Request) -> NoReturn:
+def send_nowhere(_: ChildRequest) -> NoReturn:
     raise TontineError("nobody is here who could submit jobs for this one")
 
 
 def recorded(into: list[Job]) -> Send:
     """For tests: what a task submits is put here, and counts as inserted."""
 
-    def record(request: Request) -> Future[list[Job]]:
+    def record(request: ChildRequest) -> Future[list[Job]]:
         jobs = [
             Job(
                 id=child_id(request.parent, name),
@@ -151,33 +151,33 @@ class Parent:
             wish = _wish(task, {**options, "meta": meta})
         return self._all(self._requests(wish, many))
 
-    async def _one(self, request: Request) -> Job:
+    async def _one(self, request: ChildRequest) -> Job:
         (job,) = await asyncio.wrap_future(self._send(request))
         return job
 
-    async def _all(self, requests: Iterator[Request]) -> list[Job]:
+    async def _all(self, requests: Iterator[ChildRequest]) -> list[Job]:
         jobs: list[Job] = []
         for request in requests:
             some = await asyncio.wrap_future(self._send(request))
             jobs += some
         return jobs
 
-    def _request(self, wish: dict[str, Any], args: Args, name: str | None) -> Request:
+    def _request(self, wish: dict[str, Any], args: Args, name: str | None) -> ChildRequest:
         if name is not None and (reason := name_problem(name)):
             raise ConfigError(f"this cannot be a job: {reason}")
         _check(wish)
         encoded = _encoded(wish, args)
         names = [str(self._count(1))] if name is None else [name]
-        return Request(self.seq, self.attempt, wish, names, [encoded], name is None)
+        return ChildRequest(self.seq, self.attempt, wish, names, [encoded], name is None)
 
-    def _requests(self, wish: dict[str, Any], many: Iterable[Args]) -> Iterator[Request]:
+    def _requests(self, wish: dict[str, Any], many: Iterable[Args]) -> Iterator[ChildRequest]:
         """All are counted now, whenever they are sent."""
         _check(wish)
         everything = list(many)
         first = self._count(len(everything))
         return self._chunks(wish, everything, first)
 
-    def _chunks(self, wish: dict[str, Any], many: list[Args], first: int) -> Iterator[Request]:
+    def _chunks(self, wish: dict[str, Any], many: list[Args], first: int) -> Iterator[ChildRequest]:
         while many:
             encoded: list[bytes] = []
             size = 0
@@ -185,7 +185,7 @@ class Parent:
                 encoded.append(_encoded(wish, many[len(encoded)]))
                 size += len(encoded[-1])
             names = [str(first + place) for place in range(len(encoded))]
-            yield Request(self.seq, self.attempt, wish, names, encoded, is_counted=True)
+            yield ChildRequest(self.seq, self.attempt, wish, names, encoded, is_counted=True)
             many, first = many[len(encoded) :], first + len(encoded)
 
     def _count(self, number: int) -> int:

@@ -14,8 +14,8 @@ from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
 from tests.support.eventually import eventually
 from tontine.cli.audit import examine, read_runs
-from tontine.diagnose.audit.invariant import UNSEEN, Conclusion, Finding, Tally
-from tontine.diagnose.audit.invariant import Verdict as Judgement
+from tontine.diagnose.audit.invariant import UNSEEN, Checked, Conclusion, Finding
+from tontine.diagnose.audit.invariant import AuditVerdict as Judgement
 from tontine.diagnose.audit.runs import Runs
 from tontine.records.change import Delta
 
@@ -62,7 +62,7 @@ def judge(scene: Scene) -> Verdict:
     return Verdict((*violations, *stuck, *_troubles(scene)), _figures(scene, documents, runs))
 
 
-class _Excusing(Tally):
+class _Excusing(Checked):
     """Leaves out what is about documents that somebody scribbled on."""
 
     def __init__(self, limit: int, vandal: Vandal, seqs: set[Any]) -> None:
@@ -77,7 +77,7 @@ class _Excusing(Tally):
         super().add(one for one in findings if not self._vandal.excuses_finding(one, self._seqs))
 
 
-def _examine(scene: Scene, tally: Tally) -> list[Conclusion]:
+def _examine(scene: Scene, tally: Checked) -> list[Conclusion]:
     try:
         return examine(scene.store, tally)
     except Exception as error:  # noqa: BLE001 - whatever is in the documents, an audit says so, and the rest is told

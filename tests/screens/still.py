@@ -11,7 +11,7 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
-from tontine_observer.query.filters import Filter
+from tontine_observer.query.filters import RowFilter
 from tontine_observer.records.alert import Alert, Weight
 from tontine_observer.records.change import Change, ChangeKind
 from tontine_observer.records.flow import Flow, Series
@@ -19,10 +19,10 @@ from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
-from tontine_observer.records.picture import Picture, Status
-from tontine_observer.records.request import Phase, Progress, Request
+from tontine_observer.records.picture import Picture, StatusLine
+from tontine_observer.records.request import Phase, Request, RequestProgress
 from tontine_observer.records.share import ShareRow
-from tontine_observer.records.timeline import EpochMark, Lane, Timeline
+from tontine_observer.records.timeline import EpochMark, Timeline, Track
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
 STATES = (
@@ -188,7 +188,7 @@ def picture(count: int = 12, **more: Any) -> Picture:
     facts: dict[str, Any] = {
         "at": NOW,
         "is_past": False,
-        "status": Status(
+        "status": StatusLine(
             database="prod",
             replica_set="rs0",
             primary="db-2",
@@ -213,7 +213,7 @@ def picture(count: int = 12, **more: Any) -> Picture:
 def empty() -> Picture:
     return picture(
         0,
-        status=Status("prod", states=node_counts([])),
+        status=StatusLine("prod", states=node_counts([])),
         alerts=(),
         flow=Flow(counts={"queued": 0, "working": 0, "done": 0, "failed": 0, "cancelled": 0}),
     )
@@ -313,7 +313,7 @@ class StillBoard:
             }.get(one.state, "?")
             before = "w" if one.state in ("dead", "paused") else code
             lanes.append(
-                Lane(
+                Track(
                     one.id,
                     one.name,
                     "".join(
@@ -371,9 +371,9 @@ class StillSource:
 
     board: StillBoard = field(default_factory=StillBoard)
     asked: list[Request] = field(default_factory=list)
-    answers: tuple[Progress, ...] = (
-        Progress(Phase.REQUESTED, "asked"),
-        Progress(Phase.DONE, "it is so"),
+    answers: tuple[RequestProgress, ...] = (
+        RequestProgress(Phase.REQUESTED, "asked"),
+        RequestProgress(Phase.DONE, "it is so"),
     )
     is_running: bool = False
 
@@ -410,9 +410,9 @@ class StillSource:
             result="-",
         )
 
-    async def search(self, wanted: Filter) -> None: ...
+    async def search(self, wanted: RowFilter) -> None: ...
 
-    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+    async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         self.asked.append(request)
         for answer in self.answers:
             yield answer

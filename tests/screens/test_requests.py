@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, StillSource, picture
 from tontine_observer.records.link import Link, Mode
-from tontine_observer.records.request import Phase, Progress
+from tontine_observer.records.request import Phase, RequestProgress
 from tontine_observer.stage.layout import JOBS
 from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.screens.confirm import Confirm
@@ -129,7 +129,9 @@ async def test_cancel_is_for_jobs_that_have_not_ended() -> None:
 
 async def test_what_changed_meanwhile_is_left_alone_and_said_so() -> None:
     source = StillSource(
-        answers=(Progress(Phase.CHANGED, "node-00 changed meanwhile: nothing was asked of it"),)
+        answers=(
+            RequestProgress(Phase.CHANGED, "node-00 changed meanwhile: nothing was asked of it"),
+        )
     )
     async with shown(source=source) as (app, pilot):
         await press(app, pilot, "p", "y")

@@ -22,7 +22,7 @@ from tontine.cli import tontine
 from tontine.cli.audit import examine
 from tontine.diagnose.audit import nodes
 from tontine.diagnose.audit import read as ledger
-from tontine.diagnose.audit.invariant import INVARIANTS, UNSEEN, Tally
+from tontine.diagnose.audit.invariant import INVARIANTS, UNSEEN, Checked
 from tontine.records.states import Desired, NodeState
 from tontine.store import claim, control, events, members, schema, settle
 from tontine.store.call import Store
@@ -35,7 +35,7 @@ BUSY = FRESH | {"state": "working", "attempt": 1, "node": "a-1"}
 
 def violated(store: Store, patience: float = 0.3) -> dict[str, list[str]]:
     """What is violated, and the facts."""
-    found = examine(store, Tally(10), patience)
+    found = examine(store, Checked(10), patience)
     return {
         one.invariant: [each.fact for each in one.examples]
         for one in found
@@ -45,7 +45,7 @@ def violated(store: Store, patience: float = 0.3) -> dict[str, list[str]]:
 
 def unknown(store: Store) -> set[str]:
     return {
-        one.invariant for one in examine(store, Tally(10), 0.3) if one.verdict == "unknown"
+        one.invariant for one in examine(store, Checked(10), 0.3) if one.verdict == "unknown"
     } - set(UNSEEN)
 
 
@@ -166,7 +166,7 @@ def test_a_seq_twice_is_caught_also_at_the_border_of_a_chunk(
         *[{**DONE, "seq": 3}] * 5,
         *[{**DONE, "seq": seq} for seq in range(4, 20)],
     )
-    found = {one.invariant: one for one in examine(store, Tally(10), 0.3)}
+    found = {one.invariant: one for one in examine(store, Checked(10), 0.3)}
     assert found["S7"].examples[0].fact == "its unique index is missing"
     assert {one.seq for one in found["S7"].examples[1:]} == {3}
     assert found["S4"].looked_at >= 20
@@ -314,7 +314,7 @@ def test_a_job_that_ends_meanwhile_or_is_claimed_again_is_none_that_its_node_los
     def settle_one_and_release_the_other(steps: Any) -> Any:
         nonlocal looks
         found = Store.run(store, steps)
-        if isinstance(found, nodes.Look) and (looks := looks + 1) == 2:
+        if isinstance(found, nodes.NodesRead) and (looks := looks + 1) == 2:
             assert len(nodes.suspicions(replace(found, claims={1: ("a-1", 1), 2: ("a-1", 1)}))) == 2
             store.run(settle.settle_done("a-1", 1, {1: encode({"r": 1, "ms": 1})}))
             store.run(settle.release("a-1", {2: 1}))
@@ -339,7 +339,7 @@ def test_jobs_that_wait_for_an_idle_node_are_caught(store: Store) -> None:
     )
     assert (violated(store), unknown(store)) == ({}, {"L1"})
     add_node(store, "a-1")
-    found = {one.invariant: one for one in examine(store, Tally(10), 0.3)}["L1"]
+    found = {one.invariant: one for one in examine(store, Checked(10), 0.3)}["L1"]
     assert sorted(one.seq for one in found.examples) == [1, 5]
     assert "although node a-1 has its task and free slots" in found.examples[0].fact
     tamper(store, "a-1", running=1)

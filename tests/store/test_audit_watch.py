@@ -14,7 +14,7 @@ from tests.support.cluster import Cluster
 from tontine import Client
 from tontine.cli.audit import watch
 from tontine.diagnose.audit.history import History
-from tontine.diagnose.audit.invariant import Tally
+from tontine.diagnose.audit.invariant import Checked
 from tontine.records.change import Delta, DeltaKind
 from tontine.records.job import JobError
 from tontine.records.states import NodeState
@@ -43,7 +43,7 @@ def test_a_watch_that_is_interrupted_still_says_what_it_saw(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tontine.store.stream.changes", interrupted)
-    tally = Tally(10)
+    tally = Checked(10)
     watch(store, tally, 600.0)
     found = {one.invariant: one for one in tally.conclusions()}
     assert (found["S1"].verdict, found["S1"].looks) == ("violated", {"change": 2})
@@ -137,7 +137,7 @@ def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
 
 
 def test_while_it_watches_no_change_escapes_it(store: Store) -> None:
-    tally, done = Tally(10), threading.Event()
+    tally, done = Checked(10), threading.Event()
 
     def tampering() -> None:
         for attempt in range(1000):
@@ -208,7 +208,7 @@ def test_nodes_and_a_roster_that_were_there_before_are_judged_from_their_first_c
         yield from seen(store, act, "end")
 
     monkeypatch.setattr("tontine.store.stream.changes", made)
-    tally = Tally(10)
+    tally = Checked(10)
     watch(store, tally, 600.0)
     violated = [one.invariant for one in tally.conclusions() if one.violations]
     assert violated == ["S5", "S6", "S8"]

@@ -126,7 +126,7 @@ def of_an_earlier_version(home: Path) -> Iterator[int]:
             process.kill()
 
 
-def kill(running: embedded.Running) -> None:
+def kill(running: embedded.EmbeddedMongoDB) -> None:
     os.kill(running.pid, signal.SIGKILL)
     eventually(lambda: not mongods(running.home))
 

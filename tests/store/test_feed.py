@@ -22,7 +22,7 @@ from tontine.config import StoreConfig
 from tontine.store import claim, events, insert, members, schema, settle
 from tontine.store.call import Store
 from tontine_observer.feed.feed import Feed
-from tontine_observer.feed.pressure import Limits
+from tontine_observer.feed.pressure import Thresholds
 from tontine_observer.picture.board import Board
 from tontine_observer.records.change import ChangeKind
 from tontine_observer.records.link import Mode
@@ -377,7 +377,7 @@ class TestRights:
 
 
 @asynccontextmanager
-async def overrun(uri: str, store: Store, limits: Limits) -> AsyncIterator[Board]:
+async def overrun(uri: str, store: Store, limits: Thresholds) -> AsyncIterator[Board]:
     """The board of a feed that could not follow a burst."""
     board = Board(store.database.name)
     feed = Feed(StoreConfig(uri, store.database.name), board, limits=limits)
@@ -395,7 +395,7 @@ async def overrun(uri: str, store: Store, limits: Limits) -> AsyncIterator[Board
 async def test_more_changes_than_one_can_follow_are_sampled_and_nodes_are_still_followed(
     mongo_uri: str, store: Store
 ) -> None:
-    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=-1.0)) as board:
+    async with overrun(mongo_uri, store, Thresholds(rate=0.0, burst=40, calm=-1.0)) as board:
         assert "changes a second" in board.link.reason
         submit(store, 300)
         register(store, "ada")
@@ -410,7 +410,7 @@ async def test_more_changes_than_one_can_follow_are_sampled_and_nodes_are_still_
 
 
 async def test_what_happens_between_two_samples_is_not_lost(mongo_uri: str, store: Store) -> None:
-    async with overrun(mongo_uri, store, Limits(rate=0.0, burst=40, calm=-1.0)) as board:
+    async with overrun(mongo_uri, store, Thresholds(rate=0.0, burst=40, calm=-1.0)) as board:
         for name in ("ada", "bob"):
             register(store, name)
             roster = store.run(members.read_roster())
@@ -437,7 +437,7 @@ async def test_when_it_is_calm_again_every_job_is_followed_without_a_gap(
     mongo_uri: str, store: Store
 ) -> None:
     async with overrun(
-        mongo_uri, store, Limits(rate=0.0, burst=40, calm=1e9, calm_for=1.0)
+        mongo_uri, store, Thresholds(rate=0.0, burst=40, calm=1e9, calm_for=1.0)
     ) as board:
         await until(lambda: board.link.mode is Mode.LIVE, "live again")
         assert len(board.jobs().rows) == 50

@@ -20,7 +20,7 @@ from tontine.diagnose.why import explain
 from tontine.diagnose.why import read as evidence
 from tontine.errors import ChildDiffers, ConfigError, StoreUnavailable
 from tontine.family import child_id
-from tontine.offspring import Request
+from tontine.offspring import ChildRequest
 from tontine.records.job import Job
 from tontine.store import insert, offspring, read
 from tontine.store.call import AsyncStore, Call, Store
@@ -270,9 +270,9 @@ async def line() -> Line:
     return Line()
 
 
-def request(attempt: int = 2, **wish: Any) -> Request:
+def request(attempt: int = 2, **wish: Any) -> ChildRequest:
     wish = {"task": "shop.mail", **wish}
-    return Request(17, attempt, wish, ["1"], [bson.encode({"n": 0})], is_counted=True)
+    return ChildRequest(17, attempt, wish, ["1"], [bson.encode({"n": 0})], is_counted=True)
 
 
 async def test_the_master_answers_when_the_job_is_there(

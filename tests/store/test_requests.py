@@ -24,7 +24,7 @@ from tontine_observer.picture.board import Board
 from tontine_observer.query.filters import parse
 from tontine_observer.records.change import ChangeKind
 from tontine_observer.records.link import Mode
-from tontine_observer.records.request import MOST, Phase, Progress, Request
+from tontine_observer.records.request import MOST, Phase, Request, RequestProgress
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ async def source(mongo_uri: str, store: Store) -> AsyncIterator[LiveSource]:
     await live.stop()
 
 
-async def asked(source: LiveSource, wish: Request) -> list[Progress]:
+async def asked(source: LiveSource, wish: Request) -> list[RequestProgress]:
     return [progress async for progress in source.ask(wish)]
 
 
-def phases(told: list[Progress]) -> list[Phase]:
+def phases(told: list[RequestProgress]) -> list[Phase]:
     return [progress.phase for progress in told]
 
 
@@ -55,7 +55,7 @@ async def test_a_node_is_asked_and_followed_until_it_has_done_it(
     register(store, "ada")
     store.run(members.move("ada", NodeState.WAITING))
     await until(lambda: source.board.known.lives.fact("ada"))
-    told: list[Progress] = []
+    told: list[RequestProgress] = []
     async for progress in source.ask(Request("pause", ("ada",), {"ada": "working"}, "deploy")):
         told.append(progress)
         if progress.phase is Phase.REQUESTED:
@@ -111,7 +111,7 @@ async def test_jobs_are_retried_and_cancelled_if_they_are_as_they_were_seen(
 async def test_a_running_job_is_cancelled_by_its_node(source: LiveSource, store: Store) -> None:
     (seq,) = submit(store, 1)
     store.run(claim.claim("ada", [seq], 0))
-    told: list[Progress] = []
+    told: list[RequestProgress] = []
     async for progress in source.ask(Request("cancel", (seq,), {seq: "working"})):
         told.append(progress)
         if progress.phase is Phase.ACCEPTED:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.story
 
 
 @pytest.fixture
-def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.Running]]:
+def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.EmbeddedMongoDB]]:
     """Nodes on a MongoDB of their own, because it gets killed."""
     home = tmp_path / "home"
     running = embedded.start(home)
@@ -37,7 +37,7 @@ def outage(tmp_path: Path) -> Iterator[tuple[Cluster, embedded.Running]]:
 
 
 def test_a_job_ended_by_a_short_outage_is_given_back(
-    outage: tuple[Cluster, embedded.Running], tmp_path: Path
+    outage: tuple[Cluster, embedded.EmbeddedMongoDB], tmp_path: Path
 ) -> None:
     """The outage is over before anybody else may act, but the worker has ended itself."""
     cluster, running = outage
@@ -53,7 +53,7 @@ def test_a_job_ended_by_a_short_outage_is_given_back(
 
 
 def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(
-    outage: tuple[Cluster, embedded.Running],
+    outage: tuple[Cluster, embedded.EmbeddedMongoDB],
 ) -> None:
     cluster, running = outage
     nodes = cluster.begin_all("a", "b", options=("--lease", "2s"))
@@ -84,7 +84,7 @@ def test_an_outage_of_two_leases_kills_no_node_and_loses_no_job(
 
 
 def test_a_third_signal_ends_a_node_at_once_whatever_hangs(
-    outage: tuple[Cluster, embedded.Running], tmp_path: Path
+    outage: tuple[Cluster, embedded.EmbeddedMongoDB], tmp_path: Path
 ) -> None:
     cluster, running = outage
     (a,) = cluster.begin_all("a")

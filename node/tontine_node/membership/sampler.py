@@ -35,7 +35,7 @@ LOOK_EVERY = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SampleState:
     """What a sample says beside the heartbeat's facts."""
 
     state: NodeState
@@ -54,7 +54,7 @@ class Sampler:
         timing: Timing,
         clock: Clock,
         beat: Heartbeat,
-        standing: Callable[[], Standing],
+        standing: Callable[[], SampleState],
     ) -> None:
         self.name = name
         self._every = max(AT_MOST_EVERY, BEATS * timing.heartbeat_every)

@@ -25,7 +25,7 @@ _HEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class SlotRun:
     """One slot's job, and when it started by the host's stopwatch."""
 
     seq: int
@@ -94,12 +94,12 @@ class Board:
         start, end = self._place(worker), self._place(worker + 1)
         self._memory[start:end] = bytes(end - start)
 
-    def running(self, worker: int) -> Iterator[Running]:
+    def running(self, worker: int) -> Iterator[SlotRun]:
         """What a worker runs now, or ran when it ended."""
         for slot in range(self.slots):
             seq, since = _RUNNING.unpack_from(self._memory, self._place(worker, slot))
             if seq:
-                yield Running(seq, since)
+                yield SlotRun(seq, since)
 
     def past(self, worker: int) -> Past:
         """What a worker has begun since its line was cleared."""

@@ -20,7 +20,7 @@ from ..telling.troubles import Troubles
 from . import declared
 from .board import Board
 from .pace import Pace
-from .pipe import Done, Ended, Hello, Lines, Orders, Reports, Submit, TaskFacts
+from .pipe import AttemptEnded, Done, Hello, Orders, PrintedLines, Reports, Submit, TaskFacts
 from .pool import FENCE, REPLACED, Child, Pool
 from .workload import Workload
 
@@ -56,7 +56,7 @@ class Dispatcher:
         self.tasks: dict[str, TaskFacts] = {}
         self.schedules: list[Schedule] = []
         self.progress: dict[int, tuple[float, str]] = {}
-        self.lines: deque[Lines] = deque(maxlen=LINES_AT_MOST)
+        self.lines: deque[PrintedLines] = deque(maxlen=LINES_AT_MOST)
         self.is_draining = False
         self.take_requests: Callable[[Workload, Sequence[Submit]], None] = lambda *_: None
         """Hears what jobs a worker's tasks want to submit."""
@@ -262,7 +262,7 @@ class Dispatcher:
         times = [ran for _, ran, _ in done]
         self.pace.ran(sum(times) / len(times), len(times), max(times))
 
-    def _take_ended(self, workload: Workload, ended: Ended) -> None:
+    def _take_ended(self, workload: Workload, ended: AttemptEnded) -> None:
         workload.served += 1
         self.pace.ran(ended.ran)
         if entry := workload.take_report(ended.seq):

@@ -24,7 +24,7 @@ from tontine.store.insert import Wish
 from tontine.store.read import hurried
 from tontine.verdict import printable
 
-from .pipe import Orders, Submit, Submitted
+from .pipe import Orders, Submit, SubmitAnswer
 from .pool import Child
 from .workload import Workload
 
@@ -113,7 +113,7 @@ class Offspring:
 
 def _answer(child: Child, asked: Submit, answer: dict[str, Any]) -> None:
     encoded = bson.encode(answer, codec_options=DECODED)
-    child.send(Orders(submitted=Submitted(asked.number, encoded)))
+    child.send(Orders(submitted=SubmitAnswer(asked.number, encoded)))
 
 
 def _failure(error: Exception) -> dict[str, Any]:

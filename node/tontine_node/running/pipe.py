@@ -31,7 +31,7 @@ class Expire(NamedTuple):
     limit: float
 
 
-class Submitted(NamedTuple):
+class SubmitAnswer(NamedTuple):
     """The answer to a request of a task, as BSON."""
 
     number: int
@@ -48,7 +48,7 @@ class Orders:
     """Give back what no slot has begun."""
     cancel: Sequence[int] = ()
     expire: Sequence[Expire] = ()
-    submitted: Submitted | None = None
+    submitted: SubmitAnswer | None = None
 
     def pack(self) -> bytes:
         head: Head = {}
@@ -76,7 +76,7 @@ class Orders:
             orders.run = list(zip(seqs, cut(body, sizes), strict=True))
             orders_end = sum(sizes)
         if "submitted" in head:
-            orders.submitted = Submitted(head["submitted"], body[orders_end:])
+            orders.submitted = SubmitAnswer(head["submitted"], body[orders_end:])
         if "expire" in head:
             orders.expire = [Expire(*row) for row in head["expire"]]
         return orders
@@ -105,7 +105,7 @@ class Hello(NamedTuple):
     """As `declared.py` packs them."""
 
 
-class Broken(NamedTuple):
+class BrokenModules(NamedTuple):
     """A worker cannot load its modules, and ends."""
 
     why: str
@@ -115,7 +115,7 @@ Done = tuple[int, float, bytes]
 """A job's seq, the seconds that it ran and its result. A plain tuple, because there are many."""
 
 
-class Ended(NamedTuple):
+class AttemptEnded(NamedTuple):
     """A job has ended without one."""
 
     seq: int
@@ -129,7 +129,7 @@ class Returned(NamedTuple):
     seqs: list[int]
 
 
-class Progress(NamedTuple):
+class ProgressSaid(NamedTuple):
     """How far a job is."""
 
     seq: int
@@ -137,7 +137,7 @@ class Progress(NamedTuple):
     note: str
 
 
-class Lines(NamedTuple):
+class PrintedLines(NamedTuple):
     """What a job printed, and when."""
 
     seq: int
@@ -154,17 +154,19 @@ class Submit(NamedTuple):
     request: bytes
 
 
-Report = Hello | Broken | Done | Ended | Returned | Progress | Lines | Submit
+Report = (
+    Hello | BrokenModules | Done | AttemptEnded | Returned | ProgressSaid | PrintedLines | Submit
+)
 
 
 _NAMES: dict[type, str] = {
     Hello: "hello",
-    Broken: "broken",
+    BrokenModules: "broken",
     tuple: "done",
-    Ended: "ended",
+    AttemptEnded: "ended",
     Returned: "returned",
-    Progress: "progress",
-    Lines: "lines",
+    ProgressSaid: "progress",
+    PrintedLines: "lines",
     Submit: "submit",
 }
 
@@ -197,12 +199,12 @@ class Reports:
     said."""
 
     hello: Sequence[Hello] = ()
-    broken: Sequence[Broken] = ()
+    broken: Sequence[BrokenModules] = ()
     done: Sequence[Done] = ()
-    ended: Sequence[Ended] = ()
+    ended: Sequence[AttemptEnded] = ()
     returned: Sequence[Returned] = ()
-    progress: Sequence[Progress] = ()
-    lines: Sequence[Lines] = ()
+    progress: Sequence[ProgressSaid] = ()
+    lines: Sequence[PrintedLines] = ()
     submit: Sequence[Submit] = ()
 
     @classmethod
@@ -229,17 +231,17 @@ def _hello(modules: Any, tasks: dict[str, dict[str, Any]], schedules: Any) -> He
     return Hello(modules, {name: TaskFacts(**facts) for name, facts in tasks.items()}, schedules)
 
 
-def _ended(seq: int, ran: float, how: Sequence[Any]) -> Ended:
-    return Ended(seq, ran, NoResult(*how))
+def _ended(seq: int, ran: float, how: Sequence[Any]) -> AttemptEnded:
+    return AttemptEnded(seq, ran, NoResult(*how))
 
 
 _READ: dict[str, Callable[..., Report]] = {
     "hello": _hello,
-    "broken": Broken,
+    "broken": BrokenModules,
     "ended": _ended,
     "returned": Returned,
-    "progress": Progress,
-    "lines": Lines,
+    "progress": ProgressSaid,
+    "lines": PrintedLines,
 }
 
 

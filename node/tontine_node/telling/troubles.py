@@ -14,7 +14,7 @@ WHY_KEPT = 300
 
 
 @dataclass(slots=True)
-class Trouble:
+class OpenTrouble:
     """One thing that has been failing, without a success in between."""
 
     why: str
@@ -26,13 +26,13 @@ class Troubles:
     """One node's troubles, by what they keep from working. The heartbeat's thread reads them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Trouble] = {}
+        self._known: dict[str, OpenTrouble] = {}
 
     def note(self, what: str, why: object) -> None:
         """It failed once more."""
         text = legible(why or type(why).__name__, WHY_KEPT)
         if (known := self._known.get(what)) is None:
-            self._known[what] = Trouble(text, datetime.fromtimestamp(wall_time(), UTC))
+            self._known[what] = OpenTrouble(text, datetime.fromtimestamp(wall_time(), UTC))
         else:
             known.why = text
             known.times += 1

@@ -156,14 +156,14 @@ def _or_end(target: Callable[..., None], *args: Any) -> None:
         os._exit(70)
 
 
-def _load(modules: Sequence[str]) -> Library | pipe.Broken:
+def _load(modules: Sequence[str]) -> Library | pipe.BrokenModules:
     try:
         return load(modules)
     except ConfigError as error:
-        return pipe.Broken(f"{error}{_place(error)}")
+        return pipe.BrokenModules(f"{error}{_place(error)}")
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
         names = ", ".join(modules)
-        return pipe.Broken(
+        return pipe.BrokenModules(
             f"{names} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         )
 
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str]) -> None:
     board = Board(board_fd, processes, slots)
     capture.shield()
     library = _load(modules)
-    if isinstance(library, pipe.Broken):
+    if isinstance(library, pipe.BrokenModules):
         connection.sendall(pipe.pack_reports([library]))
         return
     worker = Worker(index, connection, board, library)

@@ -20,7 +20,7 @@ from bson.raw_bson import RawBSONDocument
 
 from tontine import errors
 from tontine.errors import ClaimLost, TontineError
-from tontine.offspring import Request
+from tontine.offspring import ChildRequest
 from tontine.records.job import Job
 from tontine.verdict import CODEC
 
@@ -34,7 +34,7 @@ BYTES_AT_ONCE = 4 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class _Letter:
     report: Submit
-    request: Request
+    request: ChildRequest
     answer: Future[list[Job]]
 
     @property
@@ -55,7 +55,7 @@ class Postbox:
         self._on_their_way: set[int] = set()
         self._bytes = 0
 
-    def ask(self, request: Request) -> Future[list[Job]]:
+    def ask(self, request: ChildRequest) -> Future[list[Job]]:
         """Ask the master; the answer comes when the store has given it its own."""
         if os.getpid() != self._pid:
             raise TontineError(
@@ -98,7 +98,7 @@ class Postbox:
             self._post(letter.report)
 
 
-def _encode(request: Request) -> bytes:
+def _encode(request: ChildRequest) -> bytes:
     return bson.encode(
         {
             "wish": request.wish,
@@ -110,7 +110,7 @@ def _encode(request: Request) -> bytes:
     )
 
 
-def _raised(request: Request, kind: str, message: str) -> TontineError:
+def _raised(request: ChildRequest, kind: str, message: str) -> TontineError:
     """The error that the master met, as the task sees it."""
     if kind == ClaimLost.__name__:
         return ClaimLost(request.parent, request.attempt)

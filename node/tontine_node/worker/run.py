@@ -19,9 +19,9 @@ from tontine.current import CurrentJob
 from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
-from tontine.offspring import Request
+from tontine.offspring import ChildRequest
 
-from ..running.pipe import Lines, Progress, Report
+from ..running.pipe import PrintedLines, ProgressSaid, Report
 from .capture import Output
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
@@ -37,7 +37,7 @@ class Runner:
         library: Library,
         loop: asyncio.AbstractEventLoop,
         post: Callable[[Report], None],
-        submit: Callable[[Request], Any],
+        submit: Callable[[ChildRequest], Any],
     ) -> None:
         self.library = library
         self.loop = loop
@@ -126,14 +126,14 @@ class Runner:
         """
         with self._saying:
             if job.newest_progress is not None:
-                self._post(Progress(job.seq, *job.newest_progress))
+                self._post(ProgressSaid(job.seq, *job.newest_progress))
                 job.newest_progress = None
             lines = []
             while job.lines:
                 at, text = job.lines.popleft()
                 lines.append((at, verdict.printable(text)))
             if lines:
-                self._post(Lines(job.seq, job.attempt, lines))
+                self._post(PrintedLines(job.seq, job.attempt, lines))
 
     def _judge_error(
         self, task: Task, document: Document, error: BaseException

@@ -11,7 +11,7 @@ from tontine import verdict
 from tontine.clock import Clock
 
 from ..running.board import Board
-from ..running.pipe import Ended, Report, Returned
+from ..running.pipe import AttemptEnded, Report, Returned
 from .lifeline import Lifeline
 from .run import Runner
 
@@ -62,7 +62,7 @@ class Slots:
             if isinstance(end, bytes):
                 self._post((seq, ran, verdict.with_time(end, ran)))
             else:
-                self._post(Ended(seq, ran, end))
+                self._post(AttemptEnded(seq, ran, end))
 
     def begin_next(self, slot: int) -> tuple[int, bytes, float]:
         """Take the next order and count it as begun, at once: so the begun ones are always the

@@ -8,10 +8,10 @@ from rich.style import Style
 
 from .colours import dimmed, readable
 from .glyphs import ASCII, UNICODE, Glyphs
-from .themes import DARK, ROLES, Kind, Role, Theme
+from .themes import DARK, ROLES, Kind, Theme, Tone
 
 REVERSED = frozenset({"cursor"})
-_PLAIN = Role()
+_PLAIN = Tone()
 
 
 class Look:
@@ -48,7 +48,7 @@ class Look:
             case Kind.MONO:
                 return self._mono(role, ground)
 
-    def _rgb(self, role: Role, ground: str) -> Style:
+    def _rgb(self, role: Tone, ground: str) -> Style:
         hues = self.theme.hues
         if role.chip:
             behind = dimmed(hues[role.hue], hues["ground"]) if self.is_dim else hues[role.hue]
@@ -66,20 +66,20 @@ class Look:
         attributes = Style(bold=role.bold and not self.is_dim, underline=role.underline)
         return Style.from_color(Color.parse(colour), Color.parse(behind)) + attributes
 
-    def _ansi(self, role: Role, ground: str) -> Style:
+    def _ansi(self, role: Tone, ground: str) -> Style:
         attributes = _attributes(role, ground, is_dim=self.is_dim or role.dim)
         # Reversed, every hue would be another ground: the row under the cursor is easier to read in
         # one.
         colour = "default" if ground in REVERSED else self.theme.hues.get(role.hue, "default")
         return Style(color=colour, bgcolor="default") + attributes
 
-    def _mono(self, role: Role, ground: str) -> Style:
+    def _mono(self, role: Tone, ground: str) -> Style:
         return Style(color="default", bgcolor="default") + _attributes(
             role, ground, is_dim=self.is_dim or role.dim
         )
 
 
-def _attributes(role: Role, ground: str, *, is_dim: bool) -> Style:
+def _attributes(role: Tone, ground: str, *, is_dim: bool) -> Style:
     is_bold = role.bold or ground in ("bar", "alarm")
     return Style(
         bold=is_bold and not is_dim,

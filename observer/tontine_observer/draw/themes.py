@@ -135,7 +135,7 @@ THEMES = {theme.name: theme for theme in (DARK, LIGHT, CONTRAST, TERMINAL, MONO)
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class Tone:
     """What a role looks like: its hue, its attributes, and the hue of its own ground if it has
     one."""
 
@@ -177,43 +177,43 @@ BADGE_HUES = {
     "election": "amber",
 }
 
-ROLES: dict[str, Role] = {
-    "text": Role(),
-    "strong": Role("strong", bold=True),
-    "muted": Role("muted"),
-    "faint": Role("faint", dim=True),
-    "rule": Role("rule", dim=True),
-    "rule.focus": Role("blue", bold=True),
-    "title": Role("text", bold=True),
-    "title.focus": Role("blue", bold=True),
-    "head": Role("faint"),
-    "head.sort": Role("text", bold=True),
-    "key": Role("blue", bold=True),
-    "brand": Role("green", bold=True),
-    "good": Role("green"),
-    "warn": Role("amber"),
-    "bad": Role("red"),
-    "bad.strong": Role("red", bold=True),
-    "info": Role("blue"),
-    "alert": Role("red", bold=True),
-    "notice": Role("amber", bold=True),
-    "spark": Role("blue"),
-    "spark.in": Role("blue"),
-    "spark.out": Role("green"),
-    "spark.bad": Role("red"),
-    "spark.depth": Role("amber"),
-    "epoch": Role("amber", bold=True),
-    "time": Role("pink", bold=True),
-    "match": Role("amber", underline=True),
-    "button": Role("text"),
-    "choice": Role("blue", chip=True, bold=True),
-    "danger": Role("red", chip=True, bold=True),
-    **{f"node.{state}": Role(hue, bold=state == "dead") for state, hue in NODE_HUES.items()},
+ROLES: dict[str, Tone] = {
+    "text": Tone(),
+    "strong": Tone("strong", bold=True),
+    "muted": Tone("muted"),
+    "faint": Tone("faint", dim=True),
+    "rule": Tone("rule", dim=True),
+    "rule.focus": Tone("blue", bold=True),
+    "title": Tone("text", bold=True),
+    "title.focus": Tone("blue", bold=True),
+    "head": Tone("faint"),
+    "head.sort": Tone("text", bold=True),
+    "key": Tone("blue", bold=True),
+    "brand": Tone("green", bold=True),
+    "good": Tone("green"),
+    "warn": Tone("amber"),
+    "bad": Tone("red"),
+    "bad.strong": Tone("red", bold=True),
+    "info": Tone("blue"),
+    "alert": Tone("red", bold=True),
+    "notice": Tone("amber", bold=True),
+    "spark": Tone("blue"),
+    "spark.in": Tone("blue"),
+    "spark.out": Tone("green"),
+    "spark.bad": Tone("red"),
+    "spark.depth": Tone("amber"),
+    "epoch": Tone("amber", bold=True),
+    "time": Tone("pink", bold=True),
+    "match": Tone("amber", underline=True),
+    "button": Tone("text"),
+    "choice": Tone("blue", chip=True, bold=True),
+    "danger": Tone("red", chip=True, bold=True),
+    **{f"node.{state}": Tone(hue, bold=state == "dead") for state, hue in NODE_HUES.items()},
     **{
-        f"job.{state}": Role(hue, bold=state == "failed", dim=state == "hole")
+        f"job.{state}": Tone(hue, bold=state == "failed", dim=state == "hole")
         for state, hue in JOB_HUES.items()
     },
     **{
-        f"badge.{name}": Role(hue, chip=name != "rw", bold=True) for name, hue in BADGE_HUES.items()
+        f"badge.{name}": Tone(hue, chip=name != "rw", bold=True) for name, hue in BADGE_HUES.items()
     },
 }

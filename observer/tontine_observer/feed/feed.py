@@ -28,7 +28,7 @@ from ..picture.board import Board
 from ..records.link import ELECTION, Mode
 from .link import WATCH_EVERY
 from .polls import Polls, nap
-from .pressure import Limits, Pressure
+from .pressure import Pressure, Thresholds
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0
 TAKE_EVERY = 0.05
@@ -53,7 +53,7 @@ class Feed:
         *,
         streams: bool = True,
         polls: Polls | None = None,
-        limits: Limits | None = None,
+        limits: Thresholds | None = None,
     ) -> None:
         self.board = board
         self.store: AsyncStore | None = None

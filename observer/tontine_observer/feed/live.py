@@ -17,10 +17,10 @@ from tontine.uri import hide
 
 from ..model import intake
 from ..picture.board import Board
-from ..query.filters import Filter
+from ..query.filters import RowFilter
 from ..query.searching import condition
 from ..records.job import JobPage
-from ..records.request import Phase, Progress, Request
+from ..records.request import Phase, Request, RequestProgress
 from .feed import Feed
 from .jobpage import read_page
 from .polls import Polls
@@ -49,7 +49,7 @@ class LiveSource:
         """One job whole, read now."""
         return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
 
-    async def search(self, wanted: Filter) -> None:
+    async def search(self, wanted: RowFilter) -> None:
         """Add to the board what a filter asks for and the window does not hold, as far as numbers
         are new."""
         known = self.board.known
@@ -61,11 +61,11 @@ class LiveSource:
         found = await self._store.run(hurried(reading, PAGE_WITHIN))
         intake.add_jobs(known, found, hello.time)
 
-    async def ask(self, request: Request) -> AsyncIterator[Progress]:
+    async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         """Pass a request on, and tell what becomes of it."""
         known = self.board.known
         if known.link.read_only:
-            yield Progress(
+            yield RequestProgress(
                 Phase.REFUSED, f"read-only: {known.link.read_only}", failed=len(request.targets)
             )
             return
@@ -77,7 +77,7 @@ class LiveSource:
                     known.link = replace(known.link, read_only=legible(progress.text, 160))
                 yield progress
         except NotPermitted as refusal:
-            yield Progress(Phase.REFUSED, legible(refusal, 160), failed=len(request.targets))
+            yield RequestProgress(Phase.REFUSED, legible(refusal, 160), failed=len(request.targets))
 
     def hide(self, text: str) -> str:
         """A text without the secrets of the connection."""

@@ -77,7 +77,7 @@ class Polls:
         if read_only:
             self.link.show(read_only=read_only)
 
-    async def greet(self, store: AsyncStore) -> window.Hello:
+    async def greet(self, store: AsyncStore) -> window.Greeting:
         """Who answers, and how its clock differs from ours."""
         before = wall_time()
         hello = await self._run(store, window.greet())
@@ -104,7 +104,7 @@ class Polls:
     async def read_all(
         self,
         store: AsyncStore,
-        hello: window.Hello,
+        hello: window.Greeting,
         *,
         begin_again: bool = False,
         polled: bool = False,
@@ -145,7 +145,7 @@ class Polls:
             self.agenda.hurry("count")
             self.agenda.put_off("refill", COUNT_EVERY)
 
-    async def sample(self, store: AsyncStore, hello: window.Hello) -> None:
+    async def sample(self, store: AsyncStore, hello: window.Greeting) -> None:
         """Look at what is small, and at a page of jobs; how many there are follows from what nodes
         count themselves."""
         # The roster first: a member whose record is not there yet would look like one that is
@@ -170,7 +170,7 @@ class Polls:
         intake.load(self.known, snapshot, polled=True)
         await self.check(store, hello)
 
-    async def _news(self, store: AsyncStore, hello: window.Hello) -> list[dict[str, Any]]:
+    async def _news(self, store: AsyncStore, hello: window.Greeting) -> list[dict[str, Any]]:
         """The events since the last time: what nodes and rosters went through between two looks is
         among them."""
         first = (self._events_from or hello.at) - EVENTS_OVERLAP
@@ -198,7 +198,7 @@ class Polls:
             hello = await self.greet(store)
             self._events_from = hello.at
 
-    async def check(self, store: AsyncStore, hello: window.Hello) -> None:
+    async def check(self, store: AsyncStore, hello: window.Greeting) -> None:
         """Count and read again what is due."""
         if self._filled_until is not None and not self._is_filled:
             self._is_filled = True
@@ -225,7 +225,7 @@ class Polls:
         is_quiet = mode is Mode.LIVE and self.known.generation(Pane.JOBS) == self._counted
         return not is_quiet or self.agenda.is_due("idle count", COUNT_IDLE_EVERY)
 
-    async def _count(self, store: AsyncStore, hello: window.Hello) -> None:
+    async def _count(self, store: AsyncStore, hello: window.Greeting) -> None:
         self._counted = self.known.generation(Pane.JOBS)
         self.agenda.put_off("idle count", COUNT_IDLE_EVERY)
         is_followed = self.known.link.mode is not Mode.SAMPLED
@@ -250,7 +250,7 @@ class Polls:
             ended = {state: number for state, number in counts.items() if state not in OPEN}
             take(ended, version_of(hello), hello.at.timestamp())
 
-    async def _count_states(self, store: AsyncStore, hello: window.Hello) -> dict[str, int]:
+    async def _count_states(self, store: AsyncStore, hello: window.Greeting) -> dict[str, int]:
         """As of the greeting, if the server can look back."""
         if hello.time != (0, 0):
             try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Thresholds:
     """When to let go of single changes, and when to take them up again. All by the server's
     clock."""
 
@@ -33,8 +33,8 @@ class Pressure:
     """Fills with every change and empties at the rate that can be followed: what does not fit any
     more is too much."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: Thresholds | None = None) -> None:
+        self.limits = limits or Thresholds()
         self.rate = 0.0
         """Changes a second while they are not followed, as far as the counters tell."""
         self._level = 0.0

@@ -16,7 +16,7 @@ from tontine.store.call import Operation
 
 from ..model.jobs import reading_version
 from ..picture.alerts import COUNTED_AT_MOST
-from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
+from ..records.snapshot import ServerFacts, Snapshot, Truth, Waiting, Window
 
 EVENTS_READ = 500
 
@@ -73,9 +73,9 @@ def read_truth(
     return Truth(at, version, counts, seq, raw, unknown, waiting, roster.epoch), roster
 
 
-def version_of(hello: window.Hello) -> Version:
+def version_of(hello: window.Greeting) -> Version:
     return reading_version(hello.time) if hello.time != (0, 0) else NEVER
 
 
-def server_of(hello: window.Hello) -> Server:
-    return Server(hello.replica_set, hello.primary)
+def server_of(hello: window.Greeting) -> ServerFacts:
+    return ServerFacts(hello.replica_set, hello.primary)

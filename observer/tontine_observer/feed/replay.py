@@ -24,8 +24,8 @@ from ..model.known import Known
 from ..picture.board import Board
 from ..records.job import JobPage
 from ..records.link import Link, Mode
-from ..records.request import Phase, Progress, Request
-from ..records.snapshot import Server, Snapshot, Truth, Waiting, Window
+from ..records.request import Phase, Request, RequestProgress
+from ..records.snapshot import ServerFacts, Snapshot, Truth, Waiting, Window
 from .recording import HEADER
 
 
@@ -118,7 +118,7 @@ def _read_snapshot(entry: Mapping[str, Any]) -> Snapshot:
         events=entry["events"],
         window=_read_window(entry["window"]),
         version=_version(entry["version"]),
-        server=Server(*entry["server"]),
+        server=ServerFacts(*entry["server"]),
     )
 
 
@@ -173,8 +173,8 @@ class ReplaySource:
     async def search(self, wanted: object) -> None:
         """All that was recorded is on the board."""
 
-    async def ask(self, request: Request) -> AsyncIterator[Progress]:
-        yield Progress(
+    async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
+        yield RequestProgress(
             Phase.REFUSED,
             "this is a recording: there is nobody to ask",
             failed=len(request.targets),

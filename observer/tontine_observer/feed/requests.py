@@ -23,7 +23,7 @@ from tontine.store.call import AsyncStore
 
 from ..model.nodes import ROUTINE
 from ..records.node import NodeFact
-from ..records.request import MOST, Phase, Progress, Request
+from ..records.request import MOST, Phase, Request, RequestProgress
 
 LEASES = 2
 ACCEPTED_FOR = 3600.0
@@ -44,7 +44,7 @@ See = Callable[[str], NodeFact | None]
 
 async def ask(
     store: AsyncStore, request: Request, see: See, lease: float
-) -> AsyncIterator[Progress]:
+) -> AsyncIterator[RequestProgress]:
     """Carry a request out, and tell how far it is until it has ended."""
     if len(request.targets) > MOST:
         raise ConfigError(
@@ -59,12 +59,14 @@ async def ask(
         async for progress in steps:
             yield progress
     except NotPermitted as refusal:
-        yield Progress(
+        yield RequestProgress(
             Phase.REFUSED, f"not permitted: {legible(refusal, 160)}", failed=len(request.targets)
         )
 
 
-async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncIterator[Progress]:
+async def _ask_node(
+    store: AsyncStore, request: Request, see: See
+) -> AsyncIterator[RequestProgress]:
     node = str(request.targets[0])
     before = see(node)
     name = before.name if before else node
@@ -72,19 +74,19 @@ async def _ask_node(store: AsyncStore, request: Request, see: See) -> AsyncItera
     # A node that finds work or runs out of it is the same to an operator.
     states = sorted(ROUTINE) if seen in ROUTINE else [seen]
     if not await store.run(control.ask_seen(node, _DESIRED[request.verb], states)):
-        yield Progress(
+        yield RequestProgress(
             Phase.CHANGED, f"{name} changed meanwhile: nothing was asked of it", failed=1
         )
         return
     await _record(store, request, name, node=node)
-    yield Progress(Phase.REQUESTED, f"{name} was asked to {request.verb}")
+    yield RequestProgress(Phase.REQUESTED, f"{name} was asked to {request.verb}")
     async for progress in _follow_node(request.verb, node, name, before, see):
         yield progress
 
 
 async def _follow_node(
     verb: str, node: str, name: str, before: NodeFact | None, see: See
-) -> AsyncIterator[Progress]:
+) -> AsyncIterator[RequestProgress]:
     began = time.monotonic()
     beat = before.beat if before else 0
     patience = LEASES * (before.lease if before else DEFAULT_LEASE)
@@ -92,30 +94,32 @@ async def _follow_node(
     while True:
         fact = see(node)
         if fact is None or fact.state in _REACHED[verb]:
-            yield Progress(Phase.DONE, f"{name} {_IS[verb]}", done=1)
+            yield RequestProgress(Phase.DONE, f"{name} {_IS[verb]}", done=1)
             return
         if fact.is_dead:
-            yield Progress(Phase.CHANGED, f"{name} died meanwhile", failed=1)
+            yield RequestProgress(Phase.CHANGED, f"{name} died meanwhile", failed=1)
             return
         # The answer to a beat tells a node what is asked of it.
         if not is_accepted and fact.beat > beat + 1:
             is_accepted = True
             rest = f"; it finishes {count(fact.running, 'job')} first" if fact.running else ""
-            yield Progress(Phase.ACCEPTED, f"{name} has heard of it{rest}")
+            yield RequestProgress(Phase.ACCEPTED, f"{name} has heard of it{rest}")
         if time.monotonic() - began > (ACCEPTED_FOR if is_accepted else patience):
             waited = duration(time.monotonic() - began)
-            yield Progress(
+            yield RequestProgress(
                 Phase.TIMED_OUT, f"{name} did not answer in {waited}; the request stays", failed=1
             )
             return
         await asyncio.sleep(_LOOK_EVERY)
 
 
-async def _ask_jobs(store: AsyncStore, request: Request, lease: float) -> AsyncIterator[Progress]:
+async def _ask_jobs(
+    store: AsyncStore, request: Request, lease: float
+) -> AsyncIterator[RequestProgress]:
     seqs = [int(target) for target in request.targets]
     name = f"#{seqs[0]}" if len(seqs) == 1 else count(len(seqs), "job")
     await _record(store, request, name, seqs=seqs[:MOST])
-    yield Progress(Phase.REQUESTED, f"{request.verb} of {name} was asked for")
+    yield RequestProgress(Phase.REQUESTED, f"{request.verb} of {name} was asked for")
     pending: list[int] = []
     done, changed, problem = 0, 0, ""
     for place, seq in enumerate(seqs, 1):
@@ -128,9 +132,9 @@ async def _ask_jobs(store: AsyncStore, request: Request, lease: float) -> AsyncI
         if outcome == "asked":
             pending.append(seq)
         if place % _TOLD_EVERY == 0:
-            yield Progress(Phase.REQUESTED, f"{place:,} of {len(seqs):,}", done, changed)
+            yield RequestProgress(Phase.REQUESTED, f"{place:,} of {len(seqs):,}", done, changed)
     if pending:
-        yield Progress(
+        yield RequestProgress(
             Phase.ACCEPTED,
             f"the nodes were asked to end {count(len(pending), 'job')}",
             done,
@@ -140,19 +144,21 @@ async def _ask_jobs(store: AsyncStore, request: Request, lease: float) -> AsyncI
         done += len(pending) - len(left)
         if left:
             what = f"#{left[0]}" if len(left) == 1 else count(len(left), "job")
-            yield Progress(
+            yield RequestProgress(
                 Phase.TIMED_OUT, f"{what} still running; the request stays", done, changed
             )
             return
     yield _ended(request.verb, name, done, changed, problem)
 
 
-def _ended(verb: str, name: str, done: int, changed: int, problem: str) -> Progress:
+def _ended(verb: str, name: str, done: int, changed: int, problem: str) -> RequestProgress:
     if changed:
         text = problem or f"{count(changed, 'job')} changed meanwhile and left alone"
-        return Progress(Phase.CHANGED, f"{text}; {done:,} done" if done else text, done, changed)
+        return RequestProgress(
+            Phase.CHANGED, f"{text}; {done:,} done" if done else text, done, changed
+        )
     became = "back in the queue" if verb == "retry" else "cancelled"
-    return Progress(Phase.DONE, f"{name} {became}", done, changed)
+    return RequestProgress(Phase.DONE, f"{name} {became}", done, changed)
 
 
 async def _one_job(store: AsyncStore, verb: str, seq: int, seen: str | None) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from ..records.clean import Cleaner
 from ..records.link import Link
 from ..records.pane import Pane
-from ..records.snapshot import Server, Truth
+from ..records.snapshot import ServerFacts, Truth
 from ..records.timeline import Epoch
 from .changelog import Changelog
 from .heard import Heard
 from .jobs import JobTable
 from .nodes import Lives
-from .pulse import Pulse
+from .pulse import TickWatch
 from .tally import Tally
 from .times import Times
 
@@ -29,7 +29,7 @@ class Known:
         self.database = database
         self.clean = clean or Cleaner()
         self.link = Link()
-        self.server = Server()
+        self.server = ServerFacts()
         self.seq = 0
         """The highest number that was given."""
         self.jobs = JobTable(self.clean)
@@ -37,7 +37,7 @@ class Known:
         self.tally = Tally(self.clean)
         self.log = Changelog(self.clean)
         self.times = Times()
-        self.pulse = Pulse()
+        self.pulse = TickWatch()
         self.truth: Truth | None = None
         """What was counted last."""
         self.settled_at: dict[str, float] = {}

@@ -11,7 +11,7 @@ from ..records.node import NodeFact
 STILL_FOR = 5.0
 
 
-class Pulse:
+class TickWatch:
     """Remembers at which beat each node's claim loop last moved."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from ..records.job import JobList, JobRow
 from ..records.link import Link, Mode
 from ..records.node import node_counts
 from ..records.pane import Pane, Target
-from ..records.picture import Picture, Status
+from ..records.picture import Picture, StatusLine
 from ..records.share import ShareRow
 from ..records.snapshot import Truth, Waiting
 from ..records.timeline import Epoch, Timeline
@@ -133,9 +133,9 @@ class Board:
         )
         return _Derived(shares, flowing, alerts(moment, shares, flowing))
 
-    def _status(self, moment: Moment, states: Sequence[str], rate: float) -> Status:
+    def _status(self, moment: Moment, states: Sequence[str], rate: float) -> StatusLine:
         known, roster = self.known, moment.roster
-        return Status(
+        return StatusLine(
             database=known.database,
             replica_set=known.clean.name(known.server.replica_set),
             primary=known.clean.name(known.server.primary),

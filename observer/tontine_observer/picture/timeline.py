@@ -12,7 +12,7 @@ from tontine.records.states import JobState, NodeState
 from ..model.curves import Curves
 from ..model.nodes import Dated, Lives
 from ..records.node import NodeFact
-from ..records.timeline import EpochMark, Lane, Timeline
+from ..records.timeline import EpochMark, Timeline, Track
 from ..records.values import date
 from .moment import Moment
 
@@ -70,7 +70,7 @@ def _members(lives: Lives, at: float, now: float) -> int | None:
     return None if epoch is None or at - now > 60 else len(epoch.members)
 
 
-def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, now: float) -> Lane:
+def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, now: float) -> Track:
     stretches = _stretches(life, start, min(now, start + step * columns))
     states, place = [], 0
     for column in range(columns):
@@ -85,7 +85,7 @@ def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, n
     last = life[-1][1]
     named = next((fact for _, fact in reversed(life) if fact is not None), None)
     shown = "".join(states).ljust(columns)
-    return Lane(id, named.name if named else id, shown, last is None or last.is_dead)
+    return Track(id, named.name if named else id, shown, last is None or last.is_dead)
 
 
 def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float, str]]:

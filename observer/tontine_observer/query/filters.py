@@ -60,7 +60,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """Conditions that must all hold, the text they were read from, and what is wrong with it."""
 
     text: str = ""
@@ -81,7 +81,7 @@ class Filter:
         return ()
 
 
-def parse(text: str, fields: frozenset[str] | None = None) -> Filter:
+def parse(text: str, fields: frozenset[str] | None = None) -> RowFilter:
     """Read a filter. With a problem it has no terms, so that nothing disappears while somebody
     types."""
     terms: list[Term] = []
@@ -92,18 +92,18 @@ def parse(text: str, fields: frozenset[str] | None = None) -> Filter:
         name = ALIASES.get((field or "").lower(), (field or "").lower())
         value = raw.strip('"')
         if name and fields is not None and name not in fields:
-            return Filter(text, (), f"no field {name!r} here: {', '.join(sorted(fields))}")
+            return RowFilter(text, (), f"no field {name!r} here: {', '.join(sorted(fields))}")
         if not value:
             continue
         if relation in ("<", ">") and number(value) is None:
-            return Filter(
+            return RowFilter(
                 text, (), f"{name}{relation} wants a number or an age like 30s, not {value!r}"
             )
         values = (
             tuple(filter(None, value.split(","))) if name and not raw.startswith('"') else (value,)
         )
         terms.append(Term(name, relation or "", values or (value,), bool(negated)))
-    return Filter(text, tuple(terms))
+    return RowFilter(text, tuple(terms))
 
 
 def number(text: str) -> float | None:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .filters import Filter
+from .filters import RowFilter
 
 _RANGE = re.compile(r"^#?(\d+)?\.\.(\d+)?$")
 _LARGEST = 2**63 - 1
 
 
-def condition(wanted: Filter, ids: Mapping[str, str]) -> dict[str, Any] | None:
+def condition(wanted: RowFilter, ids: Mapping[str, str]) -> dict[str, Any] | None:
     """The condition on `jobs`, given the nodes' names and ids; None when the filter says nothing
     that helps."""
     where: dict[str, Any] = {}

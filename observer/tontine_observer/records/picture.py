@@ -18,7 +18,7 @@ from .share import ShareRow
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusLine:
     """The first line."""
 
     database: str
@@ -44,7 +44,7 @@ class Picture:
     at: datetime
     """The moment shown, by the server's clock."""
     is_past: bool
-    status: Status
+    status: StatusLine
     link: Link
     alerts: tuple[Alert, ...]
     nodes: tuple[NodeRow, ...]

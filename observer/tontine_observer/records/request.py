@@ -33,7 +33,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RequestProgress:
     """What became of it so far."""
 
     phase: Phase

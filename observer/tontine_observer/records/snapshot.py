@@ -12,7 +12,7 @@ from tontine.records.roster import Roster
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerFacts:
     """Which server answered, and when by its own clock."""
 
     replica_set: str = ""
@@ -72,7 +72,7 @@ class Snapshot:
     window: Window = Window(is_known=False, is_complete=False)
     version: Version = NEVER
     """Everything up to this is in it, and perhaps more."""
-    server: Server = Server()
+    server: ServerFacts = ServerFacts()
 
     def truth(self) -> Truth:
         return Truth(self.at, self.version, self.counts, self.seq, self.unnumbered, self.unknown)

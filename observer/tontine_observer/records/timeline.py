@@ -18,7 +18,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Track:
     """One node's life over the columns of a timeline: one character per column."""
 
     id: str
@@ -54,4 +54,4 @@ class Timeline:
     waiting: tuple[float | None, ...]
     recorded: tuple[bool, ...]
     """False where nothing was recorded: to be hatched, never drawn as idle."""
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Track, ...]

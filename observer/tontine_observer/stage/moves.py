@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ..query.filters import Filter, parse
+from ..query.filters import RowFilter, parse
 from ..query.sorting import Order
 from ..records.pane import Target
 from .layout import JOBS, PANES, TIME, shown_panes
@@ -107,7 +107,7 @@ def back(stage: Stage) -> None:
     """One step back: the filter, the whole screen for one pane, the past; in this order."""
     view = stage.view
     if view.focus in TABLES and view.list.chosen.text:
-        view.list.chosen = Filter()
+        view.list.chosen = RowFilter()
     elif view.is_maximised:
         view.is_maximised = False
         stage.arrange()

@@ -34,7 +34,7 @@ class ObserverApp(App[None]):
     CSS = """
     Screen { layers: below above; overflow: hidden; }
     Overview { background: $background; }
-    Entry { layer: above; }
+    TextEntry { layer: above; }
     """
 
     def __init__(self, source: Source, settings: Settings | None = None) -> None:

@@ -8,7 +8,7 @@ LATE = 0.75
 SLOWER_AFTER, FASTER_AFTER = 3, 20
 
 
-class Pace:
+class PaintPace:
     """Falls after a few late frames in a row and rises after many punctual ones."""
 
     def __init__(self) -> None:

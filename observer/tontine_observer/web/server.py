@@ -26,7 +26,7 @@ NO_SESSION = (
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Server:
+class Site:
     """Serves observers of one store to the browsers that were admitted."""
 
     def __init__(

@@ -14,7 +14,7 @@ from tontine.store.connect import resolve
 from ..terminal.signals import end_on_signals
 from .config import LOOPBACK, WebConfig
 from .gate import Gate
-from .server import Server
+from .server import Site
 
 
 def serve(config: WebConfig) -> None:
@@ -35,7 +35,7 @@ async def _serve(config: WebConfig, uri: str) -> None:
     def invite(words: str = "for another browser") -> None:
         click.echo(f"{words}: http://{address}/?token={gate.token}")
 
-    server = Server(config, uri, gate, invite)
+    server = Site(config, uri, gate, invite)
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=2.0)
     ended = asyncio.Event()
     end_on_signals(ended.set, "SIGINT")

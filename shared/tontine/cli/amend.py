@@ -15,7 +15,15 @@ from ..filter import Filter
 from ..legible import legible
 from ..records.states import FINAL, OPEN, JobState
 from ..store.call import Operation, Store
-from .many import Deed, agrees, change_many, changing_options, filter_of, filter_options, is_asked
+from .many import (
+    BulkCommand,
+    agrees,
+    change_many,
+    changing_options,
+    filter_of,
+    filter_options,
+    is_asked,
+)
 from .options import json_option, opened, store_options
 from .output import note, write_json
 
@@ -125,7 +133,7 @@ def _chosen(
     return None if seqs else meant
 
 
-def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
+def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> BulkCommand:
     from ..store import many
 
     if done_too:
@@ -138,13 +146,13 @@ def _retrying(meant: Filter, *, done_too: bool, asks: bool) -> Deed:
         )
     caution = "those that are done would run again; " if JobState.DONE in meant.states else ""
     meant = meant.meaning(FINAL, [JobState.FAILED], "put back")
-    return Deed("retry", "put {} back", "put back", meant, _same, many.retry_many, caution)
+    return BulkCommand("retry", "put {} back", "put back", meant, _same, many.retry_many, caution)
 
 
-def _cancelling(meant: Filter) -> Deed:
+def _cancelling(meant: Filter) -> BulkCommand:
     from ..store import many
 
-    return Deed(
+    return BulkCommand(
         "cancel",
         "cancel {}",
         "cancelled",

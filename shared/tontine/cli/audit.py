@@ -13,9 +13,9 @@ from rich.text import Text
 
 from ..config import StoreConfig, seconds
 from ..diagnose.audit.history import WATCHED, History
-from ..diagnose.audit.invariant import Conclusion, Finding, Tally, Verdict
+from ..diagnose.audit.invariant import AuditVerdict, Checked, Conclusion, Finding
 from ..diagnose.audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
-from ..diagnose.audit.nodes import Look, judge_node, judge_return, standing, suspicions
+from ..diagnose.audit.nodes import NodesRead, judge_node, judge_return, standing, suspicions
 from ..diagnose.audit.record import Record
 from ..diagnose.audit.roster import judge_epochs, judge_roster, roster_of
 from ..diagnose.audit.runs import RAN, Runs
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 1.0
 
-_LOOKS = {Verdict.OK: ("✓", "green"), Verdict.VIOLATED: ("✗", "red"), Verdict.UNKNOWN: ("?", "dim")}
+_LOOKS = {
+    AuditVerdict.OK: ("✓", "green"),
+    AuditVerdict.VIOLATED: ("✗", "red"),
+    AuditVerdict.UNKNOWN: ("?", "dim"),
+}
 
 
 @click.command()
@@ -72,16 +76,16 @@ def audit(
     if duration is not None and duration <= 0:
         raise click.BadParameter("watch for longer than that", param_hint="--watch")
     with opened(store) as opened_store:
-        tally = Tally(limit)
+        tally = Checked(limit)
         if duration is not None:
             watch(opened_store, tally, duration)
         record = Record(lambda: read_runs(runs)) if runs is not None else None
         conclusions = examine(opened_store, tally, record=record)
     for conclusion in conclusions:
         (_write_json if as_json else _write)(conclusion)
-    violated = sum(one.verdict is Verdict.VIOLATED for one in conclusions)
+    violated = sum(one.verdict is AuditVerdict.VIOLATED for one in conclusions)
     if not as_json:
-        unknown = sum(one.verdict is Verdict.UNKNOWN for one in conclusions)
+        unknown = sum(one.verdict is AuditVerdict.UNKNOWN for one in conclusions)
         note(f"{count(len(conclusions), 'invariant')}: {violated} violated, {unknown} unknown")
     raise click.exceptions.Exit(int(violated > 0))
 
@@ -92,7 +96,7 @@ def read_runs(path: Path) -> Runs:
         return Runs.read(lines)
 
 
-def watch(store: Store, tally: Tally, duration: float) -> None:
+def watch(store: Store, tally: Checked, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
     from ..diagnose.audit import read
     from ..store.names import CLUSTER, JOBS, NODES
@@ -107,7 +111,7 @@ def watch(store: Store, tally: Tally, duration: float) -> None:
     tally.trust("S8")
 
 
-def _watch(store: Store, tally: Tally, duration: float, history: History) -> None:
+def _watch(store: Store, tally: Checked, duration: float, history: History) -> None:
     from ..store.stream import changes
 
     until = time.monotonic() + duration
@@ -124,7 +128,7 @@ def _watch(store: Store, tally: Tally, duration: float, history: History) -> Non
 
 
 def examine(
-    store: Store, tally: Tally, patience: float | None = None, record: Record | None = None
+    store: Store, tally: Checked, patience: float | None = None, record: Record | None = None
 ) -> list[Conclusion]:
     """Every invariant's conclusion; `patience` overrides for how many seconds a suspicion must
     stand."""
@@ -141,7 +145,7 @@ def examine(
     return tally.conclusions()
 
 
-def _judge_runs(tally: Tally, record: Record) -> None:
+def _judge_runs(tally: Checked, record: Record) -> None:
     total, findings = record.conclude()
     tally.looked_at(total, *RAN, what="run")
     tally.add(findings)
@@ -149,11 +153,11 @@ def _judge_runs(tally: Tally, record: Record) -> None:
         tally.trust("S3")
 
 
-def _tasks(look: Look) -> frozenset[str]:
+def _tasks(look: NodesRead) -> frozenset[str]:
     return frozenset(task for node in look.takers for task in node.tasks)
 
 
-def _judge_records(store: Store, tally: Tally) -> None:
+def _judge_records(store: Store, tally: Checked) -> None:
     from ..diagnose.audit import read
 
     for document in store.run(read.node_records()):
@@ -166,7 +170,7 @@ def _judge_records(store: Store, tally: Tally) -> None:
     tally.add(judge_epochs(events, roster_of(roster)))
 
 
-def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record | None) -> None:
+def _judge_jobs(store: Store, tally: Checked, suspects: Suspects, record: Record | None) -> None:
     from ..diagnose.audit import read
 
     index = store.run(read.seq_index())
@@ -196,7 +200,7 @@ def _judge_jobs(store: Store, tally: Tally, suspects: Suspects, record: Record |
         tally.add([Finding("S7", f"the job with _id {odd['_id']!r} has the seq {odd['seq']!r}")])
 
 
-def _shared_keys(store: Store, tally: Tally) -> list[str]:
+def _shared_keys(store: Store, tally: Checked) -> list[str]:
     """Keys that several unfinished jobs seem to have."""
     from ..diagnose.audit import read
 
@@ -236,8 +240,8 @@ def _walked(
 
 def _judge_together(
     store: Store,
-    tally: Tally,
-    first: Look,
+    tally: Checked,
+    first: NodesRead,
     suspects: Suspects,
     keys: list[str],
     patience: float | None,
@@ -245,7 +249,7 @@ def _judge_together(
     """Look until no suspicion is left, or those that are have stood for long enough."""
     from ..diagnose.audit import read
 
-    def look_again() -> Look:
+    def look_again() -> NodesRead:
         found = store.run(read.look(suspects.seqs, keys))
         suspects.keep_standing(found.jobs)
         return replace(found, claims=suspects.claims)
@@ -268,7 +272,7 @@ def _judge_together(
         tally.doubt("L3", "no node is there to keep the roster")
 
 
-def _tried(tally: Tally, invariant: str, read: Callable[[], Any]) -> Any:
+def _tried(tally: Checked, invariant: str, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except NotPermitted:
@@ -297,7 +301,7 @@ def _write(one: Conclusion) -> None:
     glyph, colour = _LOOKS[one.verdict]
     looks = ", ".join(count(number, what) for what, number in one.looks.items())
     out, about = console(), f" ({looks or 'nothing to look at'})"
-    if one.verdict is Verdict.UNKNOWN:
+    if one.verdict is AuditVerdict.UNKNOWN:
         about = f": {legible(one.why_unknown)}"
     head = (f"{glyph} {one.verdict.value:<9}", colour), (f"{one.invariant:<4}", "bold")
     out.print(Text.assemble(*head, one.sentence, (about, "dim")))

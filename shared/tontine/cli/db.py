@@ -12,7 +12,7 @@ from .. import config
 from ..uri import shown
 
 if TYPE_CHECKING:
-    from ..embedded.server import Running
+    from ..embedded.server import EmbeddedMongoDB
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 
@@ -77,7 +77,7 @@ def uri() -> None:
     click.echo(embedded.ensure())
 
 
-def _show(running: Running, *, as_json: bool) -> None:
+def _show(running: EmbeddedMongoDB, *, as_json: bool) -> None:
     facts = asdict(running) | {"uri": shown(running.uri)}
     if as_json:
         click.echo(orjson.dumps({"running": True, **facts}, default=str))

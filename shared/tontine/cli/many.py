@@ -105,7 +105,7 @@ def agrees(question: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class BulkCommand:
     """What is done to many: its words and the operation. `counted` is what it really means, for the
     count."""
 
@@ -119,7 +119,7 @@ class Deed:
 
 
 def change_many(
-    config: StoreConfig, deed: Deed, *, dry_run: bool, yes: bool, as_json: bool
+    config: StoreConfig, deed: BulkCommand, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Count, ask, change and tell."""
     from ..store import find
@@ -155,7 +155,7 @@ def _headline(meant: Filter, number: int) -> str:
     )
 
 
-def _make_sure(headline: str, deed: Deed, number: int, *, yes: bool) -> None:
+def _make_sure(headline: str, deed: BulkCommand, number: int, *, yes: bool) -> None:
     if yes:
         return
     verb = deed.verb.format("it" if number == 1 else "them")
@@ -166,7 +166,7 @@ def _make_sure(headline: str, deed: Deed, number: int, *, yes: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _change(store: Store, deed: Deed, meant: Filter, number: int) -> Changed:
+def _change(store: Store, deed: BulkCommand, meant: Filter, number: int) -> Changed:
     done = 0
 
     with Meter(deed.name, number) as meter, _stopping() as is_stopped:
@@ -207,7 +207,7 @@ def _stopping() -> Iterator[Callable[[], int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _outcome(deed: Deed, changed: Changed) -> str:
+def _outcome(deed: BulkCommand, changed: Changed) -> str:
     parts = [f"{count(changed.count, 'job')} {deed.past}"]
     if changed.running:
         parts.append(

@@ -8,7 +8,7 @@ import click
 
 from ..config import StoreConfig
 from ..records.states import FINAL
-from .many import Deed, change_many, changing_options, filter_of, filter_options
+from .many import BulkCommand, change_many, changing_options, filter_of, filter_options
 from .options import json_option, store_options
 
 
@@ -51,7 +51,7 @@ def purge(
             "say which jobs with filters like --older-than 7d or --state done, or --all"
         )
     caution = "they cannot be brought back; "
-    deed = Deed(
+    deed = BulkCommand(
         "purge",
         "remove {}",
         "removed",

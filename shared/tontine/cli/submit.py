@@ -23,7 +23,7 @@ from .options import json_option, opened, store_options
 from .output import note, write_json
 from .progress import Meter
 from .unknown import warn_of_unknown
-from .waiting import Submitted
+from .waiting import Awaited
 
 _CENTURY = 100 * 365.25 * 86400
 
@@ -189,10 +189,10 @@ def _insert(
     args: dict[str, Any],
     count: int,
     announce: Callable[[Sequence[Job]], None] | None,
-) -> Submitted:
+) -> Awaited:
     """Insert chunk by chunk: what is kept of each is its first and last number, however many there
     are."""
-    batch = Submitted(wish.task)
+    batch = Awaited(wish.task)
     with Meter("inserting", count, shown=count > insert.CHUNK) as meter:
         try:
             for size in _chunks(count):

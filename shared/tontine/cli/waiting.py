@@ -30,7 +30,7 @@ _UNHAPPY = [JobState.FAILED.value, JobState.CANCELLED.value]
 
 
 @dataclass(slots=True)
-class Submitted:
+class Awaited:
     """What was submitted: the ranges of its numbers, and the job itself when it is one."""
 
     task: str
@@ -55,7 +55,7 @@ class Submitted:
         return f"submitted jobs {self.ranges[0][0]} to {self.ranges[-1][1]} ({self.size})"
 
 
-class Tally:
+class Outcomes:
     """How many jobs of some ranges have ended. Looks at pieces in turns, and never again at one
     that has."""
 
@@ -112,7 +112,7 @@ class _Hint:
             self._look_at = float("inf")
 
 
-def wait(store: Store, batch: Submitted, *, as_json: bool) -> int:
+def wait(store: Store, batch: Awaited, *, as_json: bool) -> int:
     """Wait until all of the batch have ended and show how; the exit code."""
     try:
         if batch.size == 1 and batch.first is not None:
@@ -155,9 +155,9 @@ def _show_one(job: Job, document: Mapping[str, Any] | None, *, as_json: bool) ->
     return int(document["state"] != JobState.DONE)
 
 
-def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
+def _wait_for_many(store: Store, batch: Awaited, *, as_json: bool) -> int:
     began = time.monotonic()
-    tally, hint, pause = Tally(batch.ranges), _Hint(store, batch.task), _PAUSE_AT_LEAST
+    tally, hint, pause = Outcomes(batch.ranges), _Hint(store, batch.task), _PAUSE_AT_LEAST
     with Meter("running", batch.size) as meter:
         while not tally.is_complete:
             before, asked = tally.reached, time.monotonic()
@@ -180,14 +180,14 @@ def _wait_for_many(store: Store, batch: Submitted, *, as_json: bool) -> int:
     return int(any(tally.ended[state] for state in _UNHAPPY))
 
 
-def _write_all(store: Store, batch: Submitted) -> None:
+def _write_all(store: Store, batch: Awaited) -> None:
     for first, last in _pieces(batch.ranges):
         for start in range(first, last + 1, 100):  # results may be large
             for document in store.run(read.read_ended(start, min(start + 99, last), 100)):
                 write_json(document)
 
 
-def _show_many(store: Store, batch: Submitted, tally: Tally, took: float) -> None:
+def _show_many(store: Store, batch: Awaited, tally: Outcomes, took: float) -> None:
     parts = [f"{tally.ended[state]:,} {state}" for state in _ENDS if tally.ended[state]]
     parts += [f"{tally.gone:,} removed meanwhile"] if tally.gone else []
     click.echo(f"{count(batch.size, 'job')} ended in {duration(took)}: {', '.join(parts)}")

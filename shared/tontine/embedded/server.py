@@ -37,7 +37,7 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     from pymongo import MongoClient
 
-__all__ = ["Running", "ensure", "find_mongod", "start", "status", "stop"]
+__all__ = ["EmbeddedMongoDB", "ensure", "find_mongod", "start", "status", "stop"]
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ PORTS = range(28100, 30000)
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class EmbeddedMongoDB:
     """An embedded MongoDB that answers, as a writable primary."""
 
     uri: str = field(repr=False)
@@ -106,7 +106,7 @@ def ensure(home: Path | None = None) -> str:
     return start(home).uri
 
 
-def start(home: Path | None = None) -> Running:
+def start(home: Path | None = None) -> EmbeddedMongoDB:
     """Starts the embedded MongoDB, unless it runs already."""
     place = _Place.of(home)
     found = _find(place)
@@ -117,7 +117,7 @@ def start(home: Path | None = None) -> Running:
         return _adopt(place) or _launch(place)
 
 
-def status(home: Path | None = None) -> Running | None:
+def status(home: Path | None = None) -> EmbeddedMongoDB | None:
     """The embedded MongoDB if it runs; one that runs and does not answer is an error."""
     place = _Place.of(home)
     found = _find(place)
@@ -242,7 +242,7 @@ def _is_ours(process: psutil.Process) -> bool:
     return sys.platform == "win32" or process.uids().effective == os.geteuid()
 
 
-def _greet(place: _Place, found: _Mongod) -> Running | None:
+def _greet(place: _Place, found: _Mongod) -> EmbeddedMongoDB | None:
     """That mongod, if it is a writable primary and knows our user."""
     if (key := read_key(place.key)) is None:
         raise _Unknown
@@ -253,7 +253,7 @@ def _greet(place: _Place, found: _Mongod) -> Running | None:
     return None
 
 
-def _prepare(place: _Place, port: int) -> Running | None:
+def _prepare(place: _Place, port: int) -> EmbeddedMongoDB | None:
     """The mongod on that port, once it is a replica set of one that knows our user: both are seen
     to here."""
     found = _find(place)
@@ -336,11 +336,11 @@ def _client(
 
 def _describe(
     place: _Place, found: _Mongod, key: Key, client: MongoClient[dict[str, Any]]
-) -> Running | None:
+) -> EmbeddedMongoDB | None:
     if not client.admin.command("hello")["isWritablePrimary"]:
         return None
     _trim_log(place, client)
-    return Running(
+    return EmbeddedMongoDB(
         uri=f"mongodb://{USER}:{key.password}@127.0.0.1:{found.port}/?replicaSet=tontine&authSource=admin",
         pid=found.process.pid,
         port=found.port,
@@ -390,17 +390,17 @@ def _trim_log(place: _Place, client: MongoClient[dict[str, Any]]) -> None:
             client.admin.command("logRotate", "server")
 
 
-def _adopt(place: _Place) -> Running | None:
+def _adopt(place: _Place) -> EmbeddedMongoDB | None:
     """One that runs already: left by a starter that was killed, of an earlier version, still
     recovering or ending."""
     found = _find(place)
     if found is None:
         return None
     outcome = _wait(place, found.port, lambda: None if _recognize(found.process, place) else 0)
-    return outcome if isinstance(outcome, Running) else None
+    return outcome if isinstance(outcome, EmbeddedMongoDB) else None
 
 
-def _launch(place: _Place) -> Running:
+def _launch(place: _Place) -> EmbeddedMongoDB:
     """Starts a mongod on the first free port that it gets."""
     mongod = executable(find_mongod(), place.root / "bin")
     if (free := shutil.disk_usage(place.root).free) < SPACE_NEEDED:
@@ -413,7 +413,7 @@ def _launch(place: _Place) -> Running:
     output = place.root / "mongod.out"
     for port in islice(_free_ports(place), 5):
         outcome = _spawn(place, mongod, port, output)
-        if isinstance(outcome, Running):
+        if isinstance(outcome, EmbeddedMongoDB):
             last = place.root / "port"
             last.touch(mode=0o600)
             last.write_text(str(port))
@@ -448,7 +448,7 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _spawn(place: _Place, mongod: Path, port: int, output: Path) -> Running | int:
+def _spawn(place: _Place, mongod: Path, port: int, output: Path) -> EmbeddedMongoDB | int:
     """Starts mongod in a session of its own and waits until it serves, or ends with an exit
     code."""
     with suppress(FileNotFoundError):  # what a failed start logs is then all about that start
@@ -461,14 +461,14 @@ def _spawn(place: _Place, mongod: Path, port: int, output: Path) -> Running | in
         launcher.wait()
 
 
-def _wait(place: _Place, port: int, ended: Callable[[], int | None]) -> Running | int:
+def _wait(place: _Place, port: int, ended: Callable[[], int | None]) -> EmbeddedMongoDB | int:
     """The mongod on that port once it serves, or its exit code once it has `ended`."""
 
-    def check() -> Running | int | None:
+    def check() -> EmbeddedMongoDB | int | None:
         code = ended()
         return _prepare(place, port) if code is None else code
 
-    outcome: Running | int | None = _until(check, START_WITHIN)
+    outcome: EmbeddedMongoDB | int | None = _until(check, START_WITHIN)
     if outcome is None:
         raise _silent(place, START_WITHIN)
     return outcome

@@ -48,7 +48,7 @@ _FIELDS = dict.fromkeys(
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class ClusterState:
     """What all nodes share: roster, last number given, how long finished jobs are kept, whether
     there is an inbox."""
 
@@ -58,11 +58,11 @@ class Overview:
     inbox: bool
 
 
-def overview() -> Operation[Overview]:
+def overview() -> Operation[ClusterState]:
     """The whole of `cluster`, in one read."""
     documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS]}})
     by_id = {document["_id"]: document for document in documents}
-    return Overview(
+    return ClusterState(
         Roster.from_document(by_id.get(ROSTER)),
         counted(by_id.get(COUNTER)),
         Retention.from_document(by_id.get(SETTINGS)),

@@ -159,7 +159,7 @@ _BAD_VALUE, NO_COLLECTION, NO_INDEX = 2, 26, 27
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class IndexState:
     """How a collection's indexes stand."""
 
     missing: tuple[Index, ...] = ()
@@ -176,7 +176,7 @@ def all_of(collection: str) -> list[dict[str, Any]]:
     return [*INDEXES[collection], *ON_DEMAND.get(collection, ())]
 
 
-def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ()) -> Standing:
+def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ()) -> IndexState:
     """Compare the indexes that are there with ours; one on demand that is neither there nor wanted
     is none of them."""
     names = {str(one["name"]) for one in there}
@@ -196,7 +196,7 @@ def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ())
     }
     outdated = tuple(one["name"] for one in there if one["name"] in old)
     unnoted = tuple(str(index["name"]) for index in on_demand if index["name"] not in wanted)
-    return Standing(tuple(missing), tuple(blocked), outdated, unnoted)
+    return IndexState(tuple(missing), tuple(blocked), outdated, unnoted)
 
 
 def _is_in_place_of(one: Index, index: Index) -> bool:
@@ -217,10 +217,10 @@ def _plain(value: Any) -> Any:
     return None if value is False else value
 
 
-def look(collection: str) -> Operation[Standing]:
+def look(collection: str) -> Operation[IndexState]:
     """How a collection's indexes stand."""
     if not INDEXES[collection]:
-        return Standing()
+        return IndexState()
     wanted = (yield from read_wanted()) if collection in ON_DEMAND else ()
     try:
         answer = yield command(SON([("listIndexes", collection)]))

@@ -20,7 +20,7 @@ from bson.son import SON
 from ..errors import DuplicateKey, NotPermitted, StoreError, StoreUnavailable
 from . import doubles, indexes
 from .call import Call, Operation, command, find_one, update_one
-from .indexes import INDEXES, Standing
+from .indexes import INDEXES, IndexState
 from .names import BELL, CLUSTER, JOBS, SAMPLES, SCHEMA
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
@@ -136,7 +136,7 @@ def _migrate() -> Operation[None]:
 
 def _mend_collection(
     name: str, found: Mapping[str, Any] | None, mended: Mended
-) -> Operation[Standing]:
+) -> Operation[IndexState]:
     """A collection with its validator; how its indexes stand."""
     rules = {
         "validator": VALIDATORS.get(name, {}),
@@ -182,7 +182,7 @@ def mend_indexes(name: str) -> Operation[Mended]:
     return mended
 
 
-def _make_missing(name: str, standing: Standing, mended: Mended) -> Operation[None]:
+def _make_missing(name: str, standing: IndexState, mended: Mended) -> Operation[None]:
     """Make the indexes that are missing, and note those that are there as wanted."""
     if standing.unnoted:
         with contextlib.suppress(NotPermitted):

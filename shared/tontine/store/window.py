@@ -36,7 +36,7 @@ SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class Greeting:
     """What a server says of itself."""
 
     at: datetime
@@ -46,13 +46,13 @@ class Hello:
     """The newest operation time that a majority has; (0, 0) without a replica set."""
 
 
-def greet() -> Operation[Hello]:
+def greet() -> Operation[Greeting]:
     """Who answers, and when by its own clock."""
     answer = yield command({"hello": 1})
     local: datetime = answer["localTime"]
     written = (answer.get("lastWrite") or {}).get("majorityOpTime") or {}
     stamp = written.get("ts") if isinstance(written, Mapping) else None
-    return Hello(
+    return Greeting(
         local if local.tzinfo else local.replace(tzinfo=UTC),
         str(answer.get("setName") or ""),
         str(answer.get("primary") or answer.get("me") or ""),

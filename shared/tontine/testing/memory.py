@@ -29,7 +29,7 @@ from ..filter import Filter
 from ..found import check_limit
 from ..hooks import Hooks
 from ..module import Library, Task
-from ..offspring import Request, Send
+from ..offspring import ChildRequest, Send
 from ..records.batch import Batch
 from ..records.job import Job, nobodys_task
 from ..records.schedule import Schedule, Standing
@@ -52,7 +52,7 @@ HOLDER = "eager"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class MemoryAttempt:
     """One call of a task, with the hooks around it, that is to be made now."""
 
     job: CurrentJob
@@ -60,7 +60,7 @@ class Attempt:
     is_async: bool
 
 
-Steps = Generator[Attempt | None, End | None, T]
+Steps = Generator[MemoryAttempt | None, End | None, T]
 """It yields None where another thread or coroutine runs what it waits for."""
 
 
@@ -232,7 +232,7 @@ class Memory:
         self.now = until
         return list({job.seq: self._read(self._find(job)) for job in ran}.values())
 
-    def send(self, request: Request) -> Future[list[Job]]:
+    def send(self, request: ChildRequest) -> Future[list[Job]]:
         """Add what a task submits with `current_job().submit(...)`; it runs when that task has
         ended."""
         answer: Future[list[Job]] = Future()
@@ -247,7 +247,7 @@ class Memory:
             answer.set_exception(error)
         return answer
 
-    def _add_child(self, request: Request, name: str, raw: bytes) -> Job:
+    def _add_child(self, request: ChildRequest, name: str, raw: bytes) -> Job:
         wish, args, name = (
             Wish(**request.wish),
             bson.decode(raw, DECODED),
@@ -364,7 +364,7 @@ class Memory:
         steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
         try:
-            end = yield Attempt(job, steps, task.is_async)
+            end = yield MemoryAttempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
         return self._settle(document, cast("End", end))

@@ -133,7 +133,9 @@ class Worker:
                 else "retry"
             )
             self._report(
-                pipe.Ended(run.seq, ran, NoResult(kind, "Error", signature(run.node, run.attempt)))
+                pipe.AttemptEnded(
+                    run.seq, ran, NoResult(kind, "Error", signature(run.node, run.attempt))
+                )
             )
 
     def _begin(self, seq: int, raw: bytes) -> None:

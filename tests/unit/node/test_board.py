@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tontine.errors import ConfigError
-from tontine_node.running.board import Board, Past, Running
+from tontine_node.running.board import Board, Past, SlotRun
 
 PROCESSES, SLOTS = 3, 2
 
@@ -45,7 +45,7 @@ def test_a_worker_sees_each_deadline_of_its_master(master: Board, worker: Board)
 def test_a_master_sees_what_a_worker_runs_and_since_when(master: Board, worker: Board) -> None:
     worker.started(1, 0, 2**62, 10.5)
     worker.started(1, 1, 7, 11.25)
-    assert list(master.running(1)) == [Running(2**62, 10.5), Running(7, 11.25)]
+    assert list(master.running(1)) == [SlotRun(2**62, 10.5), SlotRun(7, 11.25)]
     assert list(master.running(0)) == []
     assert list(master.running(2)) == []
 
@@ -54,17 +54,17 @@ def test_what_has_ended_is_not_running(master: Board, worker: Board) -> None:
     worker.started(1, 0, 5, 1.0)
     worker.started(1, 1, 6, 2.0)
     worker.ended(1, 0)
-    assert list(master.running(1)) == [Running(6, 2.0)]
+    assert list(master.running(1)) == [SlotRun(6, 2.0)]
     worker.started(1, 0, 8, 3.0)
     worker.ended(1, 1)
-    assert list(master.running(1)) == [Running(8, 3.0)]
+    assert list(master.running(1)) == [SlotRun(8, 3.0)]
 
 
 def test_what_a_worker_ran_outlives_it(master: Board) -> None:
     worker = Board(os.dup(master.fd), PROCESSES, SLOTS)
     worker.started(2, 1, 99, 1.0)
     worker.close()
-    assert list(master.running(2)) == [Running(99, 1.0)]
+    assert list(master.running(2)) == [SlotRun(99, 1.0)]
 
 
 def test_clearing_a_worker_leaves_the_others(master: Board, worker: Board) -> None:
@@ -109,7 +109,7 @@ def test_only_a_worker_that_says_so_ended_at_the_deadline(master: Board, worker:
     assert not any(master.ended_at_deadline(index) for index in range(PROCESSES))
     worker.mark_deadline(1)
     assert [master.ended_at_deadline(index) for index in range(PROCESSES)] == [False, True, False]
-    assert list(master.running(1)) == [Running(5, 1.0)]
+    assert list(master.running(1)) == [SlotRun(5, 1.0)]
     master.clear(1)
     assert not master.ended_at_deadline(1)
 
@@ -121,7 +121,7 @@ def test_what_a_fork_of_a_worker_writes_nobody_sees(master: Board, worker: Board
     worker.ended(0, 0)
     worker.started(0, 1, 6, 1.0)
     assert worker.deadline == 7.0
-    assert list(master.running(0)) == [Running(5, 1.0)]
+    assert list(master.running(0)) == [SlotRun(5, 1.0)]
 
 
 def test_a_system_without_a_place_for_temporary_files_is_told_in_one_line(

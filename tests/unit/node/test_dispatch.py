@@ -18,7 +18,15 @@ from tontine_node.config import NodeConfig
 from tontine_node.running.board import Board
 from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
-from tontine_node.running.pipe import Ended, Hello, Progress, Reports, Returned, Submit, TaskFacts
+from tontine_node.running.pipe import (
+    AttemptEnded,
+    Hello,
+    ProgressSaid,
+    Reports,
+    Returned,
+    Submit,
+    TaskFacts,
+)
 from tontine_node.running.pool import Child
 from tontine_node.telling.troubles import Troubles
 
@@ -296,10 +304,10 @@ async def test_what_a_task_said_last_goes_with_its_outcome(
 ) -> None:
     dispatcher.offer([entry(seq, "careful") for seq in (1, 2)])  # one for each
     (first, second) = dispatcher.pool.children.values()
-    dispatcher.heard(first, Reports(progress=[Progress(1, 0.5, "half")]))
-    said = [Progress(1, 0.67, "most"), Progress(2, 0.1, "not its own")]
+    dispatcher.heard(first, Reports(progress=[ProgressSaid(1, 0.5, "half")]))
+    said = [ProgressSaid(1, 0.67, "most"), ProgressSaid(2, 0.1, "not its own")]
     dispatcher.heard(first, Reports(done=[(1, 0.1, b"")], progress=said))
-    dispatcher.heard(second, Reports(ended=[Ended(2, 0.1, NoResult("failed", "E", "m"))]))
+    dispatcher.heard(second, Reports(ended=[AttemptEnded(2, 0.1, NoResult("failed", "E", "m"))]))
     assert [(one.seq, one.progress) for one in outcomes] == [(1, (0.67, "most")), (2, None)]
     assert not dispatcher.progress
 

@@ -114,11 +114,16 @@ DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
     st.builds(
-        pipe.Ended, SEQS, TIMES, st.builds(NoResult, st.just("retry"), TEXTS, TEXTS, TEXTS, TIMES)
+        pipe.AttemptEnded,
+        SEQS,
+        TIMES,
+        st.builds(NoResult, st.just("retry"), TEXTS, TEXTS, TEXTS, TIMES),
     ),
     st.builds(pipe.Returned, st.lists(SEQS, max_size=3)),
-    st.builds(pipe.Progress, SEQS, TIMES, TEXTS),
-    st.builds(pipe.Lines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)),
+    st.builds(pipe.ProgressSaid, SEQS, TIMES, TEXTS),
+    st.builds(
+        pipe.PrintedLines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)
+    ),
     st.builds(pipe.Submit, SEQS, SEQS, SEQS, DOCUMENTS),
     st.builds(
         pipe.Hello,
@@ -128,7 +133,7 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         ),
         st.just([]),
     ),
-    st.builds(pipe.Broken, TEXTS),
+    st.builds(pipe.BrokenModules, TEXTS),
 )
 ORDERS = st.builds(
     pipe.Orders,
@@ -136,7 +141,7 @@ ORDERS = st.builds(
     recall=st.booleans(),
     cancel=st.lists(SEQS, max_size=3),
     expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
-    submitted=st.none() | st.builds(pipe.Submitted, SEQS, DOCUMENTS),
+    submitted=st.none() | st.builds(pipe.SubmitAnswer, SEQS, DOCUMENTS),
 )
 
 

@@ -17,7 +17,7 @@ from tontine.errors import (
     TontineError,
     TooLarge,
 )
-from tontine.offspring import Request
+from tontine.offspring import ChildRequest
 from tontine_node.running.pipe import Submit
 from tontine_node.worker.postbox import BYTES_AT_ONCE, REQUESTS_AT_ONCE, Postbox
 
@@ -40,8 +40,10 @@ def post() -> Post:
     return Post()
 
 
-def request(size: int = 1) -> Request:
-    return Request(17, 2, {"task": "t.t"}, ["1"], [bson.encode({"x": "x" * size})], is_counted=True)
+def request(size: int = 1) -> ChildRequest:
+    return ChildRequest(
+        17, 2, {"task": "t.t"}, ["1"], [bson.encode({"x": "x" * size})], is_counted=True
+    )
 
 
 def test_a_request_says_who_asks_and_carries_the_arguments_as_they_are(post: Post) -> None:

@@ -23,7 +23,7 @@ from tontine import Module, Reject, Retry, current_job
 from tontine.module import Library
 from tontine.verdict import ended, with_time
 from tontine_node.running.board import Board
-from tontine_node.running.pipe import Progress, Returned
+from tontine_node.running.pipe import ProgressSaid, Returned
 from tontine_node.worker.main import Worker
 
 quick = settings(max_examples=50, deadline=None)
@@ -290,7 +290,7 @@ def test_the_last_progress_of_a_job_is_told_before_its_end(worker: Worker) -> No
         (7, bson.encode({"_id": 1, "seq": 7, "attempt": 0, "task": "shop.advance"}))
     )
     threading.Thread(target=worker.slots.serve, args=(0,), daemon=True).start()
-    assert worker.outbox.get(timeout=30) == Progress(7, 0.67, "two")
+    assert worker.outbox.get(timeout=30) == ProgressSaid(7, 0.67, "two")
     assert type(worker.outbox.get(timeout=30)) is tuple, "it is done"
 
 

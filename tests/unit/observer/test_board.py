@@ -12,7 +12,7 @@ from tontine.cli.output import json_text
 from tontine.records.roster import Roster
 from tontine_observer.faces.once import document
 from tontine_observer.model import intake
-from tontine_observer.model.pulse import Pulse
+from tontine_observer.model.pulse import TickWatch
 from tontine_observer.picture.board import Board
 from tontine_observer.records.clean import Cleaner
 from tontine_observer.records.node import NodeFact
@@ -98,7 +98,7 @@ def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None
 
 
 def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
-    pulse = Pulse()
+    pulse = TickWatch()
     for beat, tick, still in (
         (10, 100, False),
         (11, 100, False),
@@ -114,7 +114,7 @@ def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
 
 
 def test_a_node_that_does_not_beat_is_not_said_to_stand_still() -> None:
-    pulse = Pulse()
+    pulse = TickWatch()
     pulse.note(fact("ada"))
     pulse.note(fact("ada"))
     assert pulse.still == set()

@@ -19,7 +19,7 @@ from tontine_observer.stage.layout import (
     TIME,
     plan,
 )
-from tontine_observer.terminal.pace import Pace
+from tontine_observer.terminal.pace import PaintPace
 
 SIZES = list(product((1, 20, 40, 79, 80, 119, 120, 160, 240), (1, 4, 10, 23, 24, 30, 48)))
 
@@ -55,7 +55,7 @@ def test_large_screens_show_everything_and_a_pane_can_have_it_all() -> None:
 
 
 def test_the_pace_falls_while_the_loop_lags_and_recovers() -> None:
-    pace = Pace()
+    pace = PaintPace()
     assert pace.interval == 0.1
     assert not pace.note(0.09)
     assert not pace.note(0.01)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine_observer.feed.pressure import Limits, Pressure
+from tontine_observer.feed.pressure import Pressure, Thresholds
 
-LIMITS = Limits(rate=1000, burst=2000, late=5, calm=500, calm_for=10)
+LIMITS = Thresholds(rate=1000, burst=2000, late=5, calm=500, calm_for=10)
 
 
 def follow(rate: float, seconds: float, batch: int = 100) -> float | None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tontine.diagnose.doctor import backlog, nodes, schedules, server
-from tontine.diagnose.doctor.backlog import Kept, Raw, Recent, Unclaimable
-from tontine.diagnose.doctor.nodes import Look
+from tontine.diagnose.doctor.backlog import Kept, Recent, Unclaimable, Unnumbered
+from tontine.diagnose.doctor.nodes import NodesSeen
 from tontine.diagnose.doctor.schedules import Survey
 from tontine.diagnose.doctor.server import Inbox, Oplog, Rights
 from tontine.diagnose.doctor.verdict import Verdict
@@ -140,15 +140,15 @@ def seen(name: str, **facts: Any) -> Sighting:
     return Sighting(f"{name}-1", name, **{"beat_age": 0.5, "slots": 1, **facts})
 
 
-def look(*sightings: Sighting, members: tuple[str, ...] | None = None, **facts: Any) -> Look:
+def look(*sightings: Sighting, members: tuple[str, ...] | None = None, **facts: Any) -> NodesSeen:
     roster = Roster(1, tuple(one.id for one in sightings) if members is None else members)
-    return Look(
+    return NodesSeen(
         **{
             "now": NOW,
             "nodes": sightings,
             "roster": roster,
             "held": {},
-            "raw": Raw((), None, NOW),
+            "raw": Unnumbered((), None, NOW),
             **facts,
         }
     )
@@ -177,7 +177,7 @@ def test_a_silent_node_is_a_warning_until_it_should_have_been_buried() -> None:
 
 
 def test_jobs_that_stay_unnumbered_or_in_dead_hands_fail_when_nodes_are_there() -> None:
-    raw = Raw(("1",), None, NOW)
+    raw = Unnumbered(("1",), None, NOW)
     stuck = look(seen("a"), raw=raw, held={"ghost": 3, "a-1": 1})
     assert nodes.judge_numbering([stuck, stuck]).verdict is FAIL
     assert nodes.judge_numbering([stuck]).verdict is OK
@@ -250,7 +250,7 @@ def test_what_a_node_can_do_without_is_a_warning_after_what_it_cannot() -> None:
 
 
 def test_missing_workers_count_when_they_are_missing_in_both_looks() -> None:
-    def workers(there: int, beat: int) -> Look:
+    def workers(there: int, beat: int) -> NodesSeen:
         return look(seen("a", workers=there, workers_wanted=4, beat=beat))
 
     assert nodes.judge_inside([workers(0, 1)]).verdict is OK

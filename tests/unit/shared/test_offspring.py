@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from tontine.current import CurrentJob, current_job
 from tontine.errors import ConfigError, TontineError, TooLarge
 from tontine.family import LONGEST_NAME, child_id, ids_of_children
-from tontine.offspring import BYTES_AT_ONCE, JOBS_AT_ONCE, Request, recorded
+from tontine.offspring import BYTES_AT_ONCE, JOBS_AT_ONCE, ChildRequest, recorded
 from tontine.records.job import Job
 from tontine.testing import run_task
 
 
-class Asked(list[Request]):
+class Asked(list[ChildRequest]):
     """Requests, and jobs for an answer."""
 
-    def __call__(self, request: Request) -> Future[list[Job]]:
+    def __call__(self, request: ChildRequest) -> Future[list[Job]]:
         self.append(request)
         answer: Future[list[Job]] = Future()
         answer.set_result([Job(id=child_id(request.parent, name)) for name in request.names])

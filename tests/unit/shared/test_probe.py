@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tontine.diagnose.doctor.backlog import Raw
-from tontine.diagnose.doctor.nodes import Look
+from tontine.diagnose.doctor.backlog import Unnumbered
+from tontine.diagnose.doctor.nodes import NodesSeen
 from tontine.diagnose.doctor.probe import Health, examine, pause_between
 from tontine.records.node import Sighting, differing_versions
 from tontine.records.roster import Roster
@@ -22,8 +22,8 @@ LATER = replace(ADA, beat=8, tick=9)
 CANNOT_CLAIM = (Trouble("claiming", "E11000 duplicate key", NOW - timedelta(seconds=40), 12),)
 
 
-def look(*nodes: Sighting, members: tuple[str, ...] = ("ada-1",)) -> Look:
-    return Look(NOW, nodes, Roster(1, members), {}, Raw((), None, NOW))
+def look(*nodes: Sighting, members: tuple[str, ...] = ("ada-1",)) -> NodesSeen:
+    return NodesSeen(NOW, nodes, Roster(1, members), {}, Unnumbered((), None, NOW))
 
 
 def checked(second: Sighting, first: Sighting = ADA, **facts: Any) -> Health:

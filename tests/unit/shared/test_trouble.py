@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tontine.diagnose.doctor.backlog import Raw
-from tontine.diagnose.doctor.nodes import Look, judge_inside
+from tontine.diagnose.doctor.backlog import Unnumbered
+from tontine.diagnose.doctor.nodes import NodesSeen, judge_inside
 from tontine.records.node import Sighting
 from tontine.records.roster import Roster
 from tontine.records.trouble import TROUBLES_READ, Trouble, read_troubles
@@ -100,5 +100,5 @@ def test_whatever_is_in_a_record_it_is_read_and_judged(
 ) -> None:
     record = {"troubles": troubles, **record, "_id": "a-1", "now": NOW, "metrics": metrics}
     seen = Sighting.from_document(record)
-    look = Look(NOW, (seen,), Roster(1, ("a-1",)), {}, Raw((), None, NOW))
+    look = NodesSeen(NOW, (seen,), Roster(1, ("a-1",)), {}, Unnumbered((), None, NOW))
     assert judge_inside([look, look]).sentence

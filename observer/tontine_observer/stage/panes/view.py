@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...query.filters import Filter
+from ...query.filters import RowFilter
 from ...query.sorting import Order
 from ...records.alert import Alert
 from ...records.change import ChangeKind
@@ -34,7 +34,7 @@ class ListView:
     key: str = ""
     place: int = 0
     top: int = 0
-    chosen: Filter = field(default_factory=Filter)
+    chosen: RowFilter = field(default_factory=RowFilter)
     order: Order = field(default_factory=Order)
 
 

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from ...draw.line import Line, cut, left, on, right
 from ...draw.style import Look
-from ..widgets.entry import Entry
+from ..widgets.entry import TextEntry
 from .dialog import Dialog
 
 
@@ -30,13 +30,13 @@ class Choose(Dialog[str | None]):
     """Returns the name of what was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "close")]
-    CSS = "Choose Entry { position: absolute; }"
+    CSS = "Choose TextEntry { position: absolute; }"
 
     def __init__(self, title: str, options: Sequence[Option], look: Look) -> None:
         super().__init__(title, look, 74)
         self._options = options
         self._place = 0
-        self._entry = Entry("choice", "type to find")
+        self._entry = TextEntry("choice", "type to find")
 
     def compose(self) -> ComposeResult:
         yield from super().compose()

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from ...draw.line import Line, wrap
 from ...draw.style import Look
-from ..widgets.entry import Entry
+from ..widgets.entry import TextEntry
 from .dialog import Dialog
 
 
@@ -46,15 +46,15 @@ class Confirm(Dialog[Answer | None]):
         ("enter", "press", "what the button says"),
         ("w", "reason", "add why"),
     ]
-    CSS = "Confirm Entry { position: absolute; }"
+    CSS = "Confirm TextEntry { position: absolute; }"
 
     def __init__(self, question: Question, look: Look) -> None:
         super().__init__(question.title, look, 68)
         self._question = question
         self._is_yes = False
         self._has_reason = False
-        self._word = Entry("word", f"type {question.word} here") if question.word else None
-        self._reason = Entry("reason", "why, for whoever reads the record")
+        self._word = TextEntry("word", f"type {question.word} here") if question.word else None
+        self._reason = TextEntry("reason", "why, for whoever reads the record")
 
     def compose(self) -> ComposeResult:
         yield from super().compose()

@@ -32,8 +32,8 @@ from ...stage.layout import (
 from ...stage.panes.frame import inside
 from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
-from ..pace import Pace
-from ..widgets.entry import Entry
+from ..pace import PaintPace
+from ..widgets.entry import TextEntry
 from ..widgets.sheet import Sheet
 
 SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
@@ -49,7 +49,7 @@ class Overview(Screen[None]):
     AUTO_FOCUS = ""
     CSS = """
     Overview Sheet { position: absolute; }
-    Overview Entry { position: absolute; display: none; }
+    Overview TextEntry { position: absolute; display: none; }
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Overview(Screen[None]):
         self._commands = commands
         self._carry_out = carry_out
         self._search = search
-        self.pace = Pace()
+        self.pace = PaintPace()
         self.lag = 0.0
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
         self._notice_until = 0.0
@@ -75,7 +75,9 @@ class Overview(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield from self._sheets.values()
-        yield Entry("filter", "state:failed node:ada seq:100..200 err~timeout !task:mail age>30s")
+        yield TextEntry(
+            "filter", "state:failed node:ada seq:100..200 err~timeout !task:mail age>30s"
+        )
 
     def on_mount(self) -> None:
         self.run_worker(self._flush_for_ever(), group="flush", exclusive=True)
@@ -122,7 +124,7 @@ class Overview(Screen[None]):
             if box is not None:
                 sheet.styles.offset = (box.x, box.y)
                 sheet.styles.width, sheet.styles.height = box.width, box.height
-        entry = self.query_one("#filter", Entry)
+        entry = self.query_one("#filter", TextEntry)
         entry.styles.offset = (len(LABEL), self.size.height - 1)
         entry.styles.width = max(1, self.size.width - len(LABEL))
 
@@ -155,7 +157,7 @@ class Overview(Screen[None]):
 
     def open_filter(self) -> None:
         """Type a filter; it is applied with every letter."""
-        entry = self.query_one("#filter", Entry)
+        entry = self.query_one("#filter", TextEntry)
         entry.value = self.stage.view.list.chosen.text
         entry.display = True
         entry.focus()
@@ -163,7 +165,7 @@ class Overview(Screen[None]):
         self._notice_until = float("inf")
 
     def close_filter(self) -> None:
-        self.query_one("#filter", Entry).display = False
+        self.query_one("#filter", TextEntry).display = False
         self.set_focus(None)
         self._notice_until = 0.0
 
@@ -175,7 +177,7 @@ class Overview(Screen[None]):
         self._search()
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self.query_one("#filter", Entry).display:
+        if event.key == "escape" and self.query_one("#filter", TextEntry).display:
             event.stop()
             event.prevent_default()
             self.close_filter()

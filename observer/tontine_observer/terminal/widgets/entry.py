@@ -5,12 +5,12 @@ from __future__ import annotations
 from textual.widgets import Input
 
 
-class Entry(Input):
+class TextEntry(Input):
     """One plain line without a frame."""
 
     DEFAULT_CSS = """
-    Entry { height: 1; border: none; padding: 0; background: $panel; color: $foreground; }
-    Entry:focus { border: none; background: $panel; }
+    TextEntry { height: 1; border: none; padding: 0; background: $panel; color: $foreground; }
+    TextEntry:focus { border: none; background: $panel; }
     """
 
     def __init__(self, id: str, placeholder: str = "", value: str = "") -> None:

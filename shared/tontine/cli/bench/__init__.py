@@ -24,7 +24,7 @@ from ..demo.crew import SETTINGS_ASIDE, refuse_company
 from ..options import check_settings, json_option, reached
 from ..output import note
 from . import measure, scratch
-from .findings import Findings, Place
+from .findings import Findings, Setting
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -90,7 +90,7 @@ def bench(
     directory = _directory()
     note(f"MongoDB: {shown(address)}, database {config.database}")
     with _interruptible(), reached(StoreConfig(address, config.database)) as store:
-        findings = Findings(jobs, processes, nodes, repeat, Place.look(store))
+        findings = Findings(jobs, processes, nodes, repeat, Setting.look(store))
         hands = Cluster(
             address,
             config.database,

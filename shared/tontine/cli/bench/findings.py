@@ -16,7 +16,7 @@ from .measure import SUBMITS, Drain, Latency
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Setting:
     """Where it was measured."""
 
     cpus: int
@@ -28,7 +28,7 @@ class Place:
     """Of the replica set; None behind mongos."""
 
     @classmethod
-    def look(cls, store: Store) -> Place:
+    def look(cls, store: Store) -> Setting:
         hello = store.run(read.hello())
         try:
             load = round(os.getloadavg()[0], 2)
@@ -47,7 +47,7 @@ class Findings:
     processes: int
     nodes: int
     repeat: int
-    place: Place
+    place: Setting
     submits: list[float] = field(default_factory=list)
     bares: list[float] = field(default_factory=list)
     drains: list[Drain] = field(default_factory=list)

@@ -114,7 +114,7 @@ def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drain:
     return Drain(_rate(flow, took), calls)
 
 
-def _rate(flow: scratch.Flow, took: float) -> float:
+def _rate(flow: scratch.Throughput, took: float) -> float:
     """Jobs a second by server times; the first settlement starts the watch, so its own jobs do not
     count.
 

@@ -33,7 +33,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class Throughput:
     """When jobs were settled: how many in all and by the first settlement, and the first and last
     server times."""
 
@@ -111,7 +111,7 @@ def is_held() -> Operation[bool]:
     return (yield find_one(JOBS, where, projection={"_id": 1}, hint="held")) is not None
 
 
-def read_flow(first: int, last: int) -> Operation[Flow]:
+def read_flow(first: int, last: int) -> Operation[Throughput]:
     """How the jobs numbered `first` to `last` were settled as done; one settlement writes one time
     into all of its."""
     answer = yield command(
@@ -137,8 +137,8 @@ def read_flow(first: int, last: int) -> Operation[Flow]:
     )
     found = answer["cursor"]["firstBatch"]
     if not found:
-        return Flow(0, 0, None, None)
-    return Flow(
+        return Throughput(0, 0, None, None)
+    return Throughput(
         int(found[0]["settled"]), int(found[0]["at_first"]), found[0]["first"], found[0]["last"]
     )
 

@@ -23,7 +23,7 @@ from . import summary
 from .crew import launch_next, make_crew, refuse_company
 from .screen import choose
 from .story import Story
-from .stream import Stream
+from .stream import JobStream
 
 _TICK = 0.2
 
@@ -139,7 +139,7 @@ def _perform(
         launch_next(crew)
     click.echo(f"starting {', '.join(node.name for node in crew.nodes)} ...")
     crew.wait_until_ready()
-    stream = Stream(store)
+    stream = JobStream(store)
     screen = choose(store, stream, config, config.uri or "")
     story = Story(store, crew, seconds, screen.say)
     stream.start()

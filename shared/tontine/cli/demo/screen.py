@@ -27,7 +27,7 @@ from ...store import read
 from ...store.call import Store
 from ..nodes import share
 from ..output import console, node_state
-from .stream import Stream
+from .stream import JobStream
 
 _LINE_EVERY = 2.0
 
@@ -50,9 +50,9 @@ class Screen(Protocol):
     ) -> None: ...
 
 
-def choose(store: Store, stream: Stream, config: StoreConfig, uri: str) -> Screen:
+def choose(store: Store, stream: JobStream, config: StoreConfig, uri: str) -> Screen:
     if not sys.stdout.isatty():
-        return Lines(store, stream)
+        return PlainLines(store, stream)
     if has_observer():
         return Observer(config, uri)
     return LiveTable(store, stream)
@@ -68,10 +68,10 @@ def has_observer() -> bool:
     return is_drawable and has_command and importlib.util.find_spec("textual") is not None
 
 
-class Lines:
+class PlainLines:
     """A line every two seconds."""
 
-    def __init__(self, store: Store, stream: Stream) -> None:
+    def __init__(self, store: Store, stream: JobStream) -> None:
         self._store = store
         self._stream = stream
         self._began = self._line_at = time.monotonic()
@@ -104,7 +104,7 @@ class Lines:
         return
 
 
-def flow(store: Store, stream: Stream) -> str:
+def flow(store: Store, stream: JobStream) -> str:
     """The jobs of this demo by state."""
     if stream.first is None:
         return "no job yet"
@@ -119,7 +119,7 @@ def flow(store: Store, stream: Stream) -> str:
 class LiveTable:
     """A table of the nodes that is drawn again and again, below what was said."""
 
-    def __init__(self, store: Store, stream: Stream) -> None:
+    def __init__(self, store: Store, stream: JobStream) -> None:
         self._store = store
         self._stream = stream
         self._began = time.monotonic()

@@ -52,7 +52,7 @@ def is_as_designed(document: Mapping[str, Any]) -> bool:
     )
 
 
-class Stream:
+class JobStream:
     """Submits two jobs every quarter of a second."""
 
     def __init__(self, store: Store) -> None:

@@ -9,25 +9,25 @@ from ...records.states import OPEN, JobState
 from ...store import read
 from ...store.call import Store
 from .story import Death, Story
-from .stream import Stream, is_as_designed
+from .stream import JobStream, is_as_designed
 
 DRAIN_WITHIN = 45.0
 _FAILURES_READ = 10_000
 
 
-def drain(store: Store, stream: Stream) -> None:
+def drain(store: Store, stream: JobStream) -> None:
     """Wait until the jobs of this demo have ended, for a while."""
     until = time.monotonic() + DRAIN_WITHIN
     while _open(store, stream) and time.monotonic() < until:
         time.sleep(0.2)
 
 
-def _open(store: Store, stream: Stream) -> int:
+def _open(store: Store, stream: JobStream) -> int:
     counts = store.run(read.count_between(stream.first or 0, stream.last))
     return sum(counts.get(state.value, 0) for state in OPEN)
 
 
-def sum_up(store: Store, stream: Stream, story: Story) -> tuple[list[str], bool]:
+def sum_up(store: Store, stream: JobStream, story: Story) -> tuple[list[str], bool]:
     """The lines to show at the end, and whether every job ended as it should."""
     first, last = stream.first or 0, stream.last
     counts = store.run(read.count_between(first, last))

@@ -38,7 +38,7 @@ UNSEEN = {
 }
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     """`unknown`: documents do not show it, this user may not look, or nobody is there to keep
     it."""
 
@@ -69,7 +69,7 @@ class Conclusion:
     """The verdict on one invariant."""
 
     invariant: str
-    verdict: Verdict
+    verdict: AuditVerdict
     looks: Mapping[str, int]
     """How many of what it was judged by: documents, changes, runs."""
     violations: int
@@ -85,7 +85,7 @@ class Conclusion:
         return INVARIANTS[self.invariant]
 
 
-class Tally:
+class Checked:
     """Counts everything, and keeps a few examples of each violation."""
 
     def __init__(self, limit: int) -> None:
@@ -128,7 +128,7 @@ class Tally:
             for name in INVARIANTS
         ]
 
-    def _verdict(self, name: str) -> Verdict:
+    def _verdict(self, name: str) -> AuditVerdict:
         if self._violations[name]:
-            return Verdict.VIOLATED
-        return Verdict.UNKNOWN if name in self._doubts else Verdict.OK
+            return AuditVerdict.VIOLATED
+        return AuditVerdict.UNKNOWN if name in self._doubts else AuditVerdict.OK

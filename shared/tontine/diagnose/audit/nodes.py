@@ -29,7 +29,7 @@ Suspicions = dict[Hashable, Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodesRead:
     """Nodes, roster and the jobs under suspicion, at about one moment of the server's clock."""
 
     now: datetime
@@ -104,14 +104,14 @@ def judge_node(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("S6", f"dead with {document['running']} jobs running", node=node)
 
 
-def judge_return(first: Look, last: Look) -> Iterator[Finding]:
+def judge_return(first: NodesRead, last: NodesRead) -> Iterator[Finding]:
     """Nodes that were dead and are not any more."""
     for node in sorted(set(first.by_id) - first.live):
         if node in last.live:
             yield Finding("S6", f"was dead, then {last.by_id[node].state.value}", node=node)
 
 
-def suspicions(look: Look) -> Suspicions:
+def suspicions(look: NodesRead) -> Suspicions:
     """What looks wrong now, under keys that stay the same as long as it stays wrong in the same
     way."""
     rules = (_shares, _membership, _dead_members, _held, _adrift, _queued, _raw, _keys)
@@ -128,7 +128,7 @@ def standing(looks: Sequence[Suspicions]) -> Suspicions:
 Suspected = Iterator[tuple[Hashable, Finding]]
 
 
-def _shares(look: Look) -> Suspected:
+def _shares(look: NodesRead) -> Suspected:
     """Each beating member shows its share of this epoch, others none: then shares are disjoint and
     complete."""
     for node in look.keepers:
@@ -145,7 +145,7 @@ def _shares(look: Look) -> Suspected:
             )
 
 
-def _membership(look: Look) -> Suspected:
+def _membership(look: NodesRead) -> Suspected:
     for node in look.keepers:
         if node.is_leaving and node.id in look.roster:
             yield (
@@ -159,7 +159,7 @@ def _membership(look: Look) -> Suspected:
             )
 
 
-def _dead_members(look: Look) -> Suspected:
+def _dead_members(look: NodesRead) -> Suspected:
     nodes = look.by_id
     for member in sorted(dead_members(look.roster.members, nodes)):
         if look.is_overdue(_died_at(nodes.get(member))):
@@ -171,7 +171,7 @@ def _died_at(node: Sighting | None) -> datetime | None:
     return node.died_at if node else None
 
 
-def _death(look: Look, node: Sighting | None) -> str:
+def _death(look: NodesRead, node: Sighting | None) -> str:
     if node is None:
         return "without a record"
     if node.died_at is None:
@@ -179,7 +179,7 @@ def _death(look: Look, node: Sighting | None) -> str:
     return f"dead for {duration((look.now - node.died_at).total_seconds())}"
 
 
-def _held(look: Look) -> Suspected:
+def _held(look: NodesRead) -> Suspected:
     nodes = look.by_id
     held = [(job, job.node or "") for job in look.jobs if job.is_held]
     dead = dead_holders({holder for _, holder in held}, nodes)
@@ -191,7 +191,7 @@ def _held(look: Look) -> Suspected:
             yield ("held", job.seq, job.attempt), Finding("L1", fact, job.seq, job.node)
 
 
-def _adrift(look: Look) -> Suspected:
+def _adrift(look: NodesRead) -> Suspected:
     """Jobs that a live node has held since every job was looked at, and more of them than it has in
     hand.
 
@@ -217,7 +217,7 @@ def _adrift(look: Look) -> Suspected:
                 )
 
 
-def _queued(look: Look) -> Suspected:
+def _queued(look: NodesRead) -> Suspected:
     """Jobs that are due for long while a node has room for them and settles nothing else."""
     for job in look.jobs:
         if not job.is_queued or job.due is None:
@@ -238,7 +238,7 @@ def _queued(look: Look) -> Suspected:
                 break
 
 
-def _raw(look: Look) -> Suspected:
+def _raw(look: NodesRead) -> Suspected:
     for one in sorted(look.raw if look.takers else ()):
         yield (
             ("raw", one),
@@ -246,7 +246,7 @@ def _raw(look: Look) -> Suspected:
         )
 
 
-def _keys(look: Look) -> Suspected:
+def _keys(look: NodesRead) -> Suspected:
     for key, seqs in (look.keys or {}).items():
         if len(seqs) > 1:
             fact = f"key {key!r} is that of the unfinished jobs {', '.join(map(str, seqs))}"

@@ -19,7 +19,7 @@ from ...store.indexes import INDEXES
 from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, ROSTER
 from ...store.read import find_unnumbered, now
 from .jobs import OpenJob
-from .nodes import Look
+from .nodes import NodesRead
 from .roster import roster_of
 
 CHUNK = 5000
@@ -156,7 +156,7 @@ def recorded_epochs() -> Operation[list[dict[str, Any]]]:
     return found
 
 
-def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Operation[Look]:
+def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Operation[NodesRead]:
     """Nodes and roster, jobs without a number, and these jobs and keys again."""
     raw = yield from find_unnumbered(RAW_AT_MOST)
     found = (yield find(JOBS, {"seq": {"$in": list(seqs)}}, projection=_JUDGED)) if seqs else []
@@ -169,7 +169,7 @@ def look(seqs: Sequence[Any] = (), keys: Sequence[str] = ()) -> Operation[Look]:
     nodes = yield from node_records()
     roster = roster_of((yield from roster_document())) or Roster()
     moment = yield from now()
-    return Look(
+    return NodesRead(
         moment,
         tuple(map(Sighting.from_document, nodes)),
         roster,

@@ -23,7 +23,7 @@ itself (N6)."""
 
 
 @dataclass(slots=True)
-class Run:
+class RunRecord:
     """One attempt as its task saw it: in which process, from when to when (None: it never got
     there)."""
 
@@ -61,7 +61,7 @@ class Runs:
     """All runs, by the job's seq."""
 
     def __init__(self) -> None:
-        self.by_seq: dict[int, list[Run]] = defaultdict(list)
+        self.by_seq: dict[int, list[RunRecord]] = defaultdict(list)
         self.meetings: list[Meeting] = []
 
     @classmethod
@@ -92,7 +92,7 @@ class Runs:
         )
         match note["event"]:
             case "began":
-                self.by_seq[seq].append(Run(attempt, pid, at))
+                self.by_seq[seq].append(RunRecord(attempt, pid, at))
             case "ended":
                 self._end(seq, attempt, pid, at)
             case "met":
@@ -106,7 +106,7 @@ class Runs:
                 run.ended = at
                 return
         self.by_seq[seq].append(
-            Run(attempt, pid, at, at)
+            RunRecord(attempt, pid, at, at)
         )  # its beginning was cut short: it ran all the same
 
     @property
@@ -169,14 +169,16 @@ def _note(line: str) -> Any:
     return None
 
 
-def _judge_attempts(seq: int, runs: list[Run]) -> Iterator[Finding]:
+def _judge_attempts(seq: int, runs: list[RunRecord]) -> Iterator[Finding]:
     attempts = [run.attempt for run in runs]
     twice = sorted({attempt for attempt in attempts if attempts.count(attempt) > 1})
     if twice:
         yield Finding("S4", f"attempt {twice[0]} ran twice", seq)
 
 
-def _judge_overlaps(seq: int, runs: list[Run], frozen: Collection[Spell]) -> Iterator[Finding]:
+def _judge_overlaps(
+    seq: int, runs: list[RunRecord], frozen: Collection[Spell]
+) -> Iterator[Finding]:
     for first, second in combinations(sorted(runs, key=lambda run: run.began), 2):
         if first.ended is None or second.began >= first.ended:
             continue

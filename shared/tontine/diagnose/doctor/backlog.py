@@ -137,7 +137,7 @@ def judge_failures(recent: Recent) -> Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class Unnumbered:
     """Jobs without a number: how many, and when the first was inserted, if its `_id` tells."""
 
     ids: tuple[str, ...]

@@ -24,7 +24,7 @@ from ...rules.health import (
     is_unnumbered_too_long,
     working_members,
 )
-from .backlog import Raw
+from .backlog import Unnumbered
 from .verdict import Judgement, fail, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
@@ -33,14 +33,14 @@ _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodesSeen:
     """The nodes, the roster and who holds what, at one moment."""
 
     now: datetime
     nodes: tuple[Sighting, ...]
     roster: Roster
     held: Mapping[str, int]
-    raw: Raw
+    raw: Unnumbered
 
     @property
     def live(self) -> list[Sighting]:
@@ -55,7 +55,7 @@ class Look:
         return {node.id: node for node in self.nodes}
 
 
-Looks = Sequence[Look]
+Looks = Sequence[NodesSeen]
 
 
 def _names(ids: Iterable[str], looks: Looks) -> str:
@@ -63,7 +63,7 @@ def _names(ids: Iterable[str], looks: Looks) -> str:
     return ", ".join(sorted(known.get(one, one) for one in ids))
 
 
-def _in_both(looks: Looks, wrong: Callable[[Look], set[str]]) -> set[str]:
+def _in_both(looks: Looks, wrong: Callable[[NodesSeen], set[str]]) -> set[str]:
     """What was wrong in the last look and, if there were two, already in the first."""
     return set.intersection(*(wrong(look) for look in looks))
 

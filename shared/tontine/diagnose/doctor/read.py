@@ -45,8 +45,8 @@ from ...store.read import (
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
-from .backlog import Kept, Raw, Recent, Unclaimable, Version
-from .nodes import Look
+from .backlog import Kept, Recent, Unclaimable, Unnumbered, Version
+from .nodes import NodesSeen
 from .schedules import Survey
 from .server import INBOX_COUNTED, Inbox, Oplog, Rights
 
@@ -286,17 +286,17 @@ def recent() -> Operation[Recent]:
     )
 
 
-def look_at(name: str) -> Operation[Look]:
+def look_at(name: str) -> Operation[NodesSeen]:
     """Only the nodes with that name or id, and the roster: what a probe of one node costs."""
     nodes = yield from read_namesakes(name)
     roster, _ = yield from read_cluster()
     moment = nodes[0]["now"] if nodes else (yield from now())
-    return Look(
-        moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Raw((), None, moment)
+    return NodesSeen(
+        moment, tuple(map(Sighting.from_document, nodes)), roster, {}, Unnumbered((), None, moment)
     )
 
 
-def look() -> Operation[Look]:
+def look() -> Operation[NodesSeen]:
     """The nodes, the roster, who holds what, and the jobs without a number."""
     moment = yield from now()
     nodes = yield from read_nodes()
@@ -304,8 +304,8 @@ def look() -> Operation[Look]:
     held = yield from count_held()
     raw = yield from find_unnumbered(RAW_AT_MOST)
     times = [one.generation_time for one in raw if isinstance(one, ObjectId)]
-    seen = Raw(tuple(map(repr, raw)), min(times, default=None), moment)
-    return Look(moment, tuple(map(Sighting.from_document, nodes)), roster, held, seen)
+    seen = Unnumbered(tuple(map(repr, raw)), min(times, default=None), moment)
+    return NodesSeen(moment, tuple(map(Sighting.from_document, nodes)), roster, held, seen)
 
 
 def survey() -> Operation[Survey]:

@@ -16,7 +16,7 @@ from ...records.share import Share
 from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
 from ...store.call import Operation, count_documents, find, find_one
-from ...store.claim import Overview, overview
+from ...store.claim import ClusterState, overview
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
 from ...store.read import IS_DUE, now, read_nodes
@@ -70,7 +70,7 @@ def look_again(seq: int, before: Evidence) -> Operation[Evidence]:
     return replace(after, owner_ticks=None if stands_still is None else not stands_still)
 
 
-def _about(document: Mapping[str, Any], around: Overview) -> Operation[Evidence]:
+def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evidence]:
     job = Job.from_document(document)
     live = yield from read_nodes(dead=False)
     moment = live[0]["now"] if live else (yield from now())
@@ -149,7 +149,7 @@ def _with_ahead(evidence: Evidence, job: Job) -> Operation[Evidence]:
     return replace(evidence, ahead=ahead, ahead_ranked=ranked)
 
 
-def _missing(seq: int, around: Overview) -> Operation[Evidence]:
+def _missing(seq: int, around: ClusterState) -> Operation[Evidence]:
     lowest = yield find_one(
         JOBS, {"seq": {"$gte": 0}}, sort=[("seq", 1)], hint="seq", projection={"seq": 1}
     )
