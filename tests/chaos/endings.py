@@ -16,7 +16,8 @@ _ENDS_WELL = (
 _ENDS_BADLY = {
     "chaos.doomed": ("RuntimeError",),
     "chaos.overlong": ("TimeoutError",),
-    "chaos.pool": ("TimeoutError",),
+    # A worker that was started while its master was starved has its limit of descriptors for life.
+    "chaos.pool": ("TimeoutError", "OSError"),
     "chaos.take": ("InvalidJob", "ResultTooLarge", "UnstorableResult"),
     "chaos.give": ("ResultTooLarge", "UnstorableResult"),
 }
