@@ -182,8 +182,7 @@ class Module(Hooks):
         retry_on: type[BaseException] | Errors | None = None,
         give_up_on: type[BaseException] | Errors = (),
     ) -> Any:
-        """Make a sync or async function a task, `@module.task` or `@module.task(max_attempts=4,
-        ...)`.
+        """Make a function a task, sync or async: `@module.task`, `@module.task(max_attempts=4)`.
 
         The function itself stays callable as it was. `max_attempts` counts attempts that raise
         (default 1: running code twice is its author's decision); `on_lost` says what becomes of a
