@@ -16,8 +16,7 @@ _ENDS_WELL = (
 _ENDS_BADLY = {
     "chaos.doomed": ("RuntimeError",),
     "chaos.overlong": ("TimeoutError",),
-    # A worker that was started while its master was starved has its limit of descriptors for life.
-    "chaos.pool": ("TimeoutError", "OSError"),
+    "chaos.pool": ("TimeoutError",),
     "chaos.take": ("InvalidJob", "ResultTooLarge", "UnstorableResult"),
     "chaos.give": ("ResultTooLarge", "UnstorableResult"),
 }
@@ -95,10 +94,19 @@ def _is_poison(task: str, args: Mapping[str, Any]) -> bool:
     )
 
 
+def _had_no_descriptors(document: Mapping[str, Any]) -> bool:
+    """Whether a pool could not be made: a worker that was started while the fault `starve` had its
+    master has that limit for life."""
+    error = document.get("error") or {}
+    return document["task"] == "chaos.pool" and "[Errno 24]" in str(error.get("message"))
+
+
 def _may_fail(document: Mapping[str, Any]) -> bool:
     kind = (document.get("error") or {}).get("type")
     if not _is_sound(document) or not isinstance(document.get("max_attempts", 1), int):
         return kind in _NO_JOB
+    if _had_no_descriptors(document):
+        return True
     if kind == "Lost":
         return bool(document["lost"] >= LIMIT or document["task"] == "chaos.careful")
     return kind in _ENDS_BADLY.get(document["task"], _NO_JOB if not _is_readable(document) else ())
