@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from tontine.clock import Clock, wall_time
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
+from tontine.records.offer import Offer
 from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
@@ -217,6 +218,7 @@ class Node:
                 }
                 await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
+                self.member.offer = Offer.announced(self.dispatcher.modules)
                 await self.drain.join()
                 self.is_ready(self)
                 break

@@ -222,7 +222,7 @@ def mend_roster(known: Roster) -> Operation[Roster | None]:
         "_id": ROSTER,
         "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}},
     }
-    values = {"epoch": Int64(new.epoch), "members": list(new.members)}
+    values = {**new.to_document(), "epoch": Int64(new.epoch)}
     answer = yield update_one(CLUSTER, seen, {"$set": values})
     if not answer.modified_count:
         return None
@@ -235,7 +235,7 @@ def replace_roster(seen: Roster, new: Roster) -> Operation[bool]:
     answer = yield update_one(
         CLUSTER,
         {"_id": ROSTER, "epoch": seen.epoch},
-        {"$set": {"epoch": new.epoch, "members": list(new.members)}},
+        {"$set": new.to_document()},
     )
     if answer.modified_count:
         yield from ring(CLUSTER)
