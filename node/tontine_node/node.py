@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from tontine.clock import Clock, wall_time
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
+from tontine.records.offer import Offer
 from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
@@ -26,6 +27,7 @@ from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
 from .claiming.lane import Lane
@@ -106,11 +108,20 @@ class Node:
         self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
         self.fence = Fence(clock, beat, board, claims, dispatcher)
 
+        self.careful = careful = Careful(node, store, claims, lambda: dispatcher.careful_tasks)
         self.lane = Lane(
-            node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open
+            node,
+            store,
+            timing,
+            clock,
+            member,
+            claims,
+            dispatcher,
+            lambda: self.listener.is_open,
+            careful.is_noted,
         )
         self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, troubles
+            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -164,6 +175,7 @@ class Node:
         self.claims.filled = self._look_soon
         self.claims.eased = self.dispatcher.eased = self.claimer.wake.set
         self.dispatcher.server_now = self.beat.server_now
+        self.dispatcher.is_noted = self.careful.is_noted
         self.dispatcher.take_requests = self.offspring.take
         self.settler.journal = Journal(self.id, self.dispatcher.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
@@ -211,12 +223,11 @@ class Node:
             raise
         while not self._is_over():
             try:
-                facts = {
-                    "modules": self.dispatcher.modules,
-                    "careful": self.dispatcher.careful_tasks,
-                }
-                await self._store.run(members.describe(self.id, facts))
+                await self._store.run(
+                    members.describe(self.id, {"modules": self.dispatcher.modules})
+                )
                 await self._move(NodeState.WAITING)
+                self.member.offer = Offer.announced(self.dispatcher.modules)
                 await self.drain.join()
                 self.is_ready(self)
                 break

@@ -74,6 +74,8 @@ class Dispatcher:
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
         self.server_now: Callable[[], datetime | None] = lambda: None
+        self.is_noted: Callable[[str], bool] = lambda _: True
+        """Whether the node's record says of a task key that it must not run twice (MO7)."""
         self._settle = settle
         self._spared: Counter[int] = Counter()
 
@@ -177,6 +179,9 @@ class Dispatcher:
             entry = self.held.popleft()
             if entry.start_by is not None and self._is_late(entry.start_by):
                 self.end(entry, Outcome("late", entry.seq, entry.attempt))
+                continue
+            if self._is_careful(entry) and not self.is_noted(entry.task):
+                passed.append(entry)
                 continue
             starts_now = len(workload.sent) + len(entries) < self.config.slots
             if starts_now or (entry.start_by is None and not self._is_careful(entry)):

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -49,6 +49,8 @@ class Orders:
     cancel: Sequence[int] = ()
     expire: Sequence[Expire] = ()
     submitted: SubmitAnswer | None = None
+    retire: bool = False
+    """Close what is open and end; who has nothing to do is told so (MC1)."""
 
     def pack(self) -> bytes:
         head: Head = {}
@@ -58,6 +60,8 @@ class Orders:
             bodies = [document for _, document in self.run]
         if self.recall:
             head["recall"] = True
+        if self.retire:
+            head["retire"] = True
         if self.cancel:
             head["cancel"] = self.cancel
         if self.expire:
@@ -69,7 +73,9 @@ class Orders:
 
     @classmethod
     def unpack(cls, head: Head, body: bytes) -> Orders:
-        orders = cls(recall="recall" in head, cancel=head.get("cancel", ()))
+        orders = cls(
+            recall="recall" in head, cancel=head.get("cancel", ()), retire="retire" in head
+        )
         orders_end = 0
         if "run" in head:
             seqs, sizes = head["run"]
@@ -105,10 +111,15 @@ class Hello(NamedTuple):
     """As `declared.py` packs them."""
 
 
+Phase = Literal["import", "configuration", "connection", "configure"]
+
+
 class BrokenModules(NamedTuple):
-    """A worker cannot load its modules, and ends."""
+    """A worker cannot get ready, and ends."""
 
     why: str
+    phase: Phase = "import"
+    """How far it came. Only the first two are mistakes that a new try cannot cure."""
 
 
 Done = tuple[int, float, bytes]

@@ -27,6 +27,7 @@ from tontine.clock import SystemClock
 from tontine.errors import ConfigError
 from tontine.module import Library, load
 
+from ..config import ContextConfig
 from ..log_style import LogStyle
 from ..running import declared, pipe
 from ..running.board import Board
@@ -51,7 +52,8 @@ class Worker:
         self.connection = connection
         self.board = board
         self.library = library
-        self.outbox: queue.SimpleQueue[pipe.Report] = queue.SimpleQueue()
+        self.outbox: queue.SimpleQueue[pipe.Report | None] = queue.SimpleQueue()
+        """None is the end: what was said before it is sent, and the process ends."""
         self.postbox = Postbox(self.outbox.put)
         self.loop = asyncio.new_event_loop()
         self.lifeline = Lifeline(index, board, clock)
@@ -85,26 +87,35 @@ class Worker:
                 self.runner.cancel(seq)
             for seq, limit in orders.expire:
                 self.runner.expire(seq, limit)
+            if orders.retire:
+                self.outbox.put(None)
         end_group()  # the master is gone: nobody may learn what this worker would do next (N6)
 
     def write_reports(self) -> None:
-        while True:
-            reports = [self.outbox.get()]
-            if (
-                self.slots.inbox
-            ):  # its slots have enough to do: a frame of many costs no more than a frame of one
-                time.sleep(LINGER)
-            size = pipe.size_of(reports[0])
-            while len(reports) < REPORTS_AT_ONCE and size < BYTES_AT_ONCE:
-                try:
-                    reports.append(self.outbox.get_nowait())
-                except queue.Empty:
-                    break
-                size += pipe.size_of(reports[-1])
+        is_over = False
+        while not is_over:
+            reports, is_over = self._gather()
             try:
                 self.connection.sendall(pipe.pack_reports(reports))
             except OSError:
-                os._exit(0)
+                break
+        os._exit(0)
+
+    def _gather(self) -> tuple[list[pipe.Report], bool]:
+        """What is to be said next, in one frame; and whether nothing comes after it."""
+        report = self.outbox.get()
+        if self.slots.inbox:
+            # Its slots have enough to do: a frame of many costs no more than a frame of one.
+            time.sleep(LINGER)
+        reports: list[pipe.Report] = []
+        size = 0
+        while report is not None:
+            reports.append(report)
+            size += pipe.size_of(report)
+            if len(reports) == REPORTS_AT_ONCE or size >= BYTES_AT_ONCE or self.outbox.empty():
+                return reports, False
+            report = self.outbox.get()
+        return reports, True
 
     def watch(self) -> None:
         """Watch the lease and the master, and send on what the jobs have to say."""
@@ -160,7 +171,7 @@ def _load(modules: Sequence[str]) -> Library | pipe.BrokenModules:
     try:
         return load(modules)
     except ConfigError as error:
-        return pipe.BrokenModules(f"{error}{_place(error)}")
+        return pipe.BrokenModules(f"{error}{_place(error)}", "configuration")
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
         names = ", ".join(modules)
         return pipe.BrokenModules(
@@ -186,9 +197,9 @@ def _place(error: BaseException) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """`python -m tontine_node.worker.main INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT LOG
-    MODULE...`"""
+    CONTEXT`, the last as `ContextConfig.argument()` writes it."""
     index, connection_fd, board_fd, processes, slots, parent = map(int, arguments[:6])
-    log, modules = LogStyle.parse(arguments[6]), arguments[7:]
+    log, context = LogStyle.parse(arguments[6]), ContextConfig.of_argument(arguments[7])
     end_with_parent(parent)
     # Only the master decides when a worker ends. Not SIG_IGN, which programs that a task starts
     # would inherit.
@@ -199,7 +210,7 @@ def main(arguments: Sequence[str]) -> None:
     connection = socket.socket(fileno=connection_fd)
     board = Board(board_fd, processes, slots)
     capture.shield()
-    library = _load(modules)
+    library = _load(context.modules)
     if isinstance(library, pipe.BrokenModules):
         connection.sendall(pipe.pack_reports([library]))
         return
