@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from tontine.records.counted import OF_A_NODE, Noted, Number, Observed, Stat, added
+from tontine.records.task_key import name_of
 
 Key = tuple[str, str]
 """A task, and a name."""
@@ -22,7 +23,7 @@ class Tally:
 
     def add(self, task: str, noted: Noted) -> None:
         """A job of this task is done, and its settlement was accepted (MI6)."""
-        plain = task.partition("@")[0]
+        plain = name_of(task)
         with self._changing:
             self._dropped += noted.dropped
             for name, count in noted.counts.items():

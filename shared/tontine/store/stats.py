@@ -13,6 +13,7 @@ from ..records.counted import Stat, counts_in
 from ..records.node import Sighting
 from ..records.roster import Roster
 from ..records.states import JobState
+from ..records.task_key import name_of
 from ..rules.health import known_tasks
 from .call import Operation, command, find_one
 from .indexes import OPEN_JOBS
@@ -32,11 +33,6 @@ _PLAIN_TASK = {
         "",
     ]
 }
-
-
-def plain(task: str) -> str:
-    """A task's name without the range that a job may ask for."""
-    return task.partition("@")[0]
 
 
 def sum_counts(
@@ -105,7 +101,7 @@ def count_queued(tasks: Collection[str]) -> Operation[dict[str, int]]:
     for start in range(0, len(several), _TASKS_AT_ONCE):
         counts.update((yield from _count_each(several[start : start + _TASKS_AT_ONCE])))
     for task, count in (yield from count_unknown(several, COUNTED_TO)).items():
-        counts[plain(task)] += count
+        counts[name_of(task)] += count
     return {task: min(count, COUNTED_TO) for task, count in counts.items()}
 
 
