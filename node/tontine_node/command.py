@@ -227,7 +227,7 @@ class NodeRun:
             beat_store.database.client.close()
 
     def _announce(self, node: Node) -> None:
-        announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
+        announce(node.id, self._config, node.contexts.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver
@@ -253,7 +253,7 @@ class NodeRun:
 
     def _kill_workers(self) -> None:
         if self._node is not None:
-            self._node.dispatcher.pool.kill_now("the node ends")
+            self._node.contexts.kill_now("the node ends")
 
     def _adopt_orphans(self) -> None:
         orphans.adopt()
@@ -261,7 +261,7 @@ class NodeRun:
             self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        if not orphans.reap(self._node.dispatcher.pool.pids if self._node is not None else ()):
+        if not orphans.reap(self._node.contexts.pids if self._node is not None else ()):
             self._loop.call_later(1.0, self._reap_orphans)
 
 

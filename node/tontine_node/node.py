@@ -42,8 +42,7 @@ from .membership.heartbeat import Heartbeat
 from .membership.member import Member
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
-from .running.board import Board
-from .running.dispatch import Dispatcher
+from .running.contexts import Contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
 from .settling.repairer import Repairer
@@ -88,23 +87,21 @@ class Node:
         timing = config.timing
         self.troubles = troubles = Troubles()
         self.usage = Usage()
-        self.board = board = Board.create(config.processes, config.slots)
+        self.claims = claims = Claims(most_bytes=config.max_held)
+        self.settler = Settler(node, store, claims, self._retention, troubles)
+        self.contexts = contexts = Contexts(config, clock, claims, self.settler.add, troubles)
+        dispatcher = contexts.dispatchers[0]
         self.beat = beat = Heartbeat(
-            node, beat_store, timing, clock, board, self._facts, self._wake_control
+            node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
         self.member = member = Member(node, config.name, store, timing, clock, beat)
         self.sampler = Sampler(config.name, store, timing, clock, beat, self._standing)
         self.healer = Healer(store, clock, member, troubles)
 
-        self.claims = claims = Claims(most_bytes=config.max_held)
-        self.settler = Settler(node, store, claims, self._retention, troubles)
-        self.dispatcher = dispatcher = Dispatcher(
-            config, clock, board, claims, self.settler.add, troubles
-        )
-        self.limits = Limits(dispatcher, clock)
+        self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
-        self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
-        self.fence = Fence(clock, beat, board, claims, dispatcher)
+        self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
+        self.fence = Fence(clock, beat, claims, contexts)
 
         self.lane = Lane(
             node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open
@@ -130,13 +127,13 @@ class Node:
             member.own_share,
             claimer.hint,
             troubles,
-            lambda: dispatcher.schedules,
+            lambda: contexts.schedules,
         )
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
         self.repairer = Repairer(
-            store, timing, clock, beat, member, claims, dispatcher, self._retention, troubles
+            store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
         self.drain = Drain(
             config.grace,
@@ -144,7 +141,7 @@ class Node:
             beat,
             claims,
             claimer,
-            dispatcher,
+            contexts,
             self.limits,
             member,
             self.fence,
@@ -162,10 +159,12 @@ class Node:
         self.beat.where = shown(self.config.store.uri or "")
         self._store.refused = self.healer.suspect
         self.claims.filled = self._look_soon
-        self.claims.eased = self.dispatcher.eased = self.claimer.wake.set
-        self.dispatcher.server_now = self.beat.server_now
-        self.dispatcher.take_requests = self.offspring.take
-        self.settler.journal = Journal(self.id, self.dispatcher.attempts_of)
+        self.claims.eased = self.claimer.wake.set
+        for dispatcher in self.contexts:
+            dispatcher.eased = self.claimer.wake.set
+            dispatcher.server_now = self.beat.server_now
+            dispatcher.take_requests = self.offspring.take
+        self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
         self.member.moved = self.claimer.look_now
@@ -205,15 +204,15 @@ class Node:
     async def _initialize(self) -> None:
         await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
         try:
-            await self.dispatcher.pool.start(is_over=self._is_over)
+            await self.contexts.start(self._is_over)
         except ConfigError as error:
             await self._move(NodeState.DEAD, death=str(error)[:500])
             raise
         while not self._is_over():
             try:
                 facts = {
-                    "modules": self.dispatcher.modules,
-                    "careful": self.dispatcher.careful_tasks,
+                    "modules": self.contexts.modules,
+                    "careful": self.contexts.careful_tasks,
                 }
                 await self._store.run(members.describe(self.id, facts))
                 await self._move(NodeState.WAITING)
@@ -252,10 +251,10 @@ class Node:
     async def _end(self) -> None:
         self.fence.is_over = True
         await cancel(lambda: [*self._tasks, *self.offspring.tasks])
-        stuck = await self.dispatcher.pool.kill_all("the node ends")
+        stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
-            self.board.close()
+            self.contexts.close()
 
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by
@@ -340,10 +339,10 @@ class Node:
         """Time limits, cancelling, progress, and jobs that wait here although all slots are
         taken."""
         self.limits.look()
-        if not self.dispatcher.is_draining and self.beat.has_lease():
-            self.dispatcher.release_held(
-                HOLD_AT_MOST if self.dispatcher.pool.is_ready else HOLD_WITHOUT_WORKERS
-            )
+        if not self.contexts.is_draining and self.beat.has_lease():
+            for dispatcher in self.contexts:
+                is_ready = dispatcher.pool.is_ready
+                dispatcher.release_held(HOLD_AT_MOST if is_ready else HOLD_WITHOUT_WORKERS)
         now = self._clock.now()
         if now - self._cancels_at >= CANCELS_EVERY and self.reporter.long_running():
             self._cancels_at = now
@@ -354,12 +353,12 @@ class Node:
         """What goes with each heartbeat; called in its thread."""
         return {
             "tick": self.claimer.tick,
-            "running": len(self.dispatcher.running()),
+            "running": len(self.contexts.running()),
             "metrics": {
-                **self.usage.metrics(self.dispatcher.pool.pids),
+                **self.usage.metrics(self.contexts.pids),
                 **self.settler.metrics(),
                 **self.claims.metrics(),
-                **self.dispatcher.metrics(),
+                **self.contexts.metrics(),
                 "clock": datetime.fromtimestamp(wall_time(), UTC),  # for whoever looks for skew
             },
             "troubles": self.troubles.to_document(),
@@ -367,11 +366,11 @@ class Node:
 
     def _vital(self) -> Vital:
         """Called in the live file's thread."""
-        return Vital(self.beat.has_lease(), self.claimer.tick, self.dispatcher.pool.ready)
+        return Vital(self.beat.has_lease(), self.claimer.tick, self.contexts.ready)
 
     def _standing(self) -> SampleState:
         seq = self.lane.sweep.counter if self.lane.sweep else 0
-        return SampleState(self.state, self.dispatcher.slots, seq, self.member.shown_share)
+        return SampleState(self.state, self.contexts.slots, seq, self.member.shown_share)
 
     def _retention(self) -> Retention:
         return self.lane.retention

@@ -75,8 +75,9 @@ def test_a_worker_that_is_replaced_after_the_files_changed_fails_no_job(
         client.submit_many("shop.new", [{}] * 200)
         os.kill(before.pop(), signal.SIGKILL)
         eventually(
-            lambda: cluster.database.jobs.count_documents({"state": {"$in": ["done", "failed"]}})
-            == 200,
+            lambda: (
+                cluster.database.jobs.count_documents({"state": {"$in": ["done", "failed"]}}) == 200
+            ),
             60,
             f"{cluster._tail('a')}",
         )

@@ -14,7 +14,7 @@ from tontine.clock import SystemClock
 from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
 from tontine_node.claims import Claims, Entry
-from tontine_node.config import NodeConfig
+from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.running.board import Board
 from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
@@ -55,15 +55,30 @@ class Gone:
     def kill(self) -> None: ...
 
 
+TASKS = {
+    name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
+    for name, on_lost in (("plain", "retry"), ("careful", "fail"))
+}
+
+
 def new_child(index: int) -> Child:
     return Child(
         index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True
     )
 
 
+def hello(*tasks: str, version: str = "1", digest: str = "") -> Reports:
+    """What a worker says that has these tasks."""
+    named = tasks or tuple(TASKS)
+    module = {"name": "m", "version": version, "digest": digest, "tasks": sorted(named)}
+    return Reports(hello=[Hello([module], {name: TASKS.get(name, TaskFacts()) for name in named})])
+
+
 def add_worker(dispatcher: Dispatcher, index: int) -> None:
-    dispatcher.pool.children[index] = new_child(index)
-    dispatcher.started(dispatcher.pool.children[index])
+    child = new_child(index)
+    dispatcher.pool.children[index] = child
+    dispatcher.started(child)
+    dispatcher.pool.take(child, hello())
 
 
 def entry(seq: int, task: str) -> Entry:
@@ -79,14 +94,18 @@ def outcomes() -> list[Outcome]:
 async def dispatcher(outcomes: list[Outcome]) -> Any:
     """Two workers of one slot each, a plain task and one that must not run twice."""
     config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
-    board = Board.create(2, 1)
-    dispatcher = Dispatcher(config, SystemClock(), board, Claims(), outcomes.append, Troubles())
+    board = Board.create(3, 1)
+    dispatcher = Dispatcher(
+        config,
+        config.contexts[0],
+        SystemClock(),
+        board,
+        Claims(),
+        outcomes.append,
+        Troubles(),
+    )
     for index in range(2):
         add_worker(dispatcher, index)
-    dispatcher.tasks = {
-        name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
-        for name, on_lost in (("plain", "retry"), ("careful", "fail"))
-    }
     yield dispatcher
     for keeper in dispatcher.pool._keepers.values():
         keeper.cancel()
@@ -233,7 +252,7 @@ async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
     dispatcher.pool.children.clear()
     dispatcher.workloads.clear()
 
-    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+    async def spawn(index: int, config: NodeConfig, context: ContextConfig, board: Board) -> Child:
         return new_child(index)
 
     dispatcher.pool.spawn = spawn
@@ -267,13 +286,13 @@ async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
         * 2
     )
 
-    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+    async def spawn(index: int, config: NodeConfig, context: ContextConfig, board: Board) -> Child:
         if error := next(failures, None):
             raise error
         return new_child(index)
 
     dispatcher.pool.spawn = spawn
-    await dispatcher.pool.start()  # also the first time that is waited out
+    dispatcher.pool.keep_workers()  # also the first time that is waited out
     await until(lambda: len(dispatcher.pool.children) == 2)
     (trouble,) = dispatcher.pool._troubles.to_document()
     assert (trouble["what"], trouble["times"]) == ("workers", 6)
@@ -309,18 +328,20 @@ async def test_what_a_task_said_last_goes_with_its_outcome(
     dispatcher.heard(first, Reports(done=[(1, 0.1, b"")], progress=said))
     dispatcher.heard(second, Reports(ended=[AttemptEnded(2, 0.1, NoResult("failed", "E", "m"))]))
     assert [(one.seq, one.progress) for one in outcomes] == [(1, (0.67, "most")), (2, None)]
-    assert not dispatcher.progress
+    assert not dispatcher.said.progress
 
 
 @pytest.mark.parametrize(("retries", "kind"), [(True, "retry"), (False, "failed")])
 async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
     dispatcher: Dispatcher, outcomes: list[Outcome], retries: bool, kind: str
 ) -> None:
-    dispatcher.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
+    for child in dispatcher.pool.children.values():
+        assert child.hello is not None
+        child.hello.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
     dispatcher.offer([entry(1, "plain")])
     child = next(workload.child for workload in dispatcher.workloads.values() if workload.sent)
     dispatcher.board.started(child.index, 0, 1, dispatcher.clock.now() - 60)
-    Limits(dispatcher, dispatcher.clock).look()
+    Limits([dispatcher], dispatcher.clock).look()
     assert not outcomes, "the worker may still run it"
     dispatcher.pool._bury(child)
     assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]

@@ -55,7 +55,9 @@ def test_the_same_files_elsewhere_have_the_same_digest(tmp_path: Path) -> None:
 def test_nothing_is_imported_for_it_and_what_is_not_there_has_none(package: Path) -> None:
     assert origin_of("origin_shop.tasks").digest
     assert "origin_shop" not in sys.modules
-    assert [origin_of(name).digest for name in ("no_such_thing.at.all", "sys", "none.py")] == [""] * 3
+    assert [origin_of(name).digest for name in ("no_such_thing.at.all", "sys", "none.py")] == [
+        ""
+    ] * 3
 
 
 def test_a_library_tells_where_each_module_comes_from(tmp_path: Path) -> None:
