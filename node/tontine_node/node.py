@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from tontine.clock import Clock, wall_time
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
+from tontine.records.offer import Offer
 from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
@@ -26,6 +27,7 @@ from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
 from .claiming.lane import Lane
@@ -103,11 +105,20 @@ class Node:
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
+        self.careful = careful = Careful(node, store, claims, lambda: contexts.careful_tasks)
         self.lane = Lane(
-            node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open
+            node,
+            store,
+            timing,
+            clock,
+            member,
+            claims,
+            dispatcher,
+            lambda: self.listener.is_open,
+            careful.is_noted,
         )
         self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, troubles
+            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -163,6 +174,7 @@ class Node:
         for dispatcher in self.contexts:
             dispatcher.eased = self.claimer.wake.set
             dispatcher.server_now = self.beat.server_now
+            dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
@@ -210,12 +222,9 @@ class Node:
             raise
         while not self._is_over():
             try:
-                facts = {
-                    "modules": self.contexts.modules,
-                    "careful": self.contexts.careful_tasks,
-                }
-                await self._store.run(members.describe(self.id, facts))
+                await self._store.run(members.describe(self.id, {"modules": self.contexts.modules}))
                 await self._move(NodeState.WAITING)
+                self.member.offer = Offer.announced(self.contexts.modules)
                 await self.drain.join()
                 self.is_ready(self)
                 break

@@ -151,8 +151,11 @@ class Contexts:
 
     async def kill_all(self, reason: str) -> list[int]:
         """End all workers and wait until they are gone; the pids of those that do not end."""
-        kills = [dispatcher.pool.kill_all(reason) for dispatcher in self.dispatchers]
-        return [pid for stuck in await asyncio.gather(*kills) for pid in stuck]
+        self.kill_for_good(reason)
+        stuck: list[int] = []
+        for dispatcher in self.dispatchers:
+            stuck += await dispatcher.pool.kill_all(reason)
+        return stuck
 
     def kill_for_good(self, reason: str) -> None:
         for dispatcher in self.dispatchers:

@@ -11,6 +11,7 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
+from tontine.records.task_key import fits, has_range, name_of
 from tontine.rules import attempt
 from tontine.store.settle import Outcome
 
@@ -77,9 +78,12 @@ class Dispatcher:
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
         self.server_now: Callable[[], datetime | None] = lambda: None
+        self.is_noted: Callable[[str], bool] = lambda _: True
+        """Whether the node's record says of a task key that it must not run twice (MO7)."""
         self.changed: Callable[[], None] = lambda: None
         """Hears that workers have come or gone, or that other tasks are served."""
         self._tasks: dict[str, TaskFacts] = {}
+        self._versions: dict[str, str] = {}
         self._dropped: frozenset[str] = frozenset()
         self._careful: frozenset[str] = frozenset()
         self._serving = 0
@@ -136,12 +140,16 @@ class Dispatcher:
 
     def attempts_of(self, entry: Entry) -> int:
         """How many attempts of a job may fail."""
-        facts = self.tasks.get(entry.task, UNKNOWN)
+        facts = self.tasks.get(name_of(entry.task), UNKNOWN)
         return attempt.allowed(entry.max_attempts, facts.max_attempts)
 
     def serves(self, task: str) -> bool:
         """Whether it has workers for a job's task key, and may begin it."""
-        return task in self.tasks
+        return task in self.tasks or (has_range(task) and self._fits(task))
+
+    def _fits(self, task: str) -> bool:
+        name = name_of(task)
+        return name in self.tasks and fits(task, self._versions.get(name, ""))
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before
@@ -195,8 +203,12 @@ class Dispatcher:
             if entry.start_by is not None and self._is_late(entry.start_by):
                 self.end(entry, Outcome("late", entry.seq, entry.attempt))
                 continue
+            is_careful = self._is_careful(entry)
+            if is_careful and not self.is_noted(entry.task):
+                passed.append(entry)
+                continue
             starts_now = len(workload.sent) + len(entries) < self.context.slots
-            if starts_now or (entry.start_by is None and not self._is_careful(entry)):
+            if starts_now or (entry.start_by is None and not is_careful):
                 entries.append(entry)
             else:
                 passed.append(entry)
@@ -210,7 +222,7 @@ class Dispatcher:
     def _is_careful(self, entry: Entry) -> bool:
         """Whether it must not run again once a worker has it: it was sent for a free slot, so it
         has begun."""
-        return bool(self._careful) and entry.task in self._careful
+        return bool(self._careful) and name_of(entry.task) in self._careful
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""
@@ -302,6 +314,9 @@ class Dispatcher:
             task for one in self.modules if one["name"] in self._dropped for task in one["tasks"]
         }
         gone |= self.unknown.broken
+        self._versions = {
+            task: str(one.get("version", "")) for one in self.modules for task in one["tasks"]
+        }
         self.tasks = {name: facts for name, facts in self._tasks.items() if name not in gone}
         for entry in [entry for entry in self.held if not self.serves(entry.task)]:
             self.held.remove(entry)
@@ -349,7 +364,7 @@ class Dispatcher:
         )
         self.end(entry, Outcome("released", entry.seq, entry.attempt))
         workload.retire()
-        if self.unknown.note(entry.task, self.clock.now()):
+        if self.unknown.note(name_of(entry.task), self.clock.now()):
             self._serve()
 
     def _take_returned(self, workload: Workload, seqs: Iterable[int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tontine.records.task_key import name_of
 from tontine.store.settle import Outcome
 
 from ..claims import Entry
@@ -56,7 +57,7 @@ class Workload:
 
     def facts_of(self, entry: Entry) -> TaskFacts:
         """What its own code says of one of its jobs (MO7)."""
-        return self.tasks.get(entry.task, UNKNOWN)
+        return self.tasks.get(name_of(entry.task), UNKNOWN)
 
     def retire(self) -> None:
         """Give it nothing more, and let it end when what it runs has ended."""

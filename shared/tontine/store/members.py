@@ -13,7 +13,7 @@ from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
-from ..records.job import is_text
+from ..records.job import is_text, is_whole
 from ..records.node import Pulse
 from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
@@ -125,6 +125,34 @@ def describe(node: str, values: Mapping[str, Any]) -> Operation[None]:
     yield update_one(NODES, {"_id": node, "state": _ALIVE}, update, repeats=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What became of a change of `careful`."""
+
+    is_so: bool
+    """Whether the record says it."""
+    changes: int
+    """How many there have been."""
+
+
+def note_careful(node: str, keys: list[str], number: int) -> Operation[Noted]:
+    """Change number so and so of the task keys that a node must not run twice (MO7).
+
+    A change that lands late, after another one, changes nothing: it has its number in its filter.
+    """
+    before = {"careful_changes": number - 1 or None}
+    change = {"$set": {"careful": keys, "careful_changes": number}}
+    answer = yield update_one(NODES, {"_id": node, "state": _ALIVE, **before}, change, repeats=True)
+    if answer.modified_count:
+        return Noted(True, number)
+    # Made again after an unknown outcome, it finds itself there already.
+    record = yield find_one(NODES, {"_id": node}, projection={"careful": 1, "careful_changes": 1})
+    changes = (record or {}).get("careful_changes")
+    if not is_whole(changes):
+        return Noted(False, 0)
+    return Noted(changes == number and (record or {}).get("careful") == keys, int(changes))
+
+
 def beats() -> Operation[dict[str, Pulse]]:
     """The pulse of every node that is not dead (D1)."""
     found = yield find(
@@ -222,7 +250,7 @@ def mend_roster(known: Roster) -> Operation[Roster | None]:
         "_id": ROSTER,
         "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}},
     }
-    values = {"epoch": Int64(new.epoch), "members": list(new.members)}
+    values = {**new.to_document(), "epoch": Int64(new.epoch)}
     answer = yield update_one(CLUSTER, seen, {"$set": values})
     if not answer.modified_count:
         return None
@@ -235,7 +263,7 @@ def replace_roster(seen: Roster, new: Roster) -> Operation[bool]:
     answer = yield update_one(
         CLUSTER,
         {"_id": ROSTER, "epoch": seen.epoch},
-        {"$set": {"epoch": new.epoch, "members": list(new.members)}},
+        {"$set": new.to_document()},
     )
     if answer.modified_count:
         yield from ring(CLUSTER)

@@ -15,6 +15,7 @@ from tontine.store.bell import Hint
 from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.node import Node
 from tontine_node.running.board import Board
+from tontine_node.running.pipe import Hello
 from tontine_node.running.pool import Child
 
 from .loop import ManualClock, ManualLoop
@@ -89,8 +90,11 @@ class Life:
         began: Callable[[Run], None],
         sabotage: Callable[[Node], None],
         complain: Callable[[str], None],
+        hello: Hello,
     ) -> None:
         self.name = name
+        self.hello = hello
+        """What its workers say that they have, those that are started from now on."""
         self.is_frozen = False
         self.is_over = False
         self.was_stopped = False
@@ -128,7 +132,7 @@ class Life:
         self, index: int, config: NodeConfig, context: ContextConfig, board: Board
     ) -> Child:
         board.clear(index)
-        worker = Worker(self.node.id, index, board, self._clock.now, self._began)
+        worker = Worker(self.node.id, index, board, self._clock.now, self._began, self.hello)
         self.workers.append(worker)
         return worker.as_child()
 
