@@ -24,6 +24,7 @@ from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, ope
 from tontine.store.counter import raise_counter
 
 from .config import NodeConfig
+from .kept import Kept
 from .last_resort import LastResort
 from .log_style import LogStyle
 from .loop import cancel
@@ -207,9 +208,10 @@ class NodeRun:
         try:
             await _first(_prepare(store, self._config.store), self._stopping.wait())
             lives = 0
+            kept = Kept.of(self._config)
             while not self._stopping.is_set():
                 try:
-                    self._node = Node(self._config, store, beat_store, SystemClock())
+                    self._node = Node(self._config, store, beat_store, SystemClock(), kept)
                     self._node.is_ready = self._announce
                     if not await self._node.run():
                         return

@@ -18,7 +18,6 @@ from uuid import uuid4
 
 from tontine.clock import Clock, wall_time
 from tontine.errors import ConfigError, StoreError, StoreUnavailable, TontineError
-from tontine.records.offer import Offer
 from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
@@ -38,13 +37,17 @@ from .claims import Claims
 from .config import NodeConfig
 from .drain import Drain
 from .healer import Healer
+from .kept import Kept
 from .loop import cancel, keep_going, rest
 from .membership.fence import GUARD_EVERY, Fence
 from .membership.heartbeat import Heartbeat
 from .membership.member import Member
+from .membership.modules import Modules
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
+from .running.changes import Changes
 from .running.contexts import Contexts
+from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
 from .settling.repairer import Repairer
@@ -70,7 +73,12 @@ class Node:
     """One incarnation of a node, from its registration to its death."""
 
     def __init__(
-        self, config: NodeConfig, store: AsyncStore, beat_store: Store, clock: Clock
+        self,
+        config: NodeConfig,
+        store: AsyncStore,
+        beat_store: Store,
+        clock: Clock,
+        kept: Kept | None = None,
     ) -> None:
         self.id = node = f"{config.name}-{uuid4().hex[:8]}"
         self.config = config
@@ -83,7 +91,7 @@ class Node:
         self._changed = asyncio.Event()
         self._born_at = clock.now()
         self._moved_at = self._cancels_at = float("-inf")
-        self._looks_soon = False
+        self._looks_soon = self._is_said = False
         self._tasks: list[asyncio.Task[None]] = []
 
         timing = config.timing
@@ -97,6 +105,9 @@ class Node:
             node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
         self.member = member = Member(node, config.name, store, timing, clock, beat)
+        self.kept = kept = kept or Kept.of(config)
+        self.changes = Changes(config, contexts, claims, kept.wants)
+        self.modules = Modules(store, clock, beat, member, contexts, self.changes, kept)
         self.sampler = Sampler(config.name, store, timing, clock, beat, self._standing)
         self.healer = Healer(store, clock, member, troubles)
 
@@ -173,6 +184,7 @@ class Node:
         self.claims.eased = self.claimer.wake.set
         for dispatcher in self.contexts:
             dispatcher.eased = self.claimer.wake.set
+            dispatcher.changed = self._changed.set
             dispatcher.server_now = self.beat.server_now
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
@@ -200,7 +212,9 @@ class Node:
         if self.live_file is not None:
             self.live_file.start()
         try:
-            registration = Registration(self.id, self.config, self._store, self._clock)
+            registration = Registration(
+                self.id, self.config, self._store, self._clock, self.kept.wants
+            )
             while not await registration.attempt():
                 if self.drain.stops_asked:
                     return False
@@ -218,18 +232,27 @@ class Node:
         try:
             await self.contexts.start(self._is_over)
         except ConfigError as error:
-            await self._move(NodeState.DEAD, death=str(error)[:500])
+            await self._die_of(error)
             raise
         while not self._is_over():
             try:
-                await self._store.run(members.describe(self.id, {"modules": self.contexts.modules}))
+                self.modules.look()
+                await self.modules.tell()
                 await self._move(NodeState.WAITING)
-                self.member.offer = Offer.announced(self.contexts.modules)
                 await self.drain.join()
-                self.is_ready(self)
+                self._say_ready()
                 break
             except StoreUnavailable as error:
                 await wait_for_store(error)
+
+    async def _die_of(self, error: ConfigError) -> None:
+        await self._move(NodeState.DEAD, death=str(error)[:500])
+
+    def _say_ready(self) -> None:
+        """Once, when there is something to work with."""
+        if self.contexts.is_ready and not self._is_said:
+            self._is_said = True
+            self.is_ready(self)
 
     def _is_stop_wanted(self) -> bool:
         return self.drain.stops_asked > 0 or self.beat.desired is Desired.STOPPED
@@ -282,8 +305,11 @@ class Node:
                 if self._is_stop_wanted():
                     await self._stop()
                     return False
+                await self._end_if_hopeless()
                 await self._follow_desired()
                 await self._mend_state()
+                await self.modules.keep()
+                self._say_ready()
                 await self._look_after_jobs()
                 self.troubles.over("control")
             except StoreError as error:
@@ -298,6 +324,15 @@ class Node:
                 # The top of this loop: without it one odd document would end the node.
                 self.troubles.note("control", repr(error))
                 log.exception("looking after jobs failed", extra={"event": "control-failed"})
+
+    async def _end_if_hopeless(self) -> None:
+        """What the only context is to load cannot be, and it took long to say so (MC3)."""
+        try:
+            self.contexts.check()
+        except ConfigError as error:
+            await self.drain.leave()
+            await self._die_of(error)
+            raise
 
     async def _stop(self) -> None:
         await self.drain.stop(partial(self._move, NodeState.DEAD, death="stopped"))
@@ -370,12 +405,15 @@ class Node:
                 **self.contexts.metrics(),
                 "clock": datetime.fromtimestamp(wall_time(), UTC),  # for whoever looks for skew
             },
+            "contexts": describe_contexts(self.contexts, self._clock),
             "troubles": self.troubles.to_document(),
         }
 
     def _vital(self) -> Vital:
         """Called in the live file's thread."""
-        return Vital(self.beat.has_lease(), self.claimer.tick, self.contexts.ready)
+        is_idle = not any(dispatcher.is_needed for dispatcher in self.contexts)
+        workers = self.contexts.ready or int(is_idle)
+        return Vital(self.beat.has_lease(), self.claimer.tick, workers)
 
     def _standing(self) -> SampleState:
         seq = self.lane.sweep.counter if self.lane.sweep else 0

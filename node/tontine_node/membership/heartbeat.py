@@ -14,6 +14,7 @@ from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError, StoreUnavailable
 from tontine.legible import duration
 from tontine.records.states import Desired, NodeState
+from tontine.records.want import Want
 from tontine.store import members
 from tontine.store.call import Store
 
@@ -56,6 +57,9 @@ class Heartbeat:
     ) -> None:
         self.node = node
         self.desired = Desired.RUNNING
+        self.wants: tuple[Want, ...] | None = None
+        """What the node is to load, by the newest answer; None before the first."""
+        self.reload = 0
         self.is_dead = False
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
@@ -148,8 +152,9 @@ class Heartbeat:
             self.told = Told(answer.at, facts)
             self.seen = sent, answer.state
             self._server = sent, answer.at
-            if answer.desired is not self.desired:
-                self.desired = answer.desired
+            asked = answer.desired, answer.wants, answer.reload
+            if asked != (self.desired, self.wants, self.reload):
+                self.desired, self.wants, self.reload = asked
                 self._changed()
 
     def _missed(self, error: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -84,7 +84,8 @@ class Dispatcher:
         """Hears that workers have come or gone, or that other tasks are served."""
         self._tasks: dict[str, TaskFacts] = {}
         self._versions: dict[str, str] = {}
-        self._dropped: frozenset[str] = frozenset()
+        self.dropped: frozenset[str] = frozenset()
+        """Modules that it has and serves no more."""
         self._careful: frozenset[str] = frozenset()
         self._serving = 0
         self._settle = settle
@@ -281,9 +282,27 @@ class Dispatcher:
     def drop(self, modules: frozenset[str]) -> None:
         """Serve these no more: nothing of them is claimed from now on, and what has not begun goes
         back (MO3)."""
-        if modules != self._dropped:
-            self._dropped = modules
+        if modules != self.dropped:
+            self.dropped = modules
             self._serve()
+            self.dispatch()
+
+    def modules_from(self, sources: Collection[str]) -> frozenset[str]:
+        """The modules that these sources brought."""
+        return frozenset(one["name"] for one in self.modules if one.get("source") in sources)
+
+    def replace_workers(self, sources: Sequence[str] | None = None) -> int:
+        """Let new workers take the place of all that are there, with these sources or the same; the
+        number of their generation."""
+        number = self.pool.replace_workers(sources)
+        if not self.is_needed:
+            self._renew()
+        return number
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to load."""
+        return self.pool.processes > 0
 
     def _renew(self) -> None:
         """Workers have come or gone: let the newest serve, and those before them end (MO4)."""
@@ -293,12 +312,14 @@ class Dispatcher:
         self._serving = max(serving, self._serving)
         for workload in list(self.workloads.values()):
             child = workload.child
-            if child.is_ready and child.number < serving:
+            if child.is_ready and (child.number < serving or not self.is_needed):
                 workload.retire()
             elif child.can_work and child.number == serving and child.hello is not None:
                 self.modules = child.hello.modules
                 self._tasks = child.hello.tasks
                 self.schedules = declared.unpack(child.hello.schedules)
+        if not self.is_needed:
+            self.modules, self._tasks, self.schedules = [], {}, []
         self._note_careful()
         self._serve()
 
@@ -311,7 +332,7 @@ class Dispatcher:
     def _serve(self) -> None:
         """Decide which tasks are served, and give back what is held of others."""
         gone = {
-            task for one in self.modules if one["name"] in self._dropped for task in one["tasks"]
+            task for one in self.modules if one["name"] in self.dropped for task in one["tasks"]
         }
         gone |= self.unknown.broken
         self._versions = {
@@ -321,7 +342,7 @@ class Dispatcher:
         for entry in [entry for entry in self.held if not self.serves(entry.task)]:
             self.held.remove(entry)
             self.end(entry, Outcome("released", entry.seq, entry.attempt))
-        if self._dropped:
+        if self.dropped:
             self._recall_dropped()
         self.changed()
 
