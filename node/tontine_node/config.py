@@ -10,13 +10,13 @@ from pathlib import Path
 
 import orjson
 
+from tontine import context_tables
 from tontine.config import StoreConfig, Timing
 from tontine.errors import ConfigError
 
 from .log_style import LogStyle
 from .memory import held_by_default, memory_limit
 
-DEFAULT_CONTEXT = "default"
 START_WITHIN = 60.0
 
 
@@ -81,7 +81,10 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         if not self.modules and not self.contexts:
-            raise ConfigError("name at least one module with tasks, like `tontine node shop.tasks`")
+            raise ConfigError(
+                "name at least one module with tasks, like `tontine node shop.tasks`, or contexts "
+                "in tontine.toml"
+            )
         if not 1 <= self.processes <= 512:
             raise ConfigError(f"--processes {self.processes} cannot work: choose 1 to 512")
         if not 1 <= self.slots <= 1024:
@@ -117,7 +120,7 @@ class NodeConfig:
 
     def _default_context(self) -> ContextConfig:
         return ContextConfig(
-            DEFAULT_CONTEXT,
+            context_tables.DEFAULT,
             self.modules,
             processes=self.processes,
             slots=self.slots,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .context import Connection, Context
 from .current import CurrentJob, current_job
 from .errors import (
     BulkRefused,
@@ -20,6 +21,7 @@ from .errors import (
     MissingExtra,
     NoCurrentJob,
     NoStreams,
+    NotOpen,
     NotPermitted,
     Reject,
     Retry,
@@ -59,6 +61,8 @@ __all__ = [
     "ClaimLost",
     "Client",
     "ConfigError",
+    "Connection",
+    "Context",
     "CurrentJob",
     "DuplicateKey",
     "EmbeddedError",
@@ -78,6 +82,7 @@ __all__ = [
     "Module",
     "NoCurrentJob",
     "NoStreams",
+    "NotOpen",
     "NotPermitted",
     "Progress",
     "Reject",

@@ -356,14 +356,19 @@ def load(names: Sequence[str]) -> Library:
 
 def _modules_in(name: str) -> list[Module]:
     path, _, attribute = name.partition(":")
+    return _modules_of(imported(path), name, attribute)
+
+
+def imported(path: str) -> ModuleType:
+    """What `package.module` or a path to a .py file names."""
     if path.endswith(".py"):
         file = Path(path)
         if not file.is_file():
             raise ConfigError(f"there is no file {path}{nearest_file(file)}")
-        return _modules_of(_import_file(file), name, attribute)
+        return _import_file(file)
     if not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(f"{name!r} is neither the name of a Python module nor a .py file")
-    return _modules_of(_import(path), name, attribute)
+        raise ConfigError(f"{path!r} is neither the name of a Python module nor a .py file")
+    return _import(path)
 
 
 def _import(path: str) -> ModuleType:

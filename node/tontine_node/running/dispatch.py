@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tontine.clock import Clock
+from tontine.records.counted import Noted
 from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
 from tontine.records.task_key import fits, has_range, name_of
@@ -21,7 +22,16 @@ from ..telling.troubles import Troubles
 from . import declared
 from .board import Board
 from .pace import Pace
-from .pipe import AttemptEnded, Done, Orders, PrintedLines, Reports, Submit, TaskFacts
+from .pipe import (
+    AttemptEnded,
+    CountedDone,
+    Done,
+    Orders,
+    PrintedLines,
+    Reports,
+    Submit,
+    TaskFacts,
+)
 from .pool import FENCE, Child, Pool
 from .unknown import UNKNOWN_TASK, UnknownTasks
 from .workload import UNKNOWN, Workload
@@ -265,6 +275,8 @@ class Dispatcher:
                 self.said.progress[seq] = (value, note)
         if reports.done:
             self._take_done(workload, reports.done)
+        for counted in reports.counted:
+            self._take_counted(workload, counted)
         for ended in reports.ended:
             self._take_ended(workload, ended)
         for returned in reports.returned:
@@ -362,6 +374,15 @@ class Dispatcher:
         workload.served += len(done)
         times = [ran for _, ran, _ in done]
         self.pace.ran(sum(times) / len(times), len(times), max(times))
+
+    def _take_counted(self, workload: Workload, done: CountedDone) -> None:
+        workload.served += 1
+        self.pace.ran(done.ran)
+        if entry := workload.take_report(done.seq):
+            outcome = Outcome("done", done.seq, entry.attempt, done.ran, result=done.result)
+            outcome.clean = not entry.fails and not entry.lost
+            outcome.noted = Noted.from_row(done.noted)
+            self.end(entry, outcome)
 
     def _take_ended(self, workload: Workload, ended: AttemptEnded) -> None:
         workload.served += 1

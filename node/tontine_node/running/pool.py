@@ -16,8 +16,9 @@ from typing import Protocol
 
 from tontine.clock import Clock
 from tontine.config import worker_environment
+from tontine.context_tables import DEFAULT
 
-from ..config import DEFAULT_CONTEXT, ContextConfig, NodeConfig
+from ..config import ContextConfig, NodeConfig
 from ..loop import rest
 from ..telling.troubles import Troubles
 from . import pipe
@@ -417,4 +418,4 @@ class Pool:
 
 def troubles_of(context: ContextConfig) -> str:
     """What is in trouble, as the node's record has it, when workers of a context are."""
-    return "workers" if context.name == DEFAULT_CONTEXT else f"workers of {context.name}"
+    return "workers" if context.name == DEFAULT else f"workers of {context.name}"
