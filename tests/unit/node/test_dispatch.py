@@ -76,6 +76,7 @@ def hello(*tasks: str, version: str = "1", digest: str = "") -> Reports:
 
 def add_worker(dispatcher: Dispatcher, index: int) -> None:
     child = new_child(index)
+    child.number = dispatcher.pool.generations.wanted
     dispatcher.pool.children[index] = child
     dispatcher.started(child)
     dispatcher.pool.take(child, hello())
@@ -345,3 +346,90 @@ async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
     assert not outcomes, "the worker may still run it"
     dispatcher.pool._bury(child)
     assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]
+
+
+def say(dispatcher: Dispatcher, index: int, reports: Reports, order: int) -> Child:
+    """A worker is started in a place, and says what it has."""
+    child = new_child(index)
+    child.is_ready, child.number = False, dispatcher.pool.generations.wanted
+    child.order = order
+    dispatcher.pool.children[index] = child
+    dispatcher.started(child)
+    dispatcher.pool.take(child, reports)
+    return child
+
+
+async def test_a_worker_with_newer_code_gets_all_new_jobs_and_the_others_end(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    old = dispatcher.pool.children[0]
+    dispatcher.offer([entry(1, "plain")])
+    assert sent(dispatcher) == [[1], []]
+    say(dispatcher, 2, hello("plain", "new", version="2"), order=9)
+    assert dispatcher.workloads[0].is_retiring
+    assert dispatcher.pool.children[1].kill_reason, "it had nothing to do"
+    assert not old.kill_reason, "it runs a job"
+    dispatcher.offer([entry(2, "new"), entry(3, "plain")])
+    assert sent(dispatcher) == [[1], [], [2, 3]]
+    dispatcher.heard(old, Reports(done=[(1, 0.1, b"")]))
+    assert old.kill_reason
+    assert kinds(outcomes) == {1: "done"}
+
+
+async def test_what_is_held_and_newer_code_lacks_goes_back(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)])
+    say(dispatcher, 2, hello("plain", version="2"), order=9)
+    assert kinds(outcomes) == {3: "released"}
+    dispatcher.offer([entry(4, "careful")])
+    assert kinds(outcomes) == {3: "released", 4: "released"}, "a claim that came late"
+    assert dispatcher.careful_tasks == ["careful"], "as long as an old worker has it"
+    dispatcher.pool._bury(dispatcher.pool.children[0])
+    assert kinds(outcomes)[1] == "lost", "by what its own worker said of it"
+
+
+async def test_an_unknown_task_is_no_fault_of_the_job_and_ends_its_worker(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    refused = NoResult("refused", "UnknownTask", "no module here has it")
+    dispatcher.offer([entry(1, "plain")])
+    child = dispatcher.pool.children[0]
+    dispatcher.heard(child, Reports(ended=[AttemptEnded(1, 0.0, refused)]))
+    assert [(one.seq, one.kind, one.begun) for one in outcomes] == [(1, "released", False)]
+    assert child.kill_reason, "it is replaced"
+    assert "plain" in dispatcher.tasks
+    dispatcher.offer([entry(2, "plain")])
+    other = dispatcher.pool.children[1]
+    dispatcher.heard(other, Reports(ended=[AttemptEnded(2, 0.0, refused)]))
+    assert list(dispatcher.tasks) == ["careful"], "twice within a minute"
+    assert "failed" not in kinds(outcomes).values()
+    say(dispatcher, 2, hello(), order=9)
+    assert list(dispatcher.tasks) == ["careful"], "the same code once more"
+    say(dispatcher, 0, hello(digest="mended"), order=10)
+    assert sorted(dispatcher.tasks) == ["careful", "plain"]
+
+
+async def test_what_is_dropped_is_taken_back_from_workers_and_comes_back_when_it_is_wanted(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)] + [entry(4, "plain")])
+    dispatcher.drop(frozenset({"m"}))
+    assert dispatcher.tasks == {}
+    assert kinds(outcomes) == {3: "released"}
+    for workload in list(dispatcher.workloads.values()):
+        assert workload.recalls == 1
+        begun, *rest = sorted(workload.sent)
+        dispatcher.board.started(workload.child.index, 0, begun, 0.0)
+        dispatcher.heard(workload.child, Reports(returned=[Returned(rest)]))
+    assert kinds(outcomes) == {3: "released", 4: "released"}
+    dispatcher.drop(frozenset())
+    assert sorted(dispatcher.tasks) == ["careful", "plain"]
+
+
+async def test_a_range_is_served_by_versions_inside_it_only(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(1, "plain@>=1,<2"), entry(2, "plain@>=2")])
+    assert sent(dispatcher) == [[1], []]
+    assert kinds(outcomes) == {2: "released"}
