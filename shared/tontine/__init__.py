@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .calls import TaskCall, call
 from .context import Connection, Context
 from .current import CurrentJob, current_job
 from .errors import (
@@ -93,12 +94,14 @@ __all__ = [
     "StoreUnavailable",
     "StreamLost",
     "SubmitInterrupted",
+    "TaskCall",
     "TontineError",
     "TooLarge",
     "UnknownJob",
     "UnknownNode",
     "UnknownTask",
     "Unstorable",
+    "call",
     "current_job",
 ]
 
