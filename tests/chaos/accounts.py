@@ -32,10 +32,10 @@ def _notes(record: Path) -> Iterator[Mapping[str, Any]]:
 
 def judge_stages(scene: Scene, documents: Documents) -> Iterator[str]:
     """MI5: a stage that is stored as done did not run in a later attempt."""
-    ran: dict[tuple[int, str], int] = defaultdict(int)
+    ran: dict[tuple[Any, str], int] = defaultdict(int)
     for note in _notes(scene.crew.stages):
-        key = note["seq"], note["stage"]
-        ran[key] = max(ran[key], note["attempt"])
+        stage_of = note["seq"], note["stage"]
+        ran[stage_of] = max(ran[stage_of], note["attempt"])
     for key, document in documents.items():
         seq = document.get("seq")
         if key in scene.vandal.jobs or seq in scene.load.retried:
