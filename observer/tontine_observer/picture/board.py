@@ -30,6 +30,7 @@ from ..records.timeline import Epoch, Timeline
 from ..records.values import date, timestamp
 from .alerts import alerts
 from .flow import Memo, flow
+from .lately import LOOKED_AT, Lately, lately
 from .moment import Moment, sorted_rows, working_of
 from .nodes import node_rows
 from .shares import share_rows
@@ -72,6 +73,7 @@ class Board:
         self._rows = _Rows()
         self._memo: Memo = {}
         self._derived: tuple[object, _Derived] | None = None
+        self._lately: tuple[object, Lately] | None = None
 
     @property
     def link(self) -> Link:
@@ -106,7 +108,7 @@ class Board:
         return Picture(
             at=date(moment.at),
             is_past=at is not None,
-            status=self._status(moment, [row.state for row in nodes], derived.flow.out_rate),
+            status=self._status(moment, [row.seen for row in nodes], derived.flow.out_rate),
             link=replace(self.known.link, unknown=self.known.tally.unknown),
             alerts=derived.alerts,
             nodes=nodes,
@@ -131,7 +133,14 @@ class Board:
         flowing = flow(
             moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo
         )
-        return _Derived(shares, flowing, alerts(moment, shares, flowing))
+        return _Derived(shares, flowing, alerts(moment, shares, flowing, self._lately_of(moment)))
+
+    def _lately_of(self, moment: Moment) -> Lately:
+        """What ended is looked at once a second: it tells the same for longer."""
+        stamp = (int(moment.at), len(moment.ended), moment.ended[:1])
+        if self._lately is None or self._lately[0] != stamp:
+            self._lately = (stamp, lately(moment))
+        return self._lately[1]
 
     def _status(self, moment: Moment, states: Sequence[str], rate: float) -> StatusLine:
         known, roster = self.known, moment.roster
@@ -177,6 +186,7 @@ class Board:
             unknown={known.clean.name(task): number for task, number in unknown.items()},
             still=frozenset(known.pulse.still),
             settled_at=known.settled_at,
+            ended=known.jobs.newest_ended(LOOKED_AT),
             has_cells=self.has_cells,
         )
 
@@ -193,6 +203,7 @@ class Board:
             counts=dict(known.tally.curves.counts_at(at) or {}),
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
+            ended=_last_ended(rows),
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
         )
 
@@ -261,6 +272,11 @@ class Board:
     def differences(self, first: datetime, second: datetime) -> tuple[str, ...]:
         """What differs between two moments."""
         return tuple(differences(self.moment(first), self.moment(second)))
+
+
+def _last_ended(rows: Sequence[JobRow]) -> list[JobRow]:
+    ended = [row for row in rows if row.finished_at is not None]
+    return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)[:LOOKED_AT]
 
 
 def _counted_by_rank(truth: Truth | None, roster: Epoch) -> Mapping[int, Waiting]:
