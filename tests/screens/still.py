@@ -11,8 +11,9 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
+from tontine.rules.complaint import Weight
 from tontine_observer.query.filters import RowFilter
-from tontine_observer.records.alert import Alert, Weight
+from tontine_observer.records.alert import Alert
 from tontine_observer.records.change import Change, ChangeKind
 from tontine_observer.records.flow import Flow, Series
 from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow

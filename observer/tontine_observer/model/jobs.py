@@ -133,6 +133,14 @@ class JobTable:
         """The rows that have not ended."""
         return self._unfinished.values()
 
+    def held_by(self, node: str) -> dict[Any, JobRow]:
+        """What a node holds, by `_id`."""
+        return {
+            key: row
+            for key, row in self._unfinished.items()
+            if row.node == node and row.state == JobState.WORKING
+        }
+
     def newest_ended(self, most: int) -> list[JobRow]:
         """Those that ended last, the newest first."""
         return [self.rows[key] for key in islice(reversed(self._ended), most)]

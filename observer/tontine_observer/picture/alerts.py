@@ -15,9 +15,9 @@ from tontine.records.node import BEATS_IN_A_LEASE
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import LASTING, Trouble
 from tontine.rules import complaint, health
-from tontine.rules.complaint import Silence, together
+from tontine.rules.complaint import Silence, Weight, together
 
-from ..records.alert import Alert, Weight
+from ..records.alert import Alert
 from ..records.flow import Flow
 from ..records.job import JobRow
 from ..records.node import NodeFact
@@ -38,6 +38,7 @@ _LOG = "look into its log, and restart it if this lasts"
 
 _ORDER = (
     "nobody-left",
+    "no-member",
     "stuck",
     "nobody-working",
     "failing",
@@ -69,7 +70,7 @@ def alerts(
         *_trouble_alerts(moment),
         *_failing_alerts(lately),
     ]
-    if not any(alert.kind == "nobody-left" for alert in found):
+    if not any(alert.kind in ("nobody-left", "no-member") for alert in found):
         found += _share_alerts(shares, {node for alert in found for node in alert.nodes})
         found += _claim_alerts(moment)
         found += _task_alerts(moment)
@@ -97,12 +98,13 @@ def _member_alerts(moment: Moment, living: _Living, flow: Flow) -> Iterator[Aler
     waiting = moment.counts.get(JobState.QUEUED, 0) - flow.later
     is_over = [fact.is_gone(moment.at) for fact in living.silent]
     if not living.beating and ((living.silent and all(is_over)) or (not is_over and waiting > 0)):
-        silences = _silences(moment, living.silent)
+        said = complaint.nobody_left(_silences(moment, living.silent), max(0, waiting))
         target = Target(Pane.NODES, living.silent[0].id if living.silent else "")
-        yield Alert.of(
-            complaint.nobody_left(silences, max(0, waiting)), target, _ids(living.silent)
-        )
+        yield Alert.of(said, target, _ids(living.silent))
         return
+    if waiting > 0 and not moment.members and living.beating:
+        idle = {fact.name: fact.state for fact in living.beating}
+        yield Alert.of(complaint.no_member(idle, waiting), Target(Pane.NODES))
     yield from _silent_alerts(moment, living)
     dead = [
         member

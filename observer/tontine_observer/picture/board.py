@@ -36,6 +36,8 @@ from .nodes import node_rows
 from .shares import share_rows
 from .timeline import differences, next_moment, timeline
 
+NARRATED_FOR = 20.0
+"""Seconds: what has just happened is told for so long."""
 MANY = 1_000
 """Unfinished jobs: of more than these, what follows from all of them is worked out once a second.
 """
@@ -58,6 +60,7 @@ class _Rows:
     every: tuple[JobRow, ...] = ()
     unfinished: tuple[JobRow, ...] = ()
     working: tuple[JobRow, ...] = ()
+    ended: Sequence[JobRow] = ()
 
 
 class Board:
@@ -115,8 +118,16 @@ class Board:
             shares=derived.shares,
             flow=derived.flow,
             members=moment.members,
+            story=self._story(moment.at),
+            survived=self.known.log.stories.survived(),
             note=self._missing(moment.at) if at is not None else "",
         )
+
+    def _story(self, at: float) -> str:
+        story = self.known.log.stories.latest(at, NARRATED_FOR)
+        if story is None:
+            return ""
+        return story.text() if len(story.names) > 1 else f"{story.name} {story.text()}"
 
     def _derive(self, moment: Moment, *, is_live: bool) -> _Derived:
         if not is_live or len(moment.unfinished) <= MANY:
@@ -186,7 +197,7 @@ class Board:
             unknown={known.clean.name(task): number for task, number in unknown.items()},
             still=frozenset(known.pulse.still),
             settled_at=known.settled_at,
-            ended=known.jobs.newest_ended(LOOKED_AT),
+            ended=rows.ended,
             has_cells=self.has_cells,
         )
 
@@ -213,7 +224,11 @@ class Board:
             table = self.known.jobs
             unfinished = sorted_rows(table.unfinished())
             self._rows = _Rows(
-                generation, sorted_rows(table.rows.values()), unfinished, working_of(unfinished)
+                generation,
+                sorted_rows(table.rows.values()),
+                unfinished,
+                working_of(unfinished),
+                table.newest_ended(LOOKED_AT),
             )
         return self._rows
 

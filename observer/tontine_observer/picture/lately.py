@@ -17,13 +17,15 @@ LOOKED_AT = 500
 WAITS_FROM, RUNS_FROM = 20, 5
 """From so many on one may speak of what is usual."""
 
+NOTHING = Outcomes("")
+
 
 @dataclass(frozen=True, slots=True)
 class Lately:
     """The jobs that ended lately, as far as they are known."""
 
     tasks: tuple[Outcomes, ...] = ()
-    every: Outcomes = Outcomes("")
+    every: Outcomes = NOTHING
     ended_at: float | None = None
     """When the last of them ended."""
     usual_wait: float | None = None

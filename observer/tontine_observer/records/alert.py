@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tontine.rules.complaint import Complaint
-from tontine.rules.complaint import Weight as Weight
+from tontine.rules.complaint import Complaint, Weight
 
 from .pane import Pane, Target
 

@@ -27,6 +27,7 @@ class Deed(Enum):
     HELP = auto()
     FILTER = auto()
     PALETTE = auto()
+    ALERTS = auto()
     DETAIL = auto()
     COPY = auto()
     EXPORT = auto()
@@ -92,7 +93,7 @@ COMMANDS: tuple[Command, ...] = (
         "detail",
         ("enter",),
         "detail",
-        "the whole of the row under the cursor; on an alert, its cause",
+        "the whole of the row under the cursor",
         Deed.DETAIL,
         weight=76,
     ),
@@ -241,7 +242,13 @@ COMMANDS: tuple[Command, ...] = (
         (CHANGES,),
         44,
     ),
-    Command("alert", ("exclamation_mark",), "", "show what the alert is about", moves.show_alert),
+    Command(
+        "alerts",
+        ("exclamation_mark",),
+        "",
+        "all alerts, each with what to do; enter there shows its cause",
+        Deed.ALERTS,
+    ),
     Command(
         "dismiss",
         ("x",),

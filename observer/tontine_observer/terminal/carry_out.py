@@ -15,16 +15,19 @@ from ..draw.keys import written
 from ..draw.themes import THEMES
 from ..draw.words import moment
 from ..feed.source import Source
+from ..records.alert import Alert
 from ..records.job import JobRow
 from ..records.node import NodeRow
 from ..records.share import ShareRow
 from ..stage import moves
 from ..stage.commands import Ask, Deed, What
 from ..stage.layout import CHANGES, JOBS, TIME
+from ..stage.panes.alert import current
 from ..stage.stage import TABLES, Stage
 from . import export
 from .pages import Pages
 from .requesting import Requests
+from .screens.alerts import Alerts
 from .screens.choose import Choose, Option
 from .screens.confirm import Confirm, Question
 from .screens.help import Help
@@ -58,7 +61,7 @@ class Hands:
             return await self._do(what)
         return what(self._stage)
 
-    async def _do(self, deed: Deed) -> str | None:
+    async def _do(self, deed: Deed) -> str | None:  # noqa: PLR0912 - a list, and no story
         match deed:
             case Deed.HELP:
                 view, look = self._stage.view, self._stage.look
@@ -67,6 +70,8 @@ class Hands:
                 self._overview.open_filter()
             case Deed.PALETTE:
                 self._open_palette()
+            case Deed.ALERTS:
+                return self._list_alerts()
             case Deed.DETAIL:
                 return await self._show_detail()
             case Deed.COPY:
@@ -107,6 +112,18 @@ class Hands:
                 await self._overview.carry_out(offered[name].what)
 
         self._app.push_screen(Choose("Commands", options, self._stage.look), chosen)
+
+    def _list_alerts(self) -> str | None:
+        if not current(self._stage.scene):
+            return "nothing needs you: there is no alert"
+
+        def chosen(alert: Alert | None) -> None:
+            if alert is not None:
+                moves.show(self._stage, alert.target)
+                self._overview.flush()
+
+        self._app.push_screen(Alerts(lambda: current(self._stage.scene), self._stage.look), chosen)
+        return None
 
     async def _show_detail(self) -> str | None:
         pane, row = self._stage.view.focus, self._row()

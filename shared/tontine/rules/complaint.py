@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ..legible import count, duration
+from ..records.states import NodeState
 from .health import Queue, is_failing, is_mostly_failing
 
 START = "start a node: `tontine node MODULE`"
@@ -84,6 +85,21 @@ def nobody_left(silent: Sequence[Silence], waiting: int) -> Complaint:
     return Complaint("nobody-left", names, f"{text}, and {jobs}" if jobs else text, START)
 
 
+def no_member(idle: Mapping[str, str], waiting: int) -> Complaint:
+    """Nodes beat, and none of them is a member; `idle` is their states by their names."""
+    jobs = f"{count(waiting, 'job')} {_verb(waiting, 'waits', 'wait')}"
+    names = together(sorted(idle))
+    are = _verb(len(idle), "is", "are")
+    if NodeState.INITIALIZING.value in idle.values():
+        text = f"{jobs}, and {names} {are} still starting"
+        return Complaint("no-member", names, text, "it joins by itself", Weight.NOTICE)
+    if set(idle.values()) == {NodeState.PAUSED.value}:
+        text = f"{jobs}, and {names} {are} paused"
+        return Complaint("no-member", names, text, "`tontine resume --all`")
+    text = f"{jobs}, and no node is a member: {names} {_verb(len(idle), 'beats', 'beat')}"
+    return Complaint("no-member", names, text, "`tontine doctor` checks the deployment")
+
+
 def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) -> Complaint:
     """Nodes that have not beaten for longer than a sound one ever is silent."""
     names = together([one.name for one in nodes])
@@ -134,9 +150,7 @@ def stuck(queue: Queue) -> Complaint:
     """Every slot is busy, nothing ends, and jobs wait."""
     text = f"{slots_busy(queue.slots)} and nothing has ended for {duration(queue.quiet_for or 0)}"
     text += f": {count(queue.waiting, 'job')} {_verb(queue.waiting, 'waits', 'wait')}"
-    advice = (
-        "`tontine jobs --state working` shows what runs: cancel what hangs, or start more nodes"
-    )
+    advice = "`tontine jobs --state working` shows what runs: cancel what hangs, or start nodes"
     return Complaint("stuck", "", text, advice)
 
 
@@ -182,12 +196,11 @@ def piling(schedules: Mapping[str, int]) -> Complaint | None:
         return None
     names = sorted(schedules, key=lambda name: (-schedules[name], name))
     if len(names) == 1:
-        text = (
-            f"the schedule {names[0]} piles up: {schedules[names[0]]:,} of its jobs are unfinished"
-        )
+        jobs = f"{schedules[names[0]]:,} of its jobs have not ended"
+        text = f"the schedule {names[0]} piles up: {jobs}"
     else:
         told = together([f"{name} ({schedules[name]:,})" for name in names])
-        text = f"{len(names):,} schedules pile up, with unfinished jobs: {told}"
+        text = f"{len(names):,} schedules pile up, with jobs that have not ended: {told}"
     advice = "fire it less often, make its task quicker, or add it again with `--overlap skip`"
     return Complaint("piling-up", ", ".join(names), text, advice, Weight.WARNING)
 

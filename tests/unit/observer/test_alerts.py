@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.changes import START, World, moment
+from tontine.rules.complaint import Weight
 from tontine_observer.model import intake
 from tontine_observer.picture.board import Board
-from tontine_observer.records.alert import Weight
 from tontine_observer.records.pane import Pane
 
 MODULES = [{"name": "t", "version": "1", "tasks": ["t.t"]}]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tontine.rules.complaint import Weight
+
 from ...draw.line import Line, clip, cut, fit, justify, length, on
 from ...draw.words import age
-from ...records.alert import Alert, Weight
+from ...records.alert import Alert
 from ...records.link import ELECTION, Mode
 from ..layout import Box
 from .badges import next_try
@@ -29,6 +31,17 @@ def current(scene: Scene) -> list[Alert]:
     return sorted(shown, key=lambda alert: _ORDER[alert.weight])
 
 
+def alarmed(scene: Scene) -> frozenset[str]:
+    """The nodes that the second line speaks of, by their ids."""
+    told = current(scene)[:1]
+    return frozenset(told[0].nodes if told and told[0].weight is not Weight.NOTICE else ())
+
+
+def speaks_of(scene: Scene, *kinds: str) -> bool:
+    """Whether the second line speaks of one of these kinds."""
+    return any(alert.kind in kinds for alert in current(scene)[:1])
+
+
 def draw(scene: Scene, box: Box) -> list[Line]:
     link, width = scene.picture.link, box.width
     if problem := scene.view.list.chosen.problem:
@@ -37,6 +50,8 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     if link.mode in (Mode.STALE, Mode.CONNECTING) and not scene.picture.is_past:
         return [_outage(scene, width)]
     alerts = current(scene)
+    if scene.picture.story and all(alert.weight is Weight.NOTICE for alert in alerts):
+        return [_narrated(scene, width)]
     if not alerts:
         return [_calm(scene, width)]
     worst = alerts[0]
@@ -45,7 +60,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     end: Line = [
         (more, "muted"),
         ("  ! ", "key"),
-        ("shows", "muted"),
+        ("lists", "muted"),
         ("  x ", "key"),
         ("puts aside ", "muted"),
     ]
@@ -75,6 +90,12 @@ def _outage(scene: Scene, width: int) -> Line:
         (cut(text, max(1, width - 4), scene.glyphs.more), role),
     ]
     return on(fit(line, width), ground)
+
+
+def _narrated(scene: Scene, width: int) -> Line:
+    """What has just happened, where nothing is wrong."""
+    told = cut(scene.picture.story, max(1, width - 4), scene.glyphs.more)
+    return on(fit([(f" {scene.glyphs.told} ", "time"), (told, "strong")], width), "shade")
 
 
 def _calm(scene: Scene, width: int) -> Line:

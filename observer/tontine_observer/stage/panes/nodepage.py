@@ -12,7 +12,7 @@ from .states import job_state, node_state
 
 
 def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
-    state, role = node_state(node.state, scene.glyphs)
+    state, role = node_state(node.seen, scene.glyphs)
     since = f"   since {day_and_moment(node.since, scene.zone)}" if node.since else ""
     note = f"   {node.note}" if node.note else ""
     head: list[Line] = [[(" ", "text"), (state, role), (since, "muted"), (note, "warn")]]

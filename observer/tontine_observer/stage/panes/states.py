@@ -35,6 +35,8 @@ LANE_ROLES = {
     "-": "node.waiting",
     "p": "node.paused",
     "i": "node.initializing",
+    "s": "node.silent",
+    "g": "node.gone",
     "x": "node.dead",
     "?": "bad",
     " ": "text",

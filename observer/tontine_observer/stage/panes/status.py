@@ -9,7 +9,9 @@ from .badges import badges
 from .scene import Scene
 
 UNKNOWN_SHOWN = 12
-_ORDER = ("working", "waiting", "paused", "initializing", "dead")
+_ORDER = ("working", "waiting", "paused", "initializing", "silent", "gone", "dead")
+_RARE = ("silent", "gone")
+"""Shown only where there are any."""
 
 
 def draw(scene: Scene, box: Box) -> list[Line]:
@@ -71,6 +73,8 @@ def nodes(scene: Scene, *, has_words: bool) -> Line:
     states = scene.picture.status.states
     for state in [*_ORDER, *(name for name in states if name not in _ORDER)]:
         number = states.get(state, 0)
+        if not number and state in _RARE:
+            continue
         glyph = scene.glyphs.node.get(state, f"? {cut(state, UNKNOWN_SHOWN, scene.glyphs.more)} ")
         role = f"node.{state}" if number else "faint"
         text = (

@@ -215,7 +215,7 @@ class Overview(Screen[None]):
     async def on_click(self, event: events.Click) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name == ALERT:
-            await self.carry_out(moves.show_alert)
+            await self.carry_out(Deed.ALERTS)
         elif name == TABS:
             self._click_tab(event.screen_x)
         elif name in self.stage.view.lists:
