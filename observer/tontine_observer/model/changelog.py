@@ -165,10 +165,12 @@ class Changelog:
     def _tell(self, story: Story) -> None:
         """Tell a story, or tell it anew in its place."""
         restarted = self.stories.restart(story)
+        replaced, self.stories.mistaken = self.stories.mistaken, []
         if restarted is not None:
-            story, replaced = restarted
-            for old in replaced:
-                self._remove((old.plot, old.node))
+            story = restarted[0]
+            replaced += restarted[1]
+        for old in replaced:
+            self._remove((old.plot, old.node))
         key = (story.plot, story.node)
         subject = "nodes" if len(story.names) > 1 else story.name
         target = Target(Pane.NODES, story.node)

@@ -20,6 +20,7 @@ from ..records.job import JobRow
 STORIES_KEPT = 1_000
 BACK_WITHIN, ROLLING_WITHIN = 300.0, 120.0
 """Seconds: a node that is back in the first was restarted; restarts so close together are one."""
+MISTAKEN_WITHIN = 60.0
 NUMBERS_SHOWN = 3
 STOPPED, EXPIRED = "stopped", "lease expired"
 
@@ -159,6 +160,8 @@ class Stories:
         self._stories: dict[tuple[str, Plot], Story] = {}
         self._held: dict[Hashable, Story] = {}
         """Jobs of the dead that nobody has claimed again yet."""
+        self.mistaken: list[Story] = []
+        """Those that turned out to be others."""
 
     @property
     def has_orphans(self) -> bool:
@@ -171,12 +174,12 @@ class Stories:
 
     def pausing(self, at: float, node: str, name: str, *, is_done: bool) -> Story:
         self._stories.pop((node, Plot.RESUME), None)
-        story = self._of(Plot.PAUSE, at, node, name)
+        story = self._instead(Plot.END, Plot.PAUSE, at, node, name)
         return self._add(story, at, is_over=story.is_over or is_done)
 
     def resuming(self, at: float, node: str, name: str, *, is_done: bool) -> Story:
         self._stories.pop((node, Plot.PAUSE), None)
-        story = self._of(Plot.RESUME, at, node, name)
+        story = self._instead(Plot.START, Plot.RESUME, at, node, name)
         return self._add(story, at, is_over=story.is_over or is_done)
 
     def stopping(self, at: float, node: str, name: str) -> Story:
@@ -227,7 +230,10 @@ class Stories:
         """A new roster belongs to the stories of those who came and went."""
         heirs = tuple(names.get(one, one) for one in new)
         for node in [one for one in new if one not in old]:
-            plot = Plot.RESUME if (node, Plot.RESUME) in self._stories else Plot.START
+            start = self._stories.get((node, Plot.START))
+            has_joined = start is not None and start.heirs is not None
+            is_back = has_joined or (node, Plot.RESUME) in self._stories
+            plot = Plot.RESUME if is_back else Plot.START
             story = self._of(plot, at, node, names.get(node, node))
             yield self._add(story, at, heirs=heirs)
         for node in [one for one in old if one not in new]:
@@ -280,6 +286,16 @@ class Stories:
         """The story that was added to last, if that is not too long ago."""
         told = [one for one in self._stories.values() if 0 <= at - one.told_at < within]
         return max(told, key=lambda one: one.told_at, default=None)
+
+    def _instead(self, wrong: Plot, plot: Plot, at: float, node: str, name: str) -> Story:
+        """A story that was taken for another one as long as only the roster told of it."""
+        taken = self._stories.get((node, wrong))
+        story = self._of(plot, at, node, name)
+        if taken is not None and not taken.is_over and abs(at - taken.told_at) < MISTAKEN_WITHIN:
+            del self._stories[(node, wrong)]
+            self.mistaken.append(taken)
+            story.heirs = taken.heirs
+        return story
 
     def _of(self, plot: Plot, at: float, node: str, name: str) -> Story:
         story = self._stories.get((node, plot))

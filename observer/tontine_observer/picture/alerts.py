@@ -74,7 +74,8 @@ def alerts(
         found += _share_alerts(shares, {node for alert in found for node in alert.nodes})
         found += _claim_alerts(moment)
         found += _task_alerts(moment)
-        found += _queue_alerts(moment, living, flow, lately)
+        is_stalled = any(alert.kind == "stalled-share" for alert in found)
+        found += _queue_alerts(moment, living, flow, lately, is_explained=is_stalled)
     found.sort(key=lambda alert: (_WEIGHTS.index(alert.weight), _ORDER.index(alert.kind)))
     return tuple(found)
 
@@ -301,7 +302,9 @@ def _task_alerts(moment: Moment) -> Iterator[Alert]:
         yield Alert.of(said, Target(Pane.JOBS, "", f"state:queued task:{first}"))
 
 
-def _queue_alerts(moment: Moment, living: _Living, flow: Flow, lately: Lately) -> Iterator[Alert]:
+def _queue_alerts(
+    moment: Moment, living: _Living, flow: Flow, lately: Lately, *, is_explained: bool
+) -> Iterator[Alert]:
     """What waits: why it does, and for how long."""
     queue = queue_of(moment, living.beating, lately)
     growth = list(_growth_alerts(flow))
@@ -311,6 +314,8 @@ def _queue_alerts(moment: Moment, living: _Living, flow: Flow, lately: Lately) -
         text = f"nobody is working, and jobs have waited for {duration(queue.oldest_for or 0.0)}"
         advice = "`tontine doctor` looks into the nodes, `tontine why` into a job"
         yield Alert("nobody-working", "", text, target=Target(Pane.SHARES), advice=advice)
+    elif is_explained:
+        pass
     elif health.waits_too_long(queue):
         said = complaint.waiting_long(
             queue, flow.empty_in, is_rate_known=flow.out_rate > 0 or bool(growth)
