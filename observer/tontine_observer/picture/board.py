@@ -108,6 +108,7 @@ class Board:
         moment = self.moment(at)
         derived = self._derive(moment, is_live=at is None)
         nodes = node_rows(moment, self.known.lives)
+        before = self._heirloom(moment)
         return Picture(
             at=date(moment.at),
             is_past=at is not None,
@@ -119,9 +120,20 @@ class Board:
             flow=derived.flow,
             members=moment.members,
             story=self._story(moment.at),
+            heirloom=tuple((one, moment.name_of(one)) for one in before),
+            inherited_for=moment.at - moment.roster.at if before else None,
             survived=self.known.log.stories.survived(),
             note=self._missing(moment.at) if at is not None else "",
         )
+
+    def _heirloom(self, moment: Moment) -> tuple[str, ...]:
+        """The members before this epoch, if it began when somebody left."""
+        if not moment.roster.is_exact or not moment.roster.at:
+            return ()
+        old = self.known.lives.epoch_at(moment.roster.at - 0.0005)
+        if old is None or not set(old.members) - set(moment.members):
+            return ()
+        return old.members
 
     def _story(self, at: float) -> str:
         story = self.known.log.stories.latest(at, NARRATED_FOR)

@@ -55,6 +55,10 @@ class Picture:
     members: tuple[str, ...] = ()
     story: str = ""
     """What has just happened, as one tells it."""
+    heirloom: tuple[tuple[str, str], ...] = ()
+    """The members before this epoch, by id and name, if somebody left then."""
+    inherited_for: float | None = None
+    """Seconds since they left."""
     survived: tuple[int, int, int] = (0, 0, 0)
     """Deaths that others survived, jobs that they rescued, jobs that were lost."""
     note: str = ""

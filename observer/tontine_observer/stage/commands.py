@@ -115,9 +115,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("resume", ("r",), "resume", "ask the node to work again", Ask("resume"), _OF_NODES, 69),
     Command(
-        "drain",
+        "stop",
         ("D",),
-        "drain",
+        "stop",
         "ask the node to finish, leave the roster and end",
         Ask("stop"),
         _OF_NODES,
@@ -312,7 +312,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
 )
 
-NODE_PAGE = {"pause": "pause", "resume": "resume", "drain": "drain", "copy": "copy id"}
+NODE_PAGE = {"pause": "pause", "resume": "resume", "stop": "stop", "copy": "copy id"}
 JOB_PAGE = {"reveal": "show or hide arguments", "retry": "retry", "cancel": "cancel"}
 """The commands of a page by their names, and what they are called there."""
 

@@ -22,7 +22,7 @@ _JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")
 _BUTTONS = {
     "pause": "Pause",
     "resume": "Resume",
-    "stop": "Drain",
+    "stop": "Stop",
     "retry": "Retry",
     "cancel": "Cancel jobs",
 }

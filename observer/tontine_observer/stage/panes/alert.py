@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tontine.legible import duration
 from tontine.rules.complaint import Weight
 
 from ...draw.line import Line, clip, cut, fit, justify, length, on
@@ -107,4 +108,21 @@ def _calm(scene: Scene, width: int) -> Line:
     aside = len(picture.alerts)
     rest = f"; {aside} put aside" if aside else ""
     glyph = scene.glyphs.job["done"]
-    return fit([(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")], width)
+    line: Line = [(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")]
+    return fit([*line, (_outlook(scene), "faint"), *_countdown(scene)], width)
+
+
+def _outlook(scene: Scene) -> str:
+    """When the queue will be empty, where one can tell and it takes a while."""
+    flow = scene.picture.flow
+    if not flow.counts.get("queued") or not flow.out_rate:
+        return ""
+    if flow.empty_in is None:
+        return "   the queue grows"
+    return f"   the queue is empty in {duration(flow.empty_in)}" if flow.empty_in >= 1 else ""
+
+
+def _countdown(scene: Scene) -> Line:
+    """In the demo: how long everybody still lives."""
+    left = scene.demo.death_in if scene.demo else None
+    return [] if left is None else [(f"   the demo kills a node in {left:.0f} s", "time")]

@@ -24,7 +24,7 @@ CELL_ROLES = {
     "d": "job.done",
     "f": "job.failed",
     "x": "job.cancelled",
-    "?": "bad.strong",
+    "?": "warn",
     "h": "faint",
     " ": "text",
 }

@@ -10,7 +10,7 @@ from .scene import Scene
 
 UNKNOWN_SHOWN = 12
 _ORDER = ("working", "waiting", "paused", "initializing", "silent", "gone", "dead")
-_RARE = ("silent", "gone")
+_RARE = ("paused", "initializing", "silent", "gone", "dead")
 """Shown only where there are any."""
 
 
@@ -58,7 +58,7 @@ def _facts(scene: Scene, size: int) -> Line:
             ("  E", "muted"),
             (str(status.epoch), "epoch"),
         ]
-        start += [(" N=", "muted"), (f"{status.members}  ", "strong")]
+        start += [("  ", "text"), (f"{status.members} ", "strong"), ("members  ", "muted")]
     start += nodes(scene, has_words=size >= 3)
     if size > 1:
         start += [("  queued ", "muted"), (amount(status.backlog), "strong")]
@@ -95,7 +95,8 @@ def _tiny(scene: Scene, width: int) -> list[Line]:
     flow += [
         ("  E", "muted"),
         (str(status.epoch), "epoch"),
-        (" N=", "muted"),
+        ("  ", "text"),
         (str(status.members), "strong"),
+        (" members", "muted"),
     ]
     return [first, [(" ", "text"), *nodes(scene, has_words=False)], flow]
