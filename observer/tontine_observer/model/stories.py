@@ -273,9 +273,11 @@ class Stories:
         known = [one for one in self._stories.values() if one.plot is Plot.RESTART]
         return next((one for one in reversed(known) if at - one.told_at < ROLLING_WITHIN), None)
 
-    def survived(self) -> tuple[int, int, int]:
+    def survived(self, since: float) -> tuple[int, int, int]:
         """Deaths that others survived, jobs they rescued, jobs that were lost."""
-        deaths = [one for one in self._stories.values() if one.is_death and one.heirs]
+        deaths = [
+            one for one in self._stories.values() if one.is_death and one.heirs and one.at >= since
+        ]
         return (
             len(deaths),
             sum(one.rescued for one in deaths),

@@ -103,6 +103,10 @@ class Board:
         known = [at for at in (curves.watched.oldest, curves.sampled.oldest) if at is not None]
         return date(min(known, default=self._now()))
 
+    def oldest_watched(self) -> float:
+        """Since when it was watched what happens."""
+        return self.known.tally.curves.watched.oldest or 0.0
+
     def picture(self, at: datetime | None = None) -> Picture:
         """Everything there is to show, now or as it was."""
         moment = self.moment(at)
@@ -122,7 +126,7 @@ class Board:
             story=self._story(moment.at),
             heirloom=tuple((one, moment.name_of(one)) for one in before),
             inherited_for=moment.at - moment.roster.at if before else None,
-            survived=self.known.log.stories.survived(),
+            survived=self.known.log.stories.survived(self.oldest_watched()),
             note=self._missing(moment.at) if at is not None else "",
         )
 

@@ -36,6 +36,8 @@ class Deed(Enum):
     THEME = auto()
     REDRAW = auto()
     QUIT = auto()
+    KILL = auto()
+    ADD = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +313,20 @@ COMMANDS: tuple[Command, ...] = (
         "quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74
     ),
 )
+
+DEMO_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "kill",
+        ("K",),
+        "kill",
+        "kill this node of the demo, as a power cut would",
+        Deed.KILL,
+        _OF_NODES,
+        95,
+    ),
+    Command("add", ("A",), "add a node", "start another node of the demo", Deed.ADD, weight=94),
+)
+"""What there is besides on the demo's own screen."""
 
 NODE_PAGE = {"pause": "pause", "resume": "resume", "stop": "stop", "copy": "copy id"}
 JOB_PAGE = {"reveal": "show or hide arguments", "retry": "retry", "cancel": "cancel"}

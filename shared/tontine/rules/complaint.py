@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ..legible import count, duration
 from ..records.states import NodeState
-from .health import Queue, is_failing, is_mostly_failing
+from .health import Queue, is_broken, is_failing
 
 START = "start a node: `tontine node MODULE`"
 _NAMED = 3
@@ -62,8 +62,8 @@ class Outcomes:
         return self.done + self.failed
 
     @property
-    def is_failing(self) -> bool:
-        return is_failing(self.failed, self.ended)
+    def is_broken(self) -> bool:
+        return is_broken(self.failed, self.ended)
 
 
 def together(names: Sequence[str], most: int = _NAMED) -> str:
@@ -126,11 +126,11 @@ def unburied(nodes: Sequence[Silence]) -> Complaint:
 def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
     """Tasks of which too many jobs failed lately, or all of them together."""
     worst = sorted(
-        (one for one in tasks if one.is_failing),
+        (one for one in tasks if one.is_broken),
         key=lambda one: (-one.failed / one.ended, -one.failed),
     )
     chosen = worst[0] if worst else every
-    if not chosen.is_failing:
+    if not chosen.is_broken and not is_failing(chosen.failed, chosen.ended):
         return None
     numbers = f"{chosen.failed:,} of {'its' if worst else 'the'} last {count(chosen.ended, 'job')}"
     if len(worst) > 1:
@@ -141,9 +141,10 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
         text += f", at last {chosen.error}"
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "
     advice += "`tontine retry` runs them again"
-    is_grave = is_mostly_failing(chosen.failed, chosen.ended)
     subject = ", ".join(sorted(one.task for one in worst))
-    return Complaint("failing", subject, text, advice, Weight.BAD if is_grave else Weight.WARNING)
+    return Complaint(
+        "failing", subject, text, advice, Weight.BAD if chosen.is_broken else Weight.WARNING
+    )
 
 
 def stuck(queue: Queue) -> Complaint:

@@ -28,8 +28,10 @@ HEALED_WITHIN = 5.0
 share."""
 LATELY, LATEST_JOBS = 3600.0, 100
 """Jobs ended lately: in the last hour, and of each task no more than its newest so many."""
-FAILING_FROM, FAILING_PART, FAILING_MOSTLY = 5, 0.2, 0.5
-"""So many failures, and this part of what has ended, are a fault; from the last on, a grave one."""
+FAILING_FROM, FAILING_PART = 10, 0.2
+"""So many failures, and more than this part of all jobs that ended lately, are a fault."""
+BROKEN_FROM, BROKEN_PART = 5, 0.5
+"""And so many, and this part of a task's or of all, a grave one."""
 STUCK_AFTER, STUCK_RUNS = 30.0, 3.0
 """All slots busy and nothing ends: for so many seconds, and so many times a usual run."""
 OLD_AFTER, OLD_SOONEST, OLD_WAITS = 300.0, 60.0, 5.0
@@ -204,8 +206,9 @@ def is_failing(failed: int, ended: int) -> bool:
     return failed >= FAILING_FROM and failed > FAILING_PART * ended
 
 
-def is_mostly_failing(failed: int, ended: int) -> bool:
-    return is_failing(failed, ended) and failed >= FAILING_MOSTLY * ended
+def is_broken(failed: int, ended: int) -> bool:
+    """Whether most of them failed: what they do does not work."""
+    return failed >= BROKEN_FROM and failed >= BROKEN_PART * ended
 
 
 def piles_up(unfinished: int) -> bool:
