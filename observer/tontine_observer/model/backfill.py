@@ -71,7 +71,7 @@ def _rosters(events: Iterable[Event], clean: Cleaner) -> Iterator[Epoch]:
 def tell_events(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
     """A line, or a part of a story, for each event that is none yet."""
     names = known.lives.names()
-    epochs = {one.epoch: one for one in known.lives.epochs}
+    epochs = {0: Epoch(0.0, 0, ()), **{one.epoch: one for one in known.lives.epochs}}
     for event in events:
         epoch = whole(event.get("epoch")) if event.get("kind") == "roster" else -1
         if epoch in epochs and epoch - 1 in epochs:

@@ -44,6 +44,8 @@ class Changelog:
         self._newest: dict[tuple[Any, ...], _Line] = {}
         self._clean = clean
         self.stories = Stories()
+        self._epochs: set[int] = set()
+        """Those that belong to stories already."""
 
     def add(self, at: float, kind: ChangeKind, subject: str, text: str, **more: Any) -> None:
         """Add a line; one with the key of a recent line takes its place if it says more."""
@@ -191,10 +193,12 @@ class Changelog:
     def roster(self, new: Epoch, old: Epoch | None, names: Mapping[str, str]) -> None:
         """A new epoch: it belongs to the stories of those who came and went."""
         text = count(len(new.members), "member")
-        if old is not None:
+        if old is not None and new.epoch not in self._epochs:
+            self._epochs.add(new.epoch)
             for story in self.stories.roster(new.at, new.members, old.members, names):
                 self._tell(story)
-            text = f"{count(len(new.members), 'member')}, {len(old.members):,} before"
+        if old is not None:
+            text = f"{text}, {len(old.members):,} before"
         self.add(
             new.at,
             ChangeKind.EPOCH,

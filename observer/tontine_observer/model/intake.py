@@ -211,11 +211,13 @@ def _take_job(known: Known, delta: Delta) -> None:
         return
     if known.taps:
         known.tell(moved)
-    if known.log.stories.has_orphans and known.log.job(moved, known.lives.names()):
+    is_told = known.log.stories.has_orphans and known.log.job(moved, known.lives.names())
+    if is_told:
         known.touch(Pane.CHANGES)
     if moved.before is not None and moved.after is not None:
         known.times.note(moved.at, moved.before, moved.after)
-        _note_failure(known, moved, moved.before, moved.after)
+        if not is_told:
+            _note_failure(known, moved, moved.before, moved.after)
 
 
 def _note_failure(known: Known, moved: JobMoved, before: JobRow, row: JobRow) -> None:

@@ -142,9 +142,8 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "
     advice += "`tontine retry` runs them again"
     subject = ", ".join(sorted(one.task for one in worst))
-    return Complaint(
-        "failing", subject, text, advice, Weight.BAD if chosen.is_broken else Weight.WARNING
-    )
+    weight = Weight.BAD if chosen.is_broken else Weight.WARNING
+    return Complaint("failing", subject, text, advice, weight)
 
 
 def stuck(queue: Queue) -> Complaint:

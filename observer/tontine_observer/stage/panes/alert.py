@@ -13,6 +13,8 @@ from ..layout import Box
 from .badges import next_try
 from .scene import Scene
 
+COUNTED_FROM = 100
+"""Columns from which on there is room for a countdown beside a story."""
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
 _LOOKS = {
     Weight.BAD: ("alert", "alarm"),
@@ -95,8 +97,10 @@ def _outage(scene: Scene, width: int) -> Line:
 
 def _narrated(scene: Scene, width: int) -> Line:
     """What has just happened, where nothing is wrong."""
-    told = cut(scene.picture.story, max(1, width - 4), scene.glyphs.more)
-    return on(fit([(f" {scene.glyphs.told} ", "time"), (told, "strong")], width), "shade")
+    end = _countdown(scene) if width >= COUNTED_FROM else []
+    told = cut(scene.picture.story, max(1, width - length(end) - 4), scene.glyphs.more)
+    line = justify([(f" {scene.glyphs.told} ", "time"), (told, "strong")], end, width)
+    return on(line, "shade")
 
 
 def _calm(scene: Scene, width: int) -> Line:
@@ -125,4 +129,4 @@ def _outlook(scene: Scene) -> str:
 def _countdown(scene: Scene) -> Line:
     """In the demo: how long everybody still lives."""
     left = scene.demo.death_in if scene.demo else None
-    return [] if left is None else [(f"   the demo kills a node in {left:.0f} s", "time")]
+    return [] if left is None else [(f"   the demo kills a node in {left:.0f} s ", "time")]

@@ -15,6 +15,8 @@ from .crew import LEASE, NAMES, launch_next
 from .remote import Order
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
+PEACE_AFTER = 15.0
+"""Seconds that it leaves the nodes in peace after somebody else has killed one."""
 PATIENCE = 3.0
 INHERITED_BY = LEASE * 1.5
 
@@ -52,9 +54,13 @@ class Story:
         return all(death.inherited_after is not None for death in self.deaths)
 
     @property
+    def age(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
     def death_in(self) -> float | None:
         """Seconds until it kills a node; None when it kills no more."""
-        left = self._kill_at - (time.monotonic() - self._began)
+        left = self._kill_at - self.age
         return max(0.0, left) if left < float("inf") else None
 
     def obey(self, order: Order) -> None:
@@ -66,6 +72,7 @@ class Story:
             elif order.verb == "kill":
                 for node in self._crew.running:
                     if self._crew.is_ready(node) and node.id == order.node:
+                        self._kill_at = max(self._kill_at, self.age + PEACE_AFTER)
                         self._end(node, self._store.run(read.count_held()))
         except StoreError as error:
             self._say(f"the store is away: {error}")
@@ -73,7 +80,7 @@ class Story:
     def go_on(self) -> None:
         """Do what it is time for, and tell what has happened since."""
         try:
-            now = time.monotonic() - self._began
+            now = self.age
             if now >= self._kill_at:
                 self._kill(now)
             for death in self.deaths:
@@ -102,10 +109,10 @@ class Story:
 
     def _end(self, node: NodeProcess, held: Mapping[str, int]) -> None:
         node.kill()
-        self.deaths.append(Death(node, time.monotonic() - self._began))
+        self.deaths.append(Death(node, self.age))
+        holding = f"which held {count(held.get(node.id, 0), 'job')}"
         self.tell(
-            f"killed node {node.name} (pid {node.process.pid}), which held "
-            f"{count(held.get(node.id, 0), 'job')}: "
+            f"killed node {node.name} (pid {node.process.pid}), {holding}: "
             f"its share will be inherited within {duration(INHERITED_BY)}"
         )
 
