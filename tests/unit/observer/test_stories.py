@@ -16,7 +16,7 @@ from tontine_observer.picture.board import Board
 from tontine_observer.records.change import ChangeKind
 
 NAMES = ("ada", "bea", "cyd")
-FAR = {"lease": 90_000.0, "lease_until": moment(START + 90_000)}
+FAR: dict[str, Any] = {"lease": 90_000.0, "lease_until": moment(START + 90_000)}
 
 
 def world_of(*names: str) -> World:
