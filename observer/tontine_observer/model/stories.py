@@ -18,7 +18,7 @@ from tontine.rules.complaint import together
 from ..records.job import JobRow
 
 STORIES_KEPT = 1_000
-BACK_WITHIN, ROLLING_WITHIN = 300.0, 120.0
+BACK_WITHIN, ROLLING_WITHIN = 120.0, 120.0
 """Seconds: a node that is back in the first was restarted; restarts so close together are one."""
 MISTAKEN_WITHIN = 60.0
 NUMBERS_SHOWN = 3

@@ -130,7 +130,8 @@ def _member_alerts(moment: Moment, living: _Living, flow: Flow) -> Iterator[Aler
 def _silent_alerts(moment: Moment, living: _Living) -> Iterator[Alert]:
     if not living.silent:
         return
-    heirs = [fact for fact in living.beating if fact.id in moment.members]
+    members = [fact for fact in living.beating if fact.id in moment.members]
+    heirs = members or living.beating  # who starts will inherit, too
     lease = min((fact.lease for fact in heirs), default=living.silent[0].lease)
     late = [
         fact

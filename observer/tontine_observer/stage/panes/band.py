@@ -16,6 +16,8 @@ LABEL_FROM = 100
 FLOWS_FOR = 6.0
 """Seconds in which a share is seen to go to its heirs."""
 _FILLS = {"working": "w", "waiting": "-", "paused": "p", "initializing": "i"}
+HATCHED = 3
+"""Cells of a segment that at least are hatched, before its state is written out."""
 _LEAST_NAME = 3
 
 
@@ -70,9 +72,11 @@ def _segment(scene: Scene, segment: _Segment, width: int) -> Line:
     is_sound = segment.state in _FILLS
     fill = glyphs.lane[_FILLS[segment.state]] if is_sound else glyphs.unrecorded
     said = segment.name if is_sound else f"{segment.name} {segment.state}"
+    if size(said) + HATCHED > width:
+        said = segment.name
     if width < _LEAST_NAME + 1:
         return [(fill * width, role)]
-    name = cut(said, width - 1, glyphs.more)
+    name = cut(said, width - (1 if is_sound else HATCHED), glyphs.more)
     return [(f"{name} ", "strong" if is_sound else role), (fill * (width - size(name) - 1), role)]
 
 

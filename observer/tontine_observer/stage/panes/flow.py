@@ -96,7 +96,15 @@ def _oldest(scene: Scene) -> Line:
         ("oldest ", "muted"),
         (age(flow.oldest_age), role),
         (f" (#{flow.oldest}{where})", "muted"),
+        (_emptied(flow), "muted"),
     ]
+
+
+def _emptied(flow: Flow) -> str:
+    """When the queue will be empty at this rate, where that takes a while."""
+    if not flow.out_rate or (flow.empty_in is not None and flow.empty_in < 1):
+        return ""
+    return " never empty" if flow.empty_in is None else f" empty in {age(flow.empty_in)}"
 
 
 def _tall(scene: Scene, width: int, height: int) -> list[Line]:
