@@ -18,11 +18,10 @@ from ...stage.panes.view import TITLES
 from .dialog import Dialog
 
 ABOUT = {
-    NODES: "Every node that lives, then the dead of the last day. SHARE is rank/size: of size members it owns "
-    "the jobs whose number "
-    "divided by size leaves its rank. BUSY is running/slots. BEAT is the age of the last "
-    "heartbeat; ~ before it marks "
-    "a clock that is off. JOB is the job held longest; a ? after it: its holder is dead.",
+    NODES: "Every node that lives, then the dead of the last day. SHARE is rank/size: of size "
+    "members it owns the jobs whose number divided by size leaves its rank. BUSY is "
+    "running/slots. BEAT is the age of the last heartbeat; ~ before it marks a clock that is off. "
+    "JOB is the job held longest; a ? after it: its holder is dead.",
     SHARES: "One row for each member of the roster: the jobs it should claim. OLDEST is how long "
     "its oldest due job "
     "has waited. A share only avoids contention; help by others is normal and shown as such.",
