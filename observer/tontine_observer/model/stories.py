@@ -86,7 +86,8 @@ class Story:
             case Plot.PAUSE:
                 return f"paused{self._share()}" if self.is_over else "finishes, then pauses"
             case Plot.RESUME:
-                return f"works again{self._size()}" if self.heirs is not None else "resumes"
+                is_back = self.is_over or self.heirs is not None
+                return f"works again{self._size()}" if is_back else "is to work again"
             case Plot.RESTART:
                 return self._restart()
         return self._death() if self.is_death else self._stop()
