@@ -71,7 +71,7 @@ async def test_the_cursor_moves_and_stays_inside() -> None:
             await press(app, pilot, keys)
             assert app.stage.view.list.place == place
         await press(app, pilot, "home", "pagedown")
-        assert app.stage.view.list.place == 10
+        assert app.stage.view.list.place == 9
         await press(app, pilot, "pageup", "h", "l")
         assert app.stage.view.list.place == 0
         assert app.stage.view.at is None
@@ -390,9 +390,9 @@ async def test_a_key_that_means_nothing_here_says_where_it_does() -> None:
 
 async def test_the_mouse_chooses_rows_tabs_and_alerts() -> None:
     async with shown() as (app, pilot):
-        await pilot.click(offset=(5, 8))
+        await pilot.click(offset=(5, 9))
         assert app.stage.current(NODES).name == "node-04"
-        await pilot.click(offset=(13, 2))
+        await pilot.click(offset=(13, 3))
         assert app.stage.view.tab == SHARES
         await pilot.click(offset=(10, 1))
         await pilot.pause()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from time import monotonic
 
-from tontine.cli.demo.remote import Wire
+from tontine.cli.wire import Wire
 
 
 class DemoLink:

@@ -28,7 +28,7 @@ from ...store import read
 from ...store.call import Store
 from ..nodes import share
 from ..output import console, node_state
-from .remote import Wire
+from ..wire import Wire
 from .stream import JobStream
 
 _LINE_EVERY = 2.0

@@ -11,8 +11,8 @@ from ...legible import count, duration
 from ...store import events, read
 from ...store.call import Store
 from ...testing.cluster import Cluster, NodeProcess
+from ..wire import Order
 from .crew import LEASE, NAMES, launch_next
-from .remote import Order
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
 PEACE_AFTER = 15.0
