@@ -37,6 +37,7 @@ STUCK_AFTER, STUCK_RUNS = 30.0, 3.0
 OLD_AFTER, OLD_SOONEST, OLD_WAITS = 300.0, 60.0, 5.0
 """A job that waits for so many seconds waits too long; where waits are known, from the second on if
 it is so many times the usual wait."""
+A_MONTH = 30 * 86_400.0
 PILES_FROM = 3
 """Unfinished jobs of one schedule that are due: it fires faster than they end."""
 
@@ -195,10 +196,12 @@ def waits_too_long(queue: Queue) -> bool:
 
 
 def empties_in(waiting: float, in_rate: float, out_rate: float) -> float | None:
-    """Seconds until nothing waits if it goes on like this; None when it never does."""
+    """Seconds until nothing waits if it goes on like this; None when it never does, or in more than
+    a month."""
     if waiting <= 0:
         return 0.0
-    return waiting / (out_rate - in_rate) if out_rate > in_rate else None
+    shrinks_by = out_rate - in_rate
+    return waiting / shrinks_by if shrinks_by * A_MONTH > waiting else None
 
 
 def is_failing(failed: int, ended: int) -> bool:
