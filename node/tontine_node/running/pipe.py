@@ -126,6 +126,16 @@ Done = tuple[int, float, bytes]
 """A job's seq, the seconds that it ran and its result. A plain tuple, because there are many."""
 
 
+class CountedDone(NamedTuple):
+    """The same of a job that has counted or observed something: that is in the row, as `Noted`
+    makes it."""
+
+    seq: int
+    ran: float
+    noted: list[Any]
+    result: bytes
+
+
 class AttemptEnded(NamedTuple):
     """A job has ended without one."""
 
@@ -166,7 +176,15 @@ class Submit(NamedTuple):
 
 
 Report = (
-    Hello | BrokenModules | Done | AttemptEnded | Returned | ProgressSaid | PrintedLines | Submit
+    Hello
+    | BrokenModules
+    | Done
+    | CountedDone
+    | AttemptEnded
+    | Returned
+    | ProgressSaid
+    | PrintedLines
+    | Submit
 )
 
 
@@ -174,6 +192,7 @@ _NAMES: dict[type, str] = {
     Hello: "hello",
     BrokenModules: "broken",
     tuple: "done",
+    CountedDone: "counted",
     AttemptEnded: "ended",
     Returned: "returned",
     ProgressSaid: "progress",
@@ -189,7 +208,8 @@ def size_of(report: Report) -> int:
 
 
 def pack_reports(reports: Iterable[Report]) -> bytes:
-    """One frame of a worker; results come first in its body, then requests."""
+    """One frame of a worker; results come first in its body, those of jobs that count after the
+    others, then requests."""
     head: Head = {}
     bodies: list[bytes] = []
     for report in reports:
@@ -198,6 +218,9 @@ def pack_reports(reports: Iterable[Report]) -> bytes:
         seqs, times, results = zip(*done, strict=True)
         head["done"] = seqs, times, [len(result) for result in results]
         bodies += results
+    if counted := head.get("counted"):
+        head["counted"] = [(*one[:-1], len(one.result)) for one in counted]
+        bodies += [one.result for one in counted]
     if asked := head.get("submit"):
         head["submit"] = [(*one[:-1], len(one.request)) for one in asked]
         bodies += [one.request for one in asked]
@@ -212,6 +235,7 @@ class Reports:
     hello: Sequence[Hello] = ()
     broken: Sequence[BrokenModules] = ()
     done: Sequence[Done] = ()
+    counted: Sequence[CountedDone] = ()
     ended: Sequence[AttemptEnded] = ()
     returned: Sequence[Returned] = ()
     progress: Sequence[ProgressSaid] = ()
@@ -226,6 +250,13 @@ class Reports:
             seqs, times, sizes = head["done"]
             reports.done = list(zip(seqs, times, cut(body, sizes), strict=True))
             results_end = sum(sizes)
+        if "counted" in head:
+            results = cut(body[results_end:], [size for *_, size in head["counted"]])
+            rows = zip(head["counted"], results, strict=True)
+            reports.counted = [
+                CountedDone(seq, ran, noted, raw) for (seq, ran, noted, _), raw in rows
+            ]
+            results_end += sum(size for *_, size in head["counted"])
         if "submit" in head:
             requests = cut(body[results_end:], [size for *_, size in head["submit"]])
             asked = zip(head["submit"], requests, strict=True)

@@ -113,6 +113,7 @@ FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
 DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
+    st.builds(pipe.CountedDone, SEQS, TIMES, st.just([{"rows": 1}, {}, 0]), DOCUMENTS),
     st.builds(
         pipe.AttemptEnded,
         SEQS,
