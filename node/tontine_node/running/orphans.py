@@ -76,16 +76,16 @@ def reap(workers: Collection[int]) -> bool:
 def _left_by(worker: int, cookie: str) -> list[psutil.Process] | None:
     """None when nobody can tell, because no file can be opened."""
     try:
+        since = psutil.Process(worker).create_time()
         cookies = {child: _cookie_of(child) for child in psutil.Process().children()}
-        left = [child for child, its in cookies.items() if its == cookie]
-        bare = [child for child, its in cookies.items() if its == ""]
-        if bare and os.getpid() != 1:  # the first process of a container adopts everybody's
-            since = psutil.Process(worker).create_time()
-            others = [child for child, its in cookies.items() if its not in (cookie, "", None)]
-            left += [child for child in bare if _can_only_be_of(since, child, others)]
-        return left
     except (psutil.Error, OSError):
         return None
+    left = [child for child, its in cookies.items() if its == cookie]
+    bare = [child for child, its in cookies.items() if its == ""]
+    if bare and os.getpid() != 1:  # the first process of a container adopts everybody's
+        others = [child for child, its in cookies.items() if its not in (cookie, "", None)]
+        left += [child for child in bare if _can_only_be_of(since, child, others)]
+    return left
 
 
 def _can_only_be_of(since: float, child: psutil.Process, others: Iterable[psutil.Process]) -> bool:
@@ -98,7 +98,7 @@ def _can_only_be_of(since: float, child: psutil.Process, others: Iterable[psutil
         born = child.create_time()
         is_a_tasks = born >= since and child.cmdline() != psutil.Process().cmdline()
         return is_a_tasks and all(other.create_time() > born for other in others)
-    except psutil.NoSuchProcess:
+    except (psutil.Error, OSError):
         return False
 
 

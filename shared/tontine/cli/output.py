@@ -55,13 +55,13 @@ def console(*, stderr: bool = False) -> Console:
 
 def node_state(name: Any) -> Text:
     """A node's state: its glyph, its word, its colour."""
-    glyph, colour = NODE_LOOKS.get(name, ("?", ""))
+    glyph, colour = NODE_LOOKS.get(str(name), ("?", ""))
     return Text(f"{glyph} {legible(name, 40)}", style=colour)
 
 
 def job_state(name: Any) -> Text:
     """A job's state: its glyph, its word, its colour."""
-    glyph, colour = JOB_LOOKS.get(name, ("?", ""))
+    glyph, colour = JOB_LOOKS.get(str(name), ("?", ""))
     return Text(f"{glyph} {legible(name, 40)}", style=colour)
 
 

@@ -53,7 +53,7 @@ def judge_job(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _broken(document: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(document["seq"], int):
         yield "seq is no integer"
-    if document.get("state") not in set(JobState):
+    if document.get("state") not in tuple(JobState):  # it may be what no set can hold
         yield f"state is {document.get('state')!r}"
     for name in _COUNTS:
         value = document.get(name)

@@ -248,7 +248,8 @@ def unclaimable() -> Operation[Unclaimable]:
             limit=NEWEST,
             projection={"_id": 0, "task": 1},
         )
-        waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
+        tasks = [str(job.get("task")) for job in found]
+        waiting.update(task for task in tasks if task not in known)
     return Unclaimable(waiting, known, NEWEST)
 
 
@@ -280,7 +281,7 @@ def recent() -> Operation[Recent]:
         hint="seq",
         projection={"_id": 0, "state": 1},
     )
-    states = [one.get("state") for one in found]
+    states = [str(one.get("state")) for one in found]
     return Recent(
         len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states)
     )
