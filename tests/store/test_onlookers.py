@@ -19,6 +19,8 @@ from tontine.errors import TontineError
 from tontine.store import schema
 from tontine.store.call import Store
 
+pytestmark = pytest.mark.long
+
 AT = datetime(2024, 1, 1, tzinfo=UTC)
 JOB = {
     "task": "story.echo",
@@ -36,10 +38,36 @@ STATES: tuple[dict[str, Any], ...] = (
     {"state": "failed", "node": "a-1", "finished_at": AT, "error": {"type": "E", "message": "m"}},
 )
 JOB_FIELDS = (
-    "task args state attempt fails lost created_at run_at priority key max_attempts timeout node "
-    "started_at finished_at error errors result progress meta parent schedule start_by unique_for "
-    "held_key held_until cancel expire_at seq"
-).split()
+    "task",
+    "args",
+    "state",
+    "attempt",
+    "fails",
+    "lost",
+    "created_at",
+    "run_at",
+    "priority",
+    "key",
+    "max_attempts",
+    "timeout",
+    "node",
+    "started_at",
+    "finished_at",
+    "error",
+    "errors",
+    "result",
+    "progress",
+    "meta",
+    "parent",
+    "schedule",
+    "start_by",
+    "unique_for",
+    "held_key",
+    "held_until",
+    "cancel",
+    "expire_at",
+    "seq",
+)
 MANY_TIMES = [field for field in JOB_FIELDS if field not in ("key", "held_key", "seq")]
 NODE = {
     "name": "",
@@ -62,8 +90,20 @@ NODE = {
 }
 SCHEDULE = {"task": "story.echo", "every": 60, "next_at": AT, "last_job": "x", "timezone": "UTC"}
 SCHEDULE_FIELDS = (
-    "task args cron every timezone missed next_at overlap max_age off declared removed last_job"
-).split()
+    "task",
+    "args",
+    "cron",
+    "every",
+    "timezone",
+    "missed",
+    "next_at",
+    "overlap",
+    "max_age",
+    "off",
+    "declared",
+    "removed",
+    "last_job",
+)
 
 
 def jobs() -> Iterator[dict[str, Any]]:

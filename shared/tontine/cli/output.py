@@ -24,14 +24,14 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _GAP = 2
 _LEAST_WIDTH = 16
 
-NODE_LOOKS = {  # glyph and word, never colour alone
+NODE_LOOKS: dict[str, tuple[str, str]] = {  # glyph and word, never colour alone
     NodeState.INITIALIZING: ("◌", "cyan"),
     NodeState.WAITING: ("○", "blue"),
     NodeState.WORKING: ("●", "green"),
     NodeState.PAUSED: ("‖", "yellow"),
     NodeState.DEAD: ("✕", "red"),
 }
-JOB_LOOKS = {
+JOB_LOOKS: dict[str, tuple[str, str]] = {
     JobState.QUEUED: ("·", "blue"),
     JobState.WORKING: ("●", "cyan"),
     JobState.DONE: ("✓", "green"),
