@@ -21,9 +21,11 @@ from tontine.errors import TontineError
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Call
 from tontine.store.names import CLUSTER, ROSTER
+from tontine_node.claiming.cadence import Cadence
 from tontine_node.claiming.careful import Careful
 from tontine_node.claiming.claimer import Claimer
-from tontine_node.claiming.lane import Lane
+from tontine_node.claiming.surroundings import Surroundings
+from tontine_node.claiming.turn import Turn
 from tontine_node.claims import Claims, Entry
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
@@ -88,20 +90,30 @@ class SimulatedNode:
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
         self._node, self._store, self._claims = name, store, Claims()
         member = Member(name, name, store, timing, clock, beat)
+        cadence = Cadence(clock, lambda: True)
+        surroundings = Surroundings(store, cadence, member)
         careful = Careful(name, store, self._claims, lambda: ())
-        lane = Lane(
+        turn = Turn(
             name,
             store,
             timing,
-            clock,
+            cadence,
             member,
             self._claims,
             dispatcher,
-            lambda: True,
-            careful.is_noted,
+            surroundings,
+            careful,
         )
         self._claimer = Claimer(
-            name, store, clock, beat, self._claims, dispatcher, lane, careful, Troubles()
+            name,
+            store,
+            cadence,
+            beat,
+            self._claims,
+            surroundings,
+            careful,
+            [turn],
+            Troubles(),
         )
         self._claimer.is_open = True
 

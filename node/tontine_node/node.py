@@ -27,13 +27,15 @@ from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.cadence import Cadence
 from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
-from .claiming.lane import Lane
 from .claiming.listener import Listener
 from .claiming.numberer import Numberer
 from .claiming.scheduler import Scheduler
+from .claiming.surroundings import Surroundings
+from .claiming.turn import Turn
 from .claims import Claims
 from .config import NodeConfig
 from .drain import Drain
@@ -108,20 +110,32 @@ class Node:
         self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
         self.fence = Fence(clock, beat, board, claims, dispatcher)
 
-        self.careful = careful = Careful(node, store, claims, lambda: dispatcher.careful_tasks)
-        self.lane = Lane(
+        cadence = Cadence(clock, lambda: self.listener.is_open)
+        self.surroundings = Surroundings(store, cadence, member)
+        self.careful = careful = Careful(node, store, claims, self._careful_keys)
+        self.turns = [
+            Turn(
+                node,
+                store,
+                timing,
+                cadence,
+                member,
+                claims,
+                dispatcher,
+                self.surroundings,
+                careful,
+            )
+        ]
+        self.claimer = claimer = Claimer(
             node,
             store,
-            timing,
-            clock,
-            member,
+            cadence,
+            beat,
             claims,
-            dispatcher,
-            lambda: self.listener.is_open,
-            careful.is_noted,
-        )
-        self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
+            self.surroundings,
+            careful,
+            self.turns,
+            troubles,
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -130,7 +144,7 @@ class Node:
             timing,
             clock,
             member.own_share,
-            lambda: self.lane.has_inbox,
+            lambda: self.surroundings.has_inbox,
             claimer.hint,
             troubles,
         )
@@ -285,6 +299,7 @@ class Node:
                 if self._is_stop_wanted():
                     await self._stop()
                     return False
+                await self._keep_offer()
                 await self._follow_desired()
                 await self._mend_state()
                 await self._look_after_jobs()
@@ -305,6 +320,14 @@ class Node:
     async def _stop(self) -> None:
         await self.drain.stop(partial(self._move, NodeState.DEAD, death="stopped"))
         tell_stopped(self.settler.done, self.settler.failed, self._clock.now() - self._born_at)
+
+    async def _keep_offer(self) -> None:
+        """What the workers have is what the roster says; a worker that was replaced may have
+        something else."""
+        offer = Offer.announced(self.dispatcher.modules)
+        if offer != self.member.offer:
+            self.member.offer = offer
+            await self.member.keep_place()
 
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
@@ -336,7 +359,7 @@ class Node:
             before, self.state = self.state, target
             self._moved_at = self._clock.now()
             if {before, target} == {NodeState.WAITING, NodeState.WORKING}:
-                return  # a busy node's daily round would fill `events`; samples tell the same
+                return  # a busy node's daily turn would fill `events`; samples tell the same
             why = values.get("death")
             facts = {
                 "node": self.id,
@@ -381,11 +404,15 @@ class Node:
         return Vital(self.beat.has_lease(), self.claimer.tick, self.dispatcher.pool.ready)
 
     def _standing(self) -> SampleState:
-        seq = self.lane.sweep.counter if self.lane.sweep else 0
+        seq = max(turn.lanes.counter for turn in self.turns)
         return SampleState(self.state, self.dispatcher.slots, seq, self.member.shown_share)
 
+    def _careful_keys(self) -> set[str]:
+        """The task keys that this node may claim, and must not run twice."""
+        return {key for turn in self.turns for key in turn.choice.careful_keys()}
+
     def _retention(self) -> Retention:
-        return self.lane.retention
+        return self.surroundings.retention
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)

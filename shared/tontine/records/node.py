@@ -169,12 +169,10 @@ class Pulse:
     beat: Any
     lease: float
     """0 when the record does not tell: then the watcher's own counts."""
-    modules: tuple[str, ...]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Pulse:
-        names = sorted(module.name for module in modules_in(document))
-        return cls(document.get("beat"), _lease(document), tuple(names))
+        return cls(document.get("beat"), _lease(document))
 
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""

@@ -17,6 +17,7 @@ from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
 from ...store.call import Operation, count_documents, find, find_one
 from ...store.claim import ClusterState, overview
+from ...store.indexes import DUE_INDEX, RANKED_INDEX, on_index
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
 from ...store.read import IS_DUE, now, read_nodes
@@ -177,7 +178,7 @@ def count_ahead(
 ) -> Operation[tuple[int, int]]:
     """Jobs before this due one, and how many of them because of their priority. Each stops at one
     above the limit."""
-    ranked = yield from _count("ranked", _higher(job), share, tasks, limit)
+    ranked = yield from _count(RANKED_INDEX, _higher(job), share, tasks, limit)
     ahead = ranked
     for index, where in _older(job):
         ahead += yield from _count(index, where, share, tasks, limit)
@@ -189,7 +190,10 @@ def _count(
 ) -> Operation[int]:
     seq = {**where.get("seq", {}), **share.query()}
     matching = {**where, "state": JobState.QUEUED.value, "task": {"$in": list(tasks)}, "seq": seq}
-    number: int = yield count_documents(JOBS, matching, limit=limit + 1, hint=index, within=30)
+    number: int = yield from on_index(
+        index,
+        lambda name: count_documents(JOBS, matching, limit=limit + 1, hint=name, within=30),
+    )
     return number
 
 
@@ -203,18 +207,18 @@ def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
     low ones."""
     fresh = {"run_at": None, "priority": None}
     if job.priority > 0:
-        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
+        return [(RANKED_INDEX, {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
     if job.run_at is not None:
         equals = {
             "run_at": job.run_at,
             "seq": {"$lt": job.seq},
         }  # such as those given back together
-        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
-    due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
+        return [(DUE_INDEX, {"run_at": {"$type": "date", "$lt": job.run_at}}), (DUE_INDEX, equals)]
+    due = (DUE_INDEX, {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
     if job.priority == 0:
         return [due, ("fresh", {**fresh, "seq": {"$lt": job.seq}})]
     low: list[tuple[str, dict[str, Any]]] = [
-        ("ranked", {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
-        ("ranked", {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
+        (RANKED_INDEX, {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
+        (RANKED_INDEX, {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
     ]
     return [due, ("fresh", fresh), *low]
