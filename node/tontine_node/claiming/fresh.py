@@ -60,7 +60,7 @@ class FreshLook:
         dense = [lane for lane in self._lanes if not lane.is_sparse]
         counter = self._surroundings.counter
         sparse = [lane for lane in self._lanes if lane.is_sparse and lane.is_to_look(counter)]
-        plans = self._plan(dense, room)
+        plans = self._plan(dense, room, is_mixed=is_mixed)
         jobs = await self._ask_for_numbers(plans, is_mixed=is_mixed) if plans else []
         known_to: int | None = None
         if sparse:
@@ -77,11 +77,14 @@ class FreshLook:
 
     # Dense lanes
 
-    def _plan(self, lanes: Sequence[Lane], room: int) -> dict[Lane, Plan]:
+    def _plan(self, lanes: Sequence[Lane], room: int, *, is_mixed: bool) -> dict[Lane, Plan]:
         """The lowest numbers of all dense lanes together: what was missed before, then the next
         ones."""
         now = self._clock.now()
-        planned = {lane: lane.sweep.plan(room, now) for lane in lanes}
+        planned = {
+            lane: lane.sweep.plan(lane.numbers_at_once(room, is_mixed=is_mixed), now)
+            for lane in lanes
+        }
         if len(planned) > 1:
             most = max(room, *(lane.sweep.stride for lane in lanes))
             ahead = sorted(

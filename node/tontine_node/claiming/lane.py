@@ -29,6 +29,8 @@ class Lane:
         self._awaited: set[int] = set()
         self._asked = 0
         self._found = 0
+        self._is_judged = False
+        """Whether enough was asked for to tell how dense it is."""
         self._behind_at = float("-inf")
         self._behind_for = BEHIND_SOON
 
@@ -50,6 +52,7 @@ class Lane:
         lane._is_at_end, lane._looked_to = self._is_at_end, self._looked_to
         lane._is_rung = self._is_rung
         lane._awaited = set(self._awaited)
+        lane._is_judged = self._is_judged
         lane._behind_at, lane._behind_for = self._behind_at, self._behind_for
         return lane
 
@@ -91,6 +94,10 @@ class Lane:
         """So many numbers have been given."""
         self.sweep.counter = max(self.sweep.counter, counter)
 
+    def numbers_at_once(self, room: int, *, is_mixed: bool) -> int:
+        """How many numbers to ask for: few, as long as most of them may be jobs of others."""
+        return min(room, 2 * self.share.size) if is_mixed and not self._is_judged else room
+
     def became_thin(self, asked: int, found: int) -> bool:
         """Whether of the last numbers that it asked for too few were its own jobs."""
         self._asked += asked
@@ -99,6 +106,7 @@ class Lane:
             return False
         is_thin = self._found * self.share.size < self._asked
         self._asked = self._found = 0
+        self._is_judged = True
         return is_thin
 
     def spread(self) -> None:
@@ -137,7 +145,7 @@ class Lane:
 
     def gather(self, now: float) -> None:
         """Ask for numbers from now on."""
-        self.is_sparse = False
+        self.is_sparse = self._is_judged = False
         self._asked = self._found = 0
         self.passed_by(now)
 

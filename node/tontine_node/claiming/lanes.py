@@ -28,7 +28,8 @@ class Lanes:
         self._surroundings = surroundings
         self._lanes: list[Lane] = []
         self._by_key: dict[str, Lane] = {}
-        self._arranged_for: tuple[int, frozenset[str]] = (-1, frozenset())
+        self.arranged_for: tuple[int, frozenset[str]] = (-1, frozenset())
+        """The epoch and the keys that they are right for."""
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._lanes)
@@ -95,10 +96,10 @@ class Lanes:
         """Put the lanes right for the roster as it is known and the keys that are served now;
         whether the roster was a new one."""
         roster, wanted = self._member.roster, frozenset(keys)
-        epoch, _ = self._arranged_for
+        epoch, _ = self.arranged_for
         for lane in self._lanes:
             lane.counted(self._surroundings.counter)
-        if self._arranged_for == (roster.epoch, wanted):
+        if self.arranged_for == (roster.epoch, wanted):
             return False
         lanes = []
         for share, some in roster.parts_of(self._node, wanted).items():
@@ -109,7 +110,7 @@ class Lanes:
                 lanes.append(await self._new_lane(some, share))
         self._lanes = lanes
         self._by_key = {key: lane for lane in lanes for key in lane.keys}
-        self._arranged_for = (roster.epoch, wanted)
+        self.arranged_for = (roster.epoch, wanted)
         return roster.epoch != epoch
 
     def _lane_before(self, keys: frozenset[str], share: Share) -> Lane | None:
