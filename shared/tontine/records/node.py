@@ -16,6 +16,7 @@ from ..legible import legible
 from .job import is_text
 from .share import Share
 from .states import Desired, NodeState
+from .task_key import fits, has_range, module_of, name_of
 from .trouble import Trouble, lack_of_workers, read_troubles
 
 BEATS_IN_A_LEASE = 10
@@ -139,6 +140,15 @@ class Sighting:
     def is_leaving(self) -> bool:
         """Whether it was asked to pause or stop: it claims nothing more."""
         return self.desired is not Desired.RUNNING
+
+    def serves(self, key: str) -> bool:
+        """Whether it has the task of a key, in a version inside its range."""
+        return name_of(key) in self.tasks and (not has_range(key) or self._has_version(key))
+
+    def _has_version(self, key: str) -> bool:
+        return any(
+            module == module_of(key) and fits(key, version) for module, version in self.modules
+        )
 
     @property
     def heartbeat_every(self) -> float:
