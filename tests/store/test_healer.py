@@ -11,7 +11,7 @@ from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.records.roster import Roster
-from tontine.store import claim, schema
+from tontine.store import fresh, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine_node.healer import Healer
 from tontine_node.membership.member import Member
@@ -103,7 +103,7 @@ async def test_a_missing_index_smells_also_when_its_query_is_long_and_an_outage_
     counting.refused = healer.suspect
     store.database.jobs.drop_index("seq")
     with pytest.raises(StoreError):
-        await counting.run(claim.find_fresh(range(500), ["t.t"]))
+        await counting.run(fresh.find_fresh(range(500), ["t.t"]))
     assert healer.wake.is_set()
     healer.wake.clear()
     for innocent in (

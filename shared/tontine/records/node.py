@@ -17,6 +17,7 @@ from .job import is_text
 from .loaded import ABSENT
 from .share import Share
 from .states import Desired, NodeState
+from .task_key import fits, has_range, module_of, name_of
 from .trouble import Trouble, lack_of_workers, read_troubles
 
 BEATS_IN_A_LEASE = 10
@@ -141,6 +142,15 @@ class Sighting:
         """Whether it was asked to pause or stop: it claims nothing more."""
         return self.desired is not Desired.RUNNING
 
+    def serves(self, key: str) -> bool:
+        """Whether it has the task of a key, in a version inside its range."""
+        return name_of(key) in self.tasks and (not has_range(key) or self._has_version(key))
+
+    def _has_version(self, key: str) -> bool:
+        return any(
+            module == module_of(key) and fits(key, version) for module, version in self.modules
+        )
+
     @property
     def heartbeat_every(self) -> float:
         return self.lease / BEATS_IN_A_LEASE
@@ -170,12 +180,10 @@ class Pulse:
     beat: Any
     lease: float
     """0 when the record does not tell: then the watcher's own counts."""
-    modules: tuple[str, ...]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Pulse:
-        names = sorted(module.name for module in modules_in(document))
-        return cls(document.get("beat"), _lease(document), tuple(names))
+        return cls(document.get("beat"), _lease(document))
 
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""

@@ -19,7 +19,7 @@ from bson.son import SON
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
 from ..records.job import JobError, is_text, problem
-from .bell import ring, ring_jobs
+from .bell import common_task, ring, ring_jobs
 from .call import RAW, Call, Operation, command, delete_many, find_one, insert_many, update_one
 from .counter import Block, raise_counter
 from .counter import take as take_numbers
@@ -155,7 +155,8 @@ def take(documents: Sequence[Mapping[str, Any]]) -> Operation[Taken]:
         documents,
         block,
     )
-    yield from ring_jobs(block.first, block.last, fresh=not any("run_at" in job for job in jobs))
+    is_fresh = not any("run_at" in job for job in jobs)
+    yield from ring_jobs(block.first, block.last, fresh=is_fresh, task=common_task(jobs))
     taken = [one["_id"] for place, one in enumerate(documents) if place not in waiting | unfit]
     if taken:
         yield delete_many(INBOX, {"_id": {"$in": taken}}, repeats=True)

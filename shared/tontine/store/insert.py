@@ -186,7 +186,7 @@ def submit(
     if wish.is_fresh:
         # Before it is there: it will be when a node has heard of it, and waits for a majority
         # meanwhile.
-        yield from ring_jobs(block.first, block.last, fresh=True)
+        yield from ring_jobs(block.first, block.last, fresh=True, task=wish.task)
     try:
         refused = yield from put_in(documents)
     except StoreUnavailable as error:
@@ -199,7 +199,8 @@ def submit(
     if is_renumbered and reserve is not None:
         reserve.forget()
     if not wish.is_fresh or is_renumbered:
-        yield from ring_jobs(documents[0]["seq"], documents[0]["seq"], fresh=False)
+        seq = documents[0]["seq"]
+        yield from ring_jobs(seq, seq, fresh=False, task=wish.task)
     return Job.from_document(documents[0])
 
 
@@ -230,7 +231,7 @@ def submit_many(
             documents = make_documents(wish, chunk, block)
             yield from put_in(documents)
             seqs = [document["seq"] for document in documents]
-            yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh)
+            yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh, task=wish.task)
         except TontineError as error:
             if isinstance(error, StoreUnavailable):
                 unknown = len(documents)
@@ -393,7 +394,7 @@ def put_named(
                 raise
             yield from raise_counter()
             continue
-        yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh)
+        yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh, task=wish.task)
         return "inserted"
     raise StoreError(_NUMBERS_TAKEN)
 
@@ -451,7 +452,7 @@ def _insert_within(
         raise _named(error, chunk) from error
     # Too early for certain, but an idle node looks again a moment later, and most transactions are
     # short.
-    yield from ring_jobs(block.first, block.last, fresh=False)
+    yield from ring_jobs(block.first, block.last, fresh=False, task=wish.task)
     return documents
 
 

@@ -14,7 +14,7 @@ from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, To
 from ..records.job import LARGEST, JobError, is_text, problem, too_large
 from ..records.states import JobState
 from . import on_demand
-from .bell import ring_jobs
+from .bell import common_task, ring_jobs
 from .call import PLAIN, Call, Operation, bulk_write, find_some
 from .counter import raise_counter, take
 from .end import never_begun
@@ -86,6 +86,7 @@ def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Operation[in
         block.first,
         block.last,
         fresh=not any(one.get("run_at") or one.get("priority") for one in documents),
+        task=common_task(documents),
     )
     return count
 

@@ -63,7 +63,7 @@ def submit(
         for job, one in zip(jobs, documents, strict=True)
     ]
     if new := [job.seq for job in jobs if not job.existed]:
-        yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh)
+        yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh, task=wish.task)
     if earlier := [(job, one) for job, one in zip(jobs, documents, strict=True) if job.existed]:
         yield from _refuse_others(parent, earlier, is_counted=is_counted)
     return jobs

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,7 +32,7 @@ from ...store.call import (
     insert_one,
 )
 from ...store.inbox import is_open, is_strict, read_options
-from ...store.indexes import OPEN_JOBS
+from ...store.indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX, on_index
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
 from ...store.read import (
     IS_DUE,
@@ -230,9 +231,12 @@ def kept() -> Operation[Kept]:
     total: int = yield Call(JOBS, "estimated_document_count", repeats=True)
     open_jobs = 0
     for index, where in OPEN_JOBS.items():
-        options = {"hint": index, "limit": COUNTED_AT_MOST}
-        open_jobs += yield count_documents(JOBS, where, **options, within=30)
+        open_jobs += yield from on_index(index, partial(_counting, where))
     return Kept(retention.done, retention.failed, max(0, total - open_jobs))
+
+
+def _counting(where: Mapping[str, Any], index: str) -> Call:
+    return count_documents(JOBS, where, hint=index, limit=COUNTED_AT_MOST, within=30)
 
 
 def unclaimable() -> Operation[Unclaimable]:
@@ -240,16 +244,15 @@ def unclaimable() -> Operation[Unclaimable]:
     nodes = yield from read_nodes(dead=False)
     known = known_tasks(map(Sighting.from_document, nodes))
     waiting = yield from _fresh_but(known)
-    for index in ("due", "ranked"):
-        found = yield find(
-            JOBS,
-            {**OPEN_JOBS[index], **IS_DUE},
-            hint=index,
-            limit=NEWEST,
-            projection={"_id": 0, "task": 1},
-        )
+    for index in (DUE_INDEX, RANKED_INDEX):
+        found = yield from on_index(index, partial(_waiting, OPEN_JOBS[index]))
         waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
     return Unclaimable(waiting, known, NEWEST)
+
+
+def _waiting(where: Mapping[str, Any], index: str) -> Call:
+    shown = {"_id": 0, "task": 1}
+    return find(JOBS, {**where, **IS_DUE}, hint=index, limit=NEWEST, projection=shown)
 
 
 def _fresh_but(known: frozenset[str]) -> Operation[Counter[str]]:
