@@ -23,6 +23,7 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
+from . import contexts
 from .config import NodeConfig
 from .last_resort import LastResort
 from .log_style import LogStyle
@@ -39,8 +40,7 @@ from .telling.logs import set_up
 @click.argument(
     "modules",
     nargs=-1,
-    required=True,
-    metavar="MODULE...",
+    metavar="[MODULE]...",
     envvar="TONTINE_MODULES",
     shell_complete=complete_modules,
 )
@@ -120,6 +120,12 @@ from .telling.logs import set_up
 @click.option(
     "--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job."
 )
+@click.option(
+    "--available",
+    multiple=True,
+    metavar="MODULE",
+    help="What this node may be asked to load while it runs, beside its own modules. Repeatable.",
+)
 @store_options
 def node(
     modules: tuple[str, ...],
@@ -138,12 +144,14 @@ def node(
     embedded: bool | None,
     as_json: bool,
     verbose: bool,
+    available: tuple[str, ...],
     store: StoreConfig,
 ) -> None:
     """Run one node in the foreground.
 
     MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file
-    (tasks.py). Start as many nodes as you like, on as many machines: they share the queue evenly,
+    (tasks.py). Without any, the node has the contexts of the file tontine.toml, each with workers
+    of its own. Start as many nodes as you like, on as many machines: they share the queue evenly,
     and when one dies the others inherit its share.
 
     Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what
@@ -153,17 +161,23 @@ def node(
     Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table
     [node] of the file tontine.toml; `tontine config` shows what is in force.
     """
+    megabyte = 1024 * 1024
+    limits: dict[str, Any] = {
+        "processes": processes,
+        "slots": slots,
+        "max_jobs": max_jobs,
+        "max_memory": None if max_memory is None else max_memory * megabyte,
+    }
     config = NodeConfig(
         modules=modules,
+        contexts=contexts.of_command(click.get_current_context(), modules, limits),
+        available=available,
+        **limits,
         name=name,
-        processes=processes,
-        slots=slots,
         timing=Timing.of_lease(lease),
         grace=grace,
         listens=listen if streams is None else streams,  # its former name
-        max_jobs=max_jobs,
-        max_memory=None if max_memory is None else max_memory * 1024 * 1024,
-        max_held=(max_held or 0) * 1024 * 1024,
+        max_held=(max_held or 0) * megabyte,
         share_uri=share_uri,
         log=LogStyle(as_json, verbose),
         live_file=live_file,

@@ -93,6 +93,10 @@ class Task:
         return self.retry_on is None or isinstance(error, self.retry_on)
 
 
+_tasks_of: dict[int, list[Task]] = {}
+"""All tasks of this process by the identity of their functions, which they keep alive."""
+
+
 def _seconds(name: str, given: float | str) -> float:
     """A duration; what is none is told with the name of the argument."""
     try:
@@ -207,7 +211,9 @@ class Module(Hooks):
             full = f"{self.name}.{name or name_of(called)}"
             if full in self.tasks:
                 raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
-            self.tasks[full] = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
+            task = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
+            self.tasks[full] = task
+            _tasks_of.setdefault(id(called), []).append(task)
             return function
 
         return add if function is None else add(function)
@@ -318,14 +324,13 @@ class Library:
         return found
 
 
-def task_of(function: Any) -> str | None:
-    """The name of the task that a function is, looked for where the function was defined."""
-    place = sys.modules.get(str(getattr(function, "__module__", None)))
-    modules = [one for one in vars(place).values() if isinstance(one, Module)] if place else []
-    return next(
-        (task.name for one in modules for task in one.tasks.values() if task.function is function),
-        None,
-    )
+def tasks_of(function: Any) -> list[Task]:
+    """The tasks that a function is; else those that what it wraps is."""
+    while function is not None:
+        if found := _tasks_of.get(id(function)):
+            return found
+        function = getattr(function, "__wrapped__", None)
+    return []
 
 
 def load(names: Sequence[str]) -> Library:
@@ -345,14 +350,19 @@ def load(names: Sequence[str]) -> Library:
 
 def _modules_in(name: str) -> list[Module]:
     path, _, attribute = name.partition(":")
+    return _modules_of(imported(path), name, attribute)
+
+
+def imported(path: str) -> ModuleType:
+    """What `package.module` or a path to a .py file names."""
     if path.endswith(".py"):
         file = Path(path)
         if not file.is_file():
             raise ConfigError(f"there is no file {path}{nearest_file(file)}")
-        return _modules_of(_import_file(file), name, attribute)
+        return _import_file(file)
     if not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(f"{name!r} is neither the name of a Python module nor a .py file")
-    return _modules_of(_import(path), name, attribute)
+        raise ConfigError(f"{path!r} is neither the name of a Python module nor a .py file")
+    return _import(path)
 
 
 def _import(path: str) -> ModuleType:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tontine.clock import Clock
+from tontine.records.counted import Noted
 from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
 from tontine.rules import attempt
@@ -20,7 +21,17 @@ from ..telling.troubles import Troubles
 from . import declared
 from .board import Board
 from .pace import Pace
-from .pipe import AttemptEnded, Done, Hello, Orders, PrintedLines, Reports, Submit, TaskFacts
+from .pipe import (
+    AttemptEnded,
+    CountedDone,
+    Done,
+    Hello,
+    Orders,
+    PrintedLines,
+    Reports,
+    Submit,
+    TaskFacts,
+)
 from .pool import FENCE, REPLACED, Child, Pool
 from .workload import Workload
 
@@ -238,6 +249,8 @@ class Dispatcher:
                 self.progress[seq] = (value, note)
         if reports.done:
             self._take_done(workload, reports.done)
+        for counted in reports.counted:
+            self._take_counted(workload, counted)
         for ended in reports.ended:
             self._take_ended(workload, ended)
         for returned in reports.returned:
@@ -266,6 +279,15 @@ class Dispatcher:
         workload.served += len(done)
         times = [ran for _, ran, _ in done]
         self.pace.ran(sum(times) / len(times), len(times), max(times))
+
+    def _take_counted(self, workload: Workload, done: CountedDone) -> None:
+        workload.served += 1
+        self.pace.ran(done.ran)
+        if entry := workload.take_report(done.seq):
+            outcome = Outcome("done", done.seq, entry.attempt, done.ran, result=done.result)
+            outcome.clean = not entry.fails and not entry.lost
+            outcome.noted = Noted.from_row(done.noted)
+            self.end(entry, outcome)
 
     def _take_ended(self, workload: Workload, ended: AttemptEnded) -> None:
         workload.served += 1

@@ -90,8 +90,10 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
         board.clear(index)
         numbers = (index, theirs.fileno(), board.fd, config.processes, config.slots, os.getpid())
         module = [sys.executable, "-m", "tontine_node.worker.main"]
-        command = [*module, *map(str, numbers), config.log.word, *config.modules]
+        context = config.contexts[0]
+        command = [*module, *map(str, numbers), config.log.word, context.argument()]
         environment = worker_environment(config.store, share_uri=config.share_uri)
+        environment |= context.env
         try:
             return Child(
                 index, Process(command, environment, (theirs.fileno(), board.fd)), reader, writer
