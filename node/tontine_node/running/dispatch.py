@@ -12,6 +12,7 @@ from tontine.clock import Clock
 from tontine.records.counted import Noted
 from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
+from tontine.records.task_key import name_of
 from tontine.rules import attempt
 from tontine.store.settle import Outcome
 
@@ -126,7 +127,7 @@ class Dispatcher:
         return sorted(name for name, facts in self.tasks.items() if facts.on_lost == "fail")
 
     def facts_of(self, entry: Entry) -> TaskFacts:
-        return self.tasks.get(entry.task, UNKNOWN)
+        return self.tasks.get(name_of(entry.task), UNKNOWN)
 
     def attempts_of(self, entry: Entry) -> int:
         """How many attempts of a job may fail."""
