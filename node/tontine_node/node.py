@@ -32,6 +32,7 @@ from .claiming.claimer import Claimer
 from .claiming.intake import Intake
 from .claiming.listener import Listener
 from .claiming.numberer import Numberer
+from .claiming.range_walk import RangeWalk
 from .claiming.scheduler import Scheduler
 from .claiming.surroundings import Surroundings
 from .claiming.turn import Turn
@@ -165,6 +166,15 @@ class Node:
             troubles,
             lambda: contexts.schedules,
         )
+        self.range_walk = RangeWalk(
+            store,
+            clock,
+            member.own_share,
+            lambda: self.surroundings.ranges,
+            beat.server_now,
+            self._retention,
+            troubles,
+        )
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
@@ -281,6 +291,7 @@ class Node:
             "numbering": self.numberer.run,
             "intake": self.intake.run,
             "schedules": self.scheduler.run,
+            "ranges": self.range_walk.run,
             "times": self.timer.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,

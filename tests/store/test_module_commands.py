@@ -88,8 +88,10 @@ def test_what_is_not_is_refused_with_what_could_be(store: Store, web: str, run: 
     refused = run("module", "add", "web-1", "./x.py")
     assert (refused.code, refused.err) == (
         2,
-        "web-1 may not load './x.py': it was started with shop.tasks, and 'available' lists "
-        "etl.tasks",
+        (
+            "web-1 may not load './x.py': it was started with shop.tasks, and 'available' lists "
+            "etl.tasks"
+        ),
     )
     other = run("module", "add", "web-1", "etl.tasks", "--context", "mail")
     assert (other.code, other.err) == (2, "web-1 has no context 'mail': it has default")
@@ -152,8 +154,8 @@ def test_the_list_says_who_has_what_and_why_not(store: Store, web: str, run: Run
         serving("shop", "shop.tasks", version="2.0", state="broken", error="no such luck"),
     )
     for version, authors in (("1.0", ["Ann <ann@example.org>"]), ("1.0", ["Eve"]), ("2.0", [])):
-        told = {"name": "shop", "version": version, "authors": authors, "tasks": ["shop.work"]}
-        store.run(modules.announce(told))
+        facts = {"version": version, "authors": authors, "tasks": ["shop.work"]}
+        store.run(modules.announce({"name": "shop", **facts}))
     told = [
         (row["node"], row["version"], row["state"]) for row in run("module", "ls", "--json").rows
     ]

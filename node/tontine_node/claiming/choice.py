@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tontine.records.job import unfit
-from tontine.records.task_key import name_of
+from tontine.records.task_key import fits, module_of, name_of
 from tontine.store.raw import Raw
 
 from ..claims import Claims
@@ -18,8 +18,13 @@ class Choice:
     """Knows what the context's workers have now."""
 
     def __init__(
-        self, claims: Claims, dispatcher: Dispatcher, is_noted: Callable[[str], bool]
+        self,
+        claims: Claims,
+        dispatcher: Dispatcher,
+        is_noted: Callable[[str], bool],
+        ranges: Callable[[], Collection[str]],
     ) -> None:
+        """`ranges` tells which task keys with a range may be queued."""
         self.odd: list[tuple[Raw, str]] = []
         """Jobs that were found and cannot be claimed by anybody, and why."""
         self.passed_over = False
@@ -28,10 +33,19 @@ class Choice:
         self._claims = claims
         self._dispatcher = dispatcher
         self._is_noted = is_noted
+        self._ranges = ranges
 
     def served_keys(self) -> set[str]:
         """The task keys that the context's workers can run."""
-        return set(self._dispatcher.tasks)
+        plain = set(self._dispatcher.tasks)
+        if not (ranges := self._ranges()):
+            return plain
+        versions = {one["name"]: str(one.get("version", "")) for one in self._dispatcher.modules}
+        return plain | {
+            key
+            for key in ranges
+            if name_of(key) in plain and fits(key, versions.get(module_of(key), ""))
+        }
 
     def careful_keys(self) -> set[str]:
         """Those that must not run twice."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tontine.store import claim
 from tontine.store.call import AsyncStore
 from tontine.store.counter import raise_counter
+from tontine.store.ranges import Ranges
 from tontine.store.retention import FOR_EVER
 
 from ..membership.member import Member
@@ -27,6 +28,8 @@ class Surroundings:
         self.counter = 0
         self.retention = FOR_EVER
         self.has_inbox = False
+        self.ranges = Ranges()
+        """Which task keys with ranges may be queued."""
         self._store = store
         self._cadence = cadence
         self._member = member
@@ -50,6 +53,7 @@ class Surroundings:
         self._member.see(around.roster)
         self.retention = around.retention
         self.has_inbox = around.inbox
+        self.ranges = around.ranges
 
     def _count(self, at: float, counter: int) -> None:
         self.counter = counter

@@ -49,7 +49,7 @@ class Turn:
         careful: Careful,
     ) -> None:
         self.dispatcher = dispatcher
-        self.choice = Choice(claims, dispatcher, careful.is_noted)
+        self.choice = Choice(claims, dispatcher, careful.is_noted, lambda: surroundings.ranges.keys)
         self.lanes = Lanes(node, store, member, surroundings)
         self.postponed = PostponedLook(store, cadence, dispatcher, self.lanes, self.choice)
         self.help = Help(store, timing, cadence, member, dispatcher, self.lanes, self.choice)
@@ -147,7 +147,8 @@ class Turn:
         return claimed
 
     async def _find_fresh(self, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - like the others
-        found = await self._fresh.find(room, is_mixed=not self._member.roster.is_uniform)
+        is_mixed = bool(self._surroundings.ranges.keys) or not self._member.roster.is_uniform
+        found = await self._fresh.find(room, is_mixed=is_mixed)
         if found:
             self.help.had_jobs()
         return found

@@ -194,8 +194,9 @@ class Pulse:
 
 
 def _faults(document: Mapping[str, Any]) -> tuple[str, ...]:
-    told = [one.complaint for one in (*contexts_in(document), *loaded_in(document))]
-    return tuple(one for one in told if one)
+    contexts = [one.complaint for one in contexts_in(document)]
+    modules = [one.complaint for one in loaded_in(document)]
+    return tuple(told for told in (*contexts, *modules) if told)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:

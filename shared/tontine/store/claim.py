@@ -15,7 +15,8 @@ from .counter import counted
 from .fresh import FIELDS
 from .inbox import is_open
 from .indexes import FRESH, QUEUED, WORKING
-from .names import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
+from .names import CLUSTER, COUNTER, JOBS, RANGES, ROSTER, SETTINGS
+from .ranges import Ranges
 from .raw import Raw
 from .retention import Retention
 
@@ -23,23 +24,25 @@ from .retention import Retention
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """What all nodes share: roster, last number given, how long finished jobs are kept, whether
-    there is an inbox."""
+    there is an inbox, which ranges of versions may be queued."""
 
     roster: Roster
     counter: int
     retention: Retention
     inbox: bool
+    ranges: Ranges
 
 
 def overview() -> Operation[ClusterState]:
     """The whole of `cluster`, in one read."""
-    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS]}})
+    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS, RANGES]}})
     by_id = {document["_id"]: document for document in documents}
     return ClusterState(
         Roster.from_document(by_id.get(ROSTER)),
         counted(by_id.get(COUNTER)),
         Retention.from_document(by_id.get(SETTINGS)),
         is_open(by_id.get(SETTINGS)),
+        Ranges.from_document(by_id.get(RANGES)),
     )
 
 

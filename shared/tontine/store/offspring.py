@@ -15,6 +15,7 @@ from ..errors import ChildDiffers, ConfigError
 from ..family import COUNTED_AT_MOST, Children, child_id, ids_of_children
 from ..records.job import Job
 from ..records.states import JobState
+from . import ranges
 from .bell import ring_jobs
 from .call import DECODED, Operation, command, find
 from .counter import Reserve, take
@@ -45,6 +46,7 @@ def submit(
     refuse_unfit(wish, many)
     if wish.is_timed:
         yield from see_to_indexes(wish)
+    yield from ranges.expect(wish.task)
     block = yield from take(len(many)) if reserve is None or len(many) > 1 else reserve.take_one()
     documents = make_documents(wish, many, block)
     for name, document in zip(names, documents, strict=True):
