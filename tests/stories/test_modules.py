@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,14 @@ def note(file: str, number: int) -> int:
 """
 
 
+def has_more_done(cluster: Cluster, than: int) -> bool:
+    return cluster.database.jobs.count_documents({"state": "done"}) > than
+
+
+def offers(cluster: Cluster, node: NodeProcess, tasks: set[str]) -> bool:
+    return offered(cluster, node) == tasks
+
+
 @pytest.mark.long
 def test_modules_that_come_and_go_on_three_nodes_under_load_fail_no_job(
     cluster: Cluster, file: Path, tmp_path: Path
@@ -259,13 +268,7 @@ def test_modules_that_come_and_go_on_three_nodes_under_load_fail_no_job(
                 write(file, "old", version=f"2.{turn}", more=LEDGER)
                 cluster.store.run(modules.ask_to_reload([node]))
             settled = cluster.database.jobs.count_documents({"state": "done"})
-            eventually(
-                lambda settled=settled: (
-                    cluster.database.jobs.count_documents({"state": "done"}) > settled
-                ),
-                60,
-                "jobs are done all the time",
-            )
+            eventually(partial(has_more_done, cluster, settled), 60, "jobs are done all the time")
         cluster.store.run(modules.want(list(ids.values()), Want(str(other))))
         ended = cluster.wait_for_all(total, within=120)
     assert {job["state"] for job in ended} == {"done"}
@@ -277,7 +280,7 @@ def test_modules_that_come_and_go_on_three_nodes_under_load_fail_no_job(
         wait_for_module(cluster, name, "etl", state="serving")
     everything = {"shop.old", "shop.note", "etl.load", "etl.note"}
     for node in cluster.nodes:
-        eventually(lambda node=node: offered(cluster, node) == everything, 30)
+        eventually(partial(offers, cluster, node, everything), 30)
 
 
 @pytest.mark.parametrize("phase", ["starting", "ready", "draining"])
