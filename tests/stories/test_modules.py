@@ -231,7 +231,7 @@ def note(file: str, number: int) -> int:
 
 
 def has_more_done(cluster: Cluster, than: int) -> bool:
-    return cluster.database.jobs.count_documents({"state": "done"}) > than
+    return bool(cluster.database.jobs.count_documents({"state": "done"}) > than)
 
 
 def offers(cluster: Cluster, node: NodeProcess, tasks: set[str]) -> bool:
