@@ -16,6 +16,7 @@ from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
 from .misnamed import nearest, nearest_file, nearest_module
+from .origin import Origin, origin_of
 from .records.job import LONGEST_TIMEOUT
 from .records.schedule import Missed, Overlap, Schedule
 
@@ -295,6 +296,8 @@ class Library:
     """All tasks of some modules, by name."""
 
     modules: tuple[Module, ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Where each comes from, by its name; nothing for those that nobody had to import."""
 
     def find(self, name: str) -> Task:
         for module in self.modules:
@@ -303,7 +306,12 @@ class Library:
         raise UnknownTask(f"no module here has a task named {name!r}")
 
     def describe(self) -> list[dict[str, Any]]:
-        return [module.describe() for module in self.modules]
+        """The modules as a worker announces them."""
+        return [module.describe() | self._origin(module) for module in self.modules]
+
+    def _origin(self, module: Module) -> dict[str, Any]:
+        origin = self.origins.get(module.name)
+        return {} if origin is None else {"source": origin.source, "digest": origin.digest}
 
     def start_hooks(self) -> list[Callable[[], Any]]:
         """What a worker calls before its first job."""
@@ -337,15 +345,18 @@ def load(names: Sequence[str]) -> Library:
     """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a
     .py file."""
     found: dict[str, Module] = {}
+    origins: dict[str, Origin] = {}
     for name in names:
+        origin = origin_of(name)
         for module in _modules_in(name):
+            origins.setdefault(module.name, origin)
             if found.setdefault(module.name, module) is not module:
                 raise ConfigError(
                     f"two different modules are named {module.name!r}: rename one of them"
                 )
     for module in found.values():
         module.schedules()  # what is wrong with them is told now
-    return Library(tuple(found.values()))
+    return Library(tuple(found.values()), origins)
 
 
 def _modules_in(name: str) -> list[Module]:
