@@ -69,6 +69,7 @@ class Slots:
 
     def __init__(self, tasks: Sequence[str] = (NOOP,)) -> None:
         self.tasks = {task: SimpleNamespace(on_lost="retry") for task in tasks}
+        self.careful_tasks: list[str] = []
         self.takes_suspects = True
         self.slots = _ROOM
         self.pace = Pace()

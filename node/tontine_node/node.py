@@ -170,7 +170,7 @@ class Node:
             store,
             clock,
             member.own_share,
-            lambda: self.surroundings.ranges,
+            self.surroundings,
             beat.server_now,
             self._retention,
             troubles,

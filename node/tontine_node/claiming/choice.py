@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tontine.records.job import unfit
-from tontine.records.task_key import fits, module_of, name_of
+from tontine.records.task_key import name_of
 from tontine.store.raw import Raw
 
 from ..claims import Claims
@@ -40,27 +40,21 @@ class Choice:
         plain = set(self._dispatcher.tasks)
         if not (ranges := self._ranges()):
             return plain
-        versions = {one["name"]: str(one.get("version", "")) for one in self._dispatcher.modules}
-        return plain | {
-            key
-            for key in ranges
-            if name_of(key) in plain and fits(key, versions.get(module_of(key), ""))
-        }
+        return plain | {key for key in ranges if self._dispatcher.serves(key)}
 
     def careful_keys(self) -> set[str]:
         """Those that must not run twice."""
-        return {key for key in self.served_keys() if self._is_careful(key)}
+        careful = self._careful_tasks()
+        return {key for key in self.served_keys() if name_of(key) in careful} if careful else set()
 
     def open_keys(self) -> set[str]:
         """Those that may be claimed: one that must not run twice only once the record says so
         (MO7)."""
-        return {
-            key for key in self.served_keys() if not self._is_careful(key) or self._is_noted(key)
-        }
+        unnoted = {key for key in self.careful_keys() if not self._is_noted(key)}
+        return self.served_keys() - unnoted
 
-    def _is_careful(self, key: str) -> bool:
-        facts = self._dispatcher.tasks.get(name_of(key))
-        return facts is not None and facts.on_lost == "fail"
+    def _careful_tasks(self) -> set[str]:
+        return set(self._dispatcher.careful_tasks)
 
     def fit(self, jobs: Jobs) -> Jobs:
         """Those that can be claimed; the others are remembered, to be set aside."""
@@ -79,13 +73,13 @@ class Choice:
         When a node dies, nobody can tell which of the jobs it held had started, so all of such a
         task are failed.
         """
-        free = self._dispatcher.free_slots()
+        free, careful = self._dispatcher.free_slots(), self._careful_tasks()
         taken: Jobs = []
         for job in jobs[: min(room, self._claims.affordable(len(job.raw) for job in jobs))]:
-            key = job["task"]
-            if name_of(key) not in self._dispatcher.tasks:
+            key, name = job["task"], name_of(job["task"])
+            if name not in self._dispatcher.tasks:
                 continue  # it was found before a worker was replaced
-            if self._is_careful(key):
+            if name in careful:
                 if not self._is_noted(key):
                     continue
                 if len(taken) >= free:

@@ -11,12 +11,12 @@ from tontine.records.share import Share
 from tontine.records.states import JobState
 from tontine.store import ranges, repair
 from tontine.store.call import AsyncStore
-from tontine.store.ranges import Ranges
 from tontine.store.retention import Retention
 
 from ..duty import is_first
 from ..loop import Loop, jittered
 from ..telling.troubles import Troubles
+from .surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class RangeWalk:
         store: AsyncStore,
         clock: Clock,
         share: Callable[[], Share | None],
-        known: Callable[[], Ranges],
+        surroundings: Surroundings,
         server_now: Callable[[], datetime | None],
         retention: Callable[[], Retention],
         troubles: Troubles,
@@ -43,12 +43,11 @@ class RangeWalk:
         self._store = store
         self._clock = clock
         self._share = share
-        self._known = known
+        self._surroundings = surroundings
         self._server_now = server_now
         self._retention = retention
         self._troubles = troubles
         self._walked_at = float("-inf")
-        self._had_ranges = False
 
     async def run(self) -> None:
         """Look for ever whether it is time to."""
@@ -69,11 +68,10 @@ class RangeWalk:
             await self.walk()
 
     def _is_time(self, first: bool) -> bool:
-        known = self._known()
-        was_there, self._had_ranges = self._had_ranges, known.is_there
-        if not known.is_there:  # unless it has just been deleted, it is as good as never used
+        known = self._surroundings.ranges
+        if not known.is_there:
             is_old = self._clock.now() - self._walked_at >= UNUSED_EVERY
-            return was_there or (first and is_old)
+            return self._surroundings.lost_ranges or (first and is_old)
         now = self._server_now()
         if known.checked_at is None or now is None:
             return known.checked_at is None
@@ -81,7 +79,7 @@ class RangeWalk:
 
     async def walk(self) -> None:
         """Put the list right, and fail what nobody can ever run."""
-        known = self._known()
+        known, self._surroundings.lost_ranges = self._surroundings.ranges, False
         seen = await self._store.run(ranges.walk())
         if seen.keys or known.is_there:
             await self._store.run(ranges.put_right(seen.keys, known.checked_at))

@@ -30,6 +30,8 @@ class Surroundings:
         self.has_inbox = False
         self.ranges = Ranges()
         """Which task keys with ranges may be queued."""
+        self.lost_ranges = False
+        """Whether what was noted of them was there, and is gone."""
         self._store = store
         self._cadence = cadence
         self._member = member
@@ -53,6 +55,7 @@ class Surroundings:
         self._member.see(around.roster)
         self.retention = around.retention
         self.has_inbox = around.inbox
+        self.lost_ranges |= self.ranges.is_there and not around.ranges.is_there
         self.ranges = around.ranges
 
     def _count(self, at: float, counter: int) -> None:

@@ -14,6 +14,7 @@ from tontine.errors import TontineError
 from tontine.records.job import SUSPECT
 from tontine.records.roster import Roster
 from tontine.records.states import FINAL, Desired, JobState, NodeState
+from tontine.records.task_key import name_of
 from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
 from tontine.store.call import Call, Operation
@@ -328,13 +329,13 @@ class World:
             if (
                 other.seq == run.seq
                 and other.is_cut_short
-                and job["task"] == CAREFUL
+                and name_of(job["task"]) == CAREFUL
                 and other not in self._retried
             ):
                 self._violations.append(Violation("once", f"{run} again after {other}"))
             if other.seq == run.seq and not other.ended and not self._is_zombie(other):
                 self._violations.append(Violation("S3", f"{run} while {other}"))
-        if job["task"] not in run.tasks:
+        if name_of(job["task"]) not in run.tasks:
             self._violations.append(Violation("MI2", f"{run} of a task that its worker lacks"))
         self.runs.append(run)
 
