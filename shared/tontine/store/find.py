@@ -13,9 +13,10 @@ from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
+from ..records.job import LAST_SEQ
 from ..records.states import OPEN, JobState
 from .call import Call, Operation, count_documents, find
-from .indexes import OPEN_JOBS, UNSUCCESSFUL
+from .indexes import DUE_INDEX, NUMBER, OPEN_JOBS, RANKED_INDEX, UNSUCCESSFUL
 from .names import JOBS
 from .read import now
 
@@ -36,9 +37,10 @@ _UNSUCCESSFUL = frozenset({JobState.FAILED, JobState.CANCELLED})
 _OPEN = {
     "held": JobState.WORKING,
     "fresh": JobState.QUEUED,
-    "ranked": JobState.QUEUED,
-    "due": JobState.QUEUED,
+    RANKED_INDEX: JobState.QUEUED,
+    DUE_INDEX: JobState.QUEUED,
 }
+_BY_TASK = frozenset({"fresh", RANKED_INDEX, DUE_INDEX})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def routes(filter: Filter) -> list[Route]:
 
 def _open(index: str, filter: Filter) -> dict[str, Any]:
     by_task = (
-        {"task": matching(filter.task)} if index == "fresh" and filter.task is not None else {}
+        {"task": matching(filter.task)} if index in _BY_TASK and filter.task is not None else {}
     )
     return {**OPEN_JOBS[index], **by_task}
 
@@ -189,7 +191,7 @@ def _meant(route: Route, filter: Filter, numbers: Mapping[str, Any]) -> dict[str
 
 
 def _numbers(below: int | None, down_to: int = 0) -> dict[str, Any]:
-    return {"$gte": down_to} if below is None else {"$gte": down_to, "$lt": below}
+    return {**NUMBER, "$gte": down_to, "$lt": LAST_SEQ if below is None else below}
 
 
 def _read(

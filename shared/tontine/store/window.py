@@ -11,9 +11,9 @@ from typing import Any
 from bson import Timestamp
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..records.states import JobState
+from ..records.states import FINAL, JobState
 from .call import Operation, command, count_documents, find
-from .indexes import OPEN_JOBS
+from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX
 from .names import JOBS
 
 NEWEST = 5_000
@@ -21,14 +21,15 @@ OPEN_AT_MOST = 5_000
 COUNTED_AT_MOST = 1_000_000
 SPREAD_AT_MOST = 10_000
 PAGE = 100
+PASSED = 500
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
 _SORTED = {
     "fresh": None,
-    "ranked": [("priority", -1), ("seq", 1)],
-    "due": [("run_at", 1)],
+    RANKED_INDEX: [("priority", -1), ("seq", 1)],
+    DUE_INDEX: [("run_at", 1)],
     "held": None,
     "raw": None,
 }
@@ -76,7 +77,36 @@ def read_window(
         complete = complete and len(some) < limit
         # What was read later is newer.
         found |= {_key(one): one for one in some}
+    if known_from and not any(one.get("state") in FINAL for one in newest):
+        passed = yield from read_passed(_first_by_task(found.values(), tasks), SLIM)
+        found = {_key(one): one for one in reversed(passed)} | found
     return list(found.values()), complete, known_from
+
+
+def _first_by_task(documents: Iterable[Mapping[str, Any]], tasks: Sequence[str]) -> list[int]:
+    first: dict[str, int] = {}
+    for one in documents:
+        task, seq = str(one.get("task")), one.get("seq")
+        if one.get("state") == QUEUED and task in tasks and isinstance(seq, int):
+            first[task] = min(seq, first.get(task, seq))
+    return list(first.values())
+
+
+def read_passed(
+    waiting: Iterable[int], shown: Mapping[str, int], limit: int = PASSED
+) -> Operation[list[dict[str, Any]]]:
+    """Of a queue so long that the newest jobs all wait: those that ended last, which come before
+    the first that wait. `waiting` are the first numbers that wait, by task."""
+    first = max(waiting, default=0)
+    found: list[dict[str, Any]] = yield find(
+        JOBS,
+        {"seq": {"$gte": 0, "$lt": first}},
+        sort=[("seq", -1)],
+        limit=limit,
+        projection=shown,
+        hint="seq",
+    )
+    return [one for one in found if one.get("state") in FINAL]
 
 
 def read_page(limit: int = PAGE) -> Operation[list[dict[str, Any]]]:
@@ -96,13 +126,33 @@ def _open(
 ) -> Operation[list[dict[str, Any]]]:
     options: dict[str, Any] = {"limit": limit, "projection": SLIM}
     if order := _SORTED[index]:
-        options["sort"] = order
+        return (yield from _first_of(index, where, order, tasks, options))
     found: list[dict[str, Any]] = yield from _hinted(where, index, options)
     if index == "fresh" and len(found) >= limit and tasks:
         # The oldest of every task that a node has: a long queue of one task must not hide the
         # others.
         known = {"task": {"$in": list(tasks)[:_TASKS_AT_ONCE]}}
         found += yield from _hinted({**where, **known}, index, {**options, "sort": [("seq", 1)]})
+    return found
+
+
+def _first_of(
+    index: str,
+    where: Mapping[str, Any],
+    order: list[tuple[str, int]],
+    tasks: Sequence[str],
+    options: Mapping[str, Any],
+) -> Operation[list[dict[str, Any]]]:
+    """Those of the tasks that nodes have in an order that the index has for each of them, then
+    others in any."""
+    known = list(tasks)[:_TASKS_AT_ONCE]
+    found: list[dict[str, Any]] = []
+    if known:
+        ordered = {**options, "sort": order}
+        found = yield from _hinted({**where, "task": {"$in": known}}, index, ordered)
+    if left := options["limit"] - len(found):
+        others = {**where, "task": {"$nin": known}}
+        found += yield from _hinted(others, index, {**options, "limit": left})
     return found
 
 

@@ -90,7 +90,7 @@ class NodesRead:
 def judge_node(document: Mapping[str, Any]) -> Iterator[Finding]:
     """What one record says by itself about its death."""
     node, state = str(document["_id"]), document.get("state")
-    if state not in set(NodeState):
+    if state not in tuple(NodeState):  # it may be what no set can hold
         yield Finding("S6", f"state is {state!r}", node=node)
     if state != NodeState.DEAD:
         if document.get("died_at") is not None:
@@ -225,7 +225,7 @@ def _queued(look: NodesRead) -> Suspected:
         for node in look.takers:
             since = max(job.due, node.started_at or job.due)
             room = node.free_slots if job.lost < SUSPECT else node.slots and not node.running
-            if job.task in node.tasks and room and since < look.due_before:
+            if node.serves(job.task) and room and since < look.due_before:
                 waited = duration((look.now - job.due).total_seconds())
                 fact = (
                     f"queued and due for {waited}, although node {node.id} has its task and "

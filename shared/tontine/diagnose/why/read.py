@@ -8,15 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
+from bson.datetime_ms import DatetimeMS
 
+from ...legible import legible
 from ...lookalike import lookalikes, tell
-from ...records.job import LIMIT, SUSPECT, Job, problem
+from ...records.job import LIMIT, SUSPECT, Job, is_whole, problem
 from ...records.node import Sighting
-from ...records.share import Share
+from ...records.share import Part
 from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
 from ...store.call import Operation, count_documents, find, find_one
 from ...store.claim import ClusterState, overview
+from ...store.indexes import DUE_INDEX, RANKED_INDEX, on_index
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
 from ...store.read import IS_DUE, now, read_nodes
@@ -27,6 +30,9 @@ from .words import is_later
 COUNTED_AT_MOST = 10_000
 
 _OPEN = sorted(state.value for state in OPEN)
+_NUMBERS = ("attempt", "fails", "lost", "max_attempts", "priority", "parent")
+_DATES = ("created_at", "run_at", "start_by", "started_at", "finished_at", "held_until")
+_MOMENT = datetime | DatetimeMS
 
 
 def gather(seq: int) -> Operation[Evidence]:
@@ -71,7 +77,8 @@ def look_again(seq: int, before: Evidence) -> Operation[Evidence]:
 
 
 def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evidence]:
-    job = Job.from_document(document)
+    unreadable = _unreadable(document)
+    job = Job.from_document({name: document[name] for name in document if name not in unreadable})
     live = yield from read_nodes(dead=False)
     moment = live[0]["now"] if live else (yield from now())
     evidence = Evidence(
@@ -83,7 +90,10 @@ def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evide
         refusal=None if job.is_numbered else problem(document),
         inserted_at=None if job.is_numbered else _time_in(job.id),
         expire_at=document.get("expire_at"),
-        odd_fields=tuple(tell(*one) for one in lookalikes(document).items()),
+        odd_fields=(
+            *(f"`{name}` is {legible(document[name], 80)}, of no use" for name in unreadable),
+            *(tell(*one) for one in lookalikes(document).items()),
+        ),
         suspect_from=SUSPECT,
         lost_limit=LIMIT,
     )
@@ -92,6 +102,14 @@ def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evide
     )
     evidence = yield from _with_family(evidence, job)
     return (yield from _with_ahead(evidence, job))
+
+
+def _unreadable(document: Mapping[str, Any]) -> list[str]:
+    """The fields with which nobody can calculate, because of what somebody wrote there."""
+    given = {name: value for name, value in document.items() if value is not None}
+    numbers = [name for name in _NUMBERS if name in given and not is_whole(given[name])]
+    dates = [name for name in _DATES if not isinstance(given.get(name), _MOMENT)]
+    return [*numbers, *(name for name in dates if name in given)]
 
 
 def _time_in(id: Any) -> datetime | None:
@@ -138,14 +156,15 @@ def _with_family(evidence: Evidence, job: Job) -> Operation[Evidence]:
 
 def _with_ahead(evidence: Evidence, job: Job) -> Operation[Evidence]:
     """Counts what is before the job, if it can be claimed now and its owner has its task."""
-    share = evidence.roster.share_of(evidence.owner_id or "")
     waits = (
         job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
     )
     owner = evidence.owner
-    if not waits or share is None or owner is None or job.task not in owner.tasks:
+    if not waits or owner is None or not owner.serves(job.task):
         return evidence
-    ahead, ranked = yield from count_ahead(job, share, sorted(owner.tasks), COUNTED_AT_MOST)
+    found = evidence.roster.parts_of(owner.id, {job.task, *owner.tasks})
+    parts = [Part(tuple(sorted(keys)), share) for share, keys in found.items()]
+    ahead, ranked = yield from count_ahead(job, parts, COUNTED_AT_MOST)
     return replace(evidence, ahead=ahead, ahead_ranked=ranked)
 
 
@@ -172,24 +191,25 @@ def _missing(seq: int, around: ClusterState) -> Operation[Evidence]:
     return Evidence(moment, trace=trace, roster=around.roster)
 
 
-def count_ahead(
-    job: Job, share: Share, tasks: Sequence[str], limit: int
-) -> Operation[tuple[int, int]]:
+def count_ahead(job: Job, parts: Sequence[Part], limit: int) -> Operation[tuple[int, int]]:
     """Jobs before this due one, and how many of them because of their priority. Each stops at one
     above the limit."""
-    ranked = yield from _count("ranked", _higher(job), share, tasks, limit)
-    ahead = ranked
-    for index, where in _older(job):
-        ahead += yield from _count(index, where, share, tasks, limit)
-    return min(ahead, limit + 1), ranked
+    ranked = ahead = 0
+    for part in parts:
+        ranked += yield from _count(RANKED_INDEX, _higher(job), part, limit)
+        for index, where in _older(job):
+            ahead += yield from _count(index, where, part, limit)
+    return min(ahead + ranked, limit + 1), min(ranked, limit + 1)
 
 
-def _count(
-    index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[str], limit: int
-) -> Operation[int]:
-    seq = {**where.get("seq", {}), **share.query()}
-    matching = {**where, "state": JobState.QUEUED.value, "task": {"$in": list(tasks)}, "seq": seq}
-    number: int = yield count_documents(JOBS, matching, limit=limit + 1, hint=index, within=30)
+def _count(index: str, where: Mapping[str, Any], part: Part, limit: int) -> Operation[int]:
+    seq = {**where.get("seq", {}), **(part.share.query() if part.share else {})}
+    tasks = {"$in": list(part.keys)}
+    matching = {**where, "state": JobState.QUEUED.value, "task": tasks, "seq": seq}
+    number: int = yield from on_index(
+        index,
+        lambda name: count_documents(JOBS, matching, limit=limit + 1, hint=name, within=30),
+    )
     return number
 
 
@@ -203,18 +223,18 @@ def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
     low ones."""
     fresh = {"run_at": None, "priority": None}
     if job.priority > 0:
-        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
+        return [(RANKED_INDEX, {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
     if job.run_at is not None:
         equals = {
             "run_at": job.run_at,
             "seq": {"$lt": job.seq},
         }  # such as those given back together
-        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
-    due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
+        return [(DUE_INDEX, {"run_at": {"$type": "date", "$lt": job.run_at}}), (DUE_INDEX, equals)]
+    due = (DUE_INDEX, {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
     if job.priority == 0:
         return [due, ("fresh", {**fresh, "seq": {"$lt": job.seq}})]
     low: list[tuple[str, dict[str, Any]]] = [
-        ("ranked", {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
-        ("ranked", {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
+        (RANKED_INDEX, {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
+        (RANKED_INDEX, {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
     ]
     return [due, ("fresh", fresh), *low]
