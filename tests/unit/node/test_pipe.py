@@ -126,6 +126,8 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         pipe.PrintedLines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)
     ),
     st.builds(pipe.Submit, SEQS, SEQS, SEQS, DOCUMENTS),
+    st.builds(pipe.StageOutput, SEQS, SEQS, SEQS, TEXTS, TEXTS, SEQS, DOCUMENTS),
+    st.builds(pipe.SavedValue, SEQS, SEQS, SEQS, DOCUMENTS),
     st.builds(
         pipe.Hello,
         st.just([]),
@@ -139,6 +141,8 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
 ORDERS = st.builds(
     pipe.Orders,
     run=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=5),
+    resume=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=3),
+    staged=st.lists(st.builds(pipe.StageAnswer, SEQS, SEQS, st.booleans()), max_size=3),
     recall=st.booleans(),
     cancel=st.lists(SEQS, max_size=3),
     expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
@@ -168,6 +172,7 @@ def test_orders_are_read_as_they_were_given(orders: pipe.Orders) -> None:
         orders.recall,
         orders.submitted,
     )
+    assert (list(read.resume), list(read.staged)) == (orders.resume, orders.staged)
     assert (list(read.cancel), list(read.expire)) == (orders.cancel, orders.expire)
 
 
