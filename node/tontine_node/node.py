@@ -48,6 +48,7 @@ from .running.board import Board
 from .running.dispatch import Dispatcher
 from .running.limits import Limits
 from .running.offspring import Offspring
+from .running.staging import Staging
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
@@ -105,6 +106,7 @@ class Node:
         )
         self.limits = Limits(dispatcher, clock)
         self.offspring = Offspring(store, clock)
+        self.staging = Staging(node, store, clock, claims, troubles)
         self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
         self.fence = Fence(clock, beat, board, claims, dispatcher)
 
@@ -177,6 +179,7 @@ class Node:
         self.dispatcher.server_now = self.beat.server_now
         self.dispatcher.is_noted = self.careful.is_noted
         self.dispatcher.take_requests = self.offspring.take
+        self.dispatcher.staging = self.staging
         self.settler.journal = Journal(self.id, self.dispatcher.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
@@ -262,7 +265,7 @@ class Node:
 
     async def _end(self) -> None:
         self.fence.is_over = True
-        await cancel(lambda: [*self._tasks, *self.offspring.tasks])
+        await cancel(lambda: [*self._tasks, *self.offspring.tasks, *self.staging.tasks])
         stuck = await self.dispatcher.pool.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
@@ -365,6 +368,7 @@ class Node:
             self._cancels_at = now
             self.limits.cancel(await self._store.run(settle.find_cancelled(self.id)))  # J8
         await self.reporter.show()
+        await self.staging.write_saved()
 
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""

@@ -31,6 +31,8 @@ CODEC: CodecOptions[Any] = CodecOptions(
 
 _CALLERS = (
     "tontine.around",
+    "tontine.stages",
+    "tontine.staging",
     "tontine.testing.",
     "tontine_node.worker.",
     "asyncio.",

@@ -33,6 +33,7 @@ from .pipe import (
     TaskFacts,
 )
 from .pool import FENCE, REPLACED, Child, Pool
+from .staging import Staging
 from .workload import Workload
 
 log = logging.getLogger(__name__)
@@ -73,11 +74,15 @@ class Dispatcher:
         """Hears what jobs a worker's tasks want to submit."""
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
+        self.staging: Staging | None = None
+        """Knows what jobs keep from one attempt to the next."""
         self.server_now: Callable[[], datetime | None] = lambda: None
         self.is_noted: Callable[[str], bool] = lambda _: True
         """Whether the node's record says of a task key that it must not run twice (MO7)."""
         self._settle = settle
         self._spared: Counter[int] = Counter()
+        self._keeps_some = False
+        """Whether any of its tasks has stages, or saves."""
 
     @property
     def slots(self) -> int:
@@ -106,6 +111,8 @@ class Dispatcher:
         slow = len(self.workloads) - quick
         target = self.pace.claim_target(quick * self.config.slots) + slow * self.config.slots
         holding = sum(len(workload.sent) for workload in self.workloads.values()) + len(self.held)
+        if self.staging is not None:
+            holding += len(self.staging.reading)
         return target - holding if holding <= target // 2 or holding < self.slots else 0
 
     def free_slots(self) -> int:
@@ -136,6 +143,8 @@ class Dispatcher:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before
         the others."""
         now, is_ranked = self.clock.now(), False
+        if self.staging is not None and self._keeps_some:
+            entries = self.staging.admit(entries, self)
         put = self.held.appendleft if first else self.held.append
         for entry in entries:
             entry.status = Status.HELD
@@ -160,7 +169,10 @@ class Dispatcher:
                 entry.status = Status.SENT
                 workload.sent[entry.seq] = entry
             if entries:
-                workload.child.send(Orders(run=[(entry.seq, entry.raw) for entry in entries]))
+                orders = Orders(run=[(entry.seq, entry.raw) for entry in entries])
+                if self._keeps_some:
+                    orders.resume = [(entry.seq, entry.kept) for entry in entries if entry.kept]
+                workload.child.send(orders)
 
     def _room_of(self, workload: Workload) -> int:
         ahead = 1 if workload.is_recalled else self.pace.ahead()
@@ -222,6 +234,8 @@ class Dispatcher:
         entry.status = Status.RESULT
         self.claims.grow(entry, len(outcome.result))
         outcome.progress = self.progress.pop(entry.seq, None)
+        if self.staging is not None and self._keeps_some:
+            outcome.saved = self.staging.unwritten(entry)
         self._settle(outcome)
 
     def metrics(self) -> dict[str, Any]:
@@ -247,6 +261,10 @@ class Dispatcher:
         for seq, value, note in reports.progress:  # before the end of the job that said it
             if seq in workload.sent:
                 self.progress[seq] = (value, note)
+        if self.staging is not None and reports.saved:
+            self.staging.take_saved(workload, reports.saved)
+        if self.staging is not None and reports.staged:
+            self.staging.take_outputs(workload, reports.staged)
         if reports.done:
             self._take_done(workload, reports.done)
         for counted in reports.counted:
@@ -267,6 +285,7 @@ class Dispatcher:
     def _take_hello(self, hello: Hello) -> None:
         self.modules = hello.modules
         self.tasks = hello.tasks
+        self._keeps_some = any(facts.saves for facts in hello.tasks.values())
         self.schedules = declared.unpack(hello.schedules)
 
     def _take_done(self, workload: Workload, done: Sequence[Done]) -> None:

@@ -17,6 +17,7 @@ from .dispatch import Dispatcher
 from .pipe import Expire, Orders
 from .pool import REPLACED
 from .process import memory_of
+from .staging import time_limit
 from .workload import Workload
 
 STUCK_AFTER = 0.1
@@ -75,7 +76,7 @@ class Limits:
 
     def _keep_time(self, workload: Workload, entry: Entry, ran: float, now: float) -> None:
         facts = self._dispatcher.facts_of(entry)
-        limit = entry.timeout or facts.timeout
+        ran, limit = time_limit(entry, facts, ran, now)
         patience_ends = workload.ending.get(entry.seq)
         if limit is not None and ran > limit:
             if facts.is_async and patience_ends is None:

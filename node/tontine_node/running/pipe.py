@@ -45,7 +45,7 @@ class StageAnswer(NamedTuple):
     attempt: int
     is_cancelled: bool = False
     """It is kept, and the job is to end all the same."""
-    error: tuple[str, str] | None = None
+    error: Sequence[str] | None = None
     """It is not kept: the attempt ends with this type and text."""
 
 

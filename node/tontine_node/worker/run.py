@@ -20,10 +20,12 @@ from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
+from tontine.staging import StageRefused
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report
 from .capture import Output
 from .counted import CountedEnd, counted
+from .staging import Desk
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 
@@ -50,6 +52,7 @@ class Runner:
         self._hooks = library.hooks()
         self._post = post
         self._submit = submit
+        self.desk = Desk(library, post, self._await_in_loop, self._end_if_forked)
         self._expired: dict[int, float] = {}
         self._saying = threading.Lock()
         self._begun = threading.Event()
@@ -138,10 +141,14 @@ class Runner:
                 lines.append((at, verdict.printable(text)))
             if lines:
                 self._post(PrintedLines(job.seq, job.attempt, lines))
+            if job.saving is not None:
+                self.desk.say_saved(job)
 
     def _judge_error(
         self, task: Task, document: Document, error: BaseException
     ) -> verdict.NoResult:
+        if isinstance(error, StageRefused):
+            return error.end
         seq = int(document["seq"])
         try:
             reason = task.misfit_inside(error)
@@ -192,15 +199,16 @@ class Runner:
         self, task: Task, document: Document, args: dict[str, Any], begun: float | None
     ) -> Any:
         job, context = self._enter(task, document, begun)
+        function = self.desk.enter(task, job) if task.saves else task.function
         if not task.is_async:
-            result = context.run(task.function, **args)
+            result = context.run(function, **args)
             self._end_if_forked()
             return result
 
         async def shell() -> Any:
             self.current[job.seq] = (job, asyncio.current_task())
             try:
-                result = await task.function(**args)
+                result = await function(**args)
             except BaseException as error:
                 self._end_if_forked(error)
                 if isinstance(error, around.ENDS_LOOPS):
@@ -227,7 +235,8 @@ class Runner:
         judge = around.Judge(
             partial(self._judge_error, task, document), partial(self._judge_result, job.seq)
         )
-        steps = around.play(hooks, job, partial(task.function, **args), judge, refusal=reason)
+        function = self.desk.enter(task, job) if task.saves else task.function
+        steps = around.play(hooks, job, partial(function, **args), judge, refusal=reason)
         if not task.is_async:
             return context.run(around.drive, steps, self._await_in_loop, self._end_if_forked)
 

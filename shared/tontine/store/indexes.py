@@ -17,7 +17,7 @@ from bson.son import SON
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import FINAL, OPEN, JobState, NodeState
 from .call import Operation, answered, command, find_one, update_one
-from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, SCHEDULES, SCHEMA
+from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, OUTPUTS, SCHEDULES, SCHEMA, STATES
 
 EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
@@ -131,6 +131,8 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
         },
     ],
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
+    OUTPUTS: [],
+    STATES: [],
 }
 # Every index costs every job a little, also one that is not in it: most databases never need these.
 ON_DEMAND: dict[str, list[dict[str, Any]]] = {

@@ -109,7 +109,7 @@ def test_a_body_is_cut_back_into_its_documents(bodies: list[bytes]) -> None:
 
 SEQS, TIMES, TEXTS = st.integers(1, 2**53), st.floats(0, 10**6), st.text(max_size=20)
 DOCUMENTS = st.binary(max_size=50)
-FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
+FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3), stage_limits=st.just([]))
 DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
@@ -132,7 +132,9 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         pipe.Hello,
         st.just([]),
         st.dictionaries(
-            TEXTS, st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3)), max_size=2
+            TEXTS,
+            st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3), stage_limits=st.just([])),
+            max_size=2,
         ),
         st.just([]),
     ),
@@ -142,7 +144,9 @@ ORDERS = st.builds(
     pipe.Orders,
     run=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=5),
     resume=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=3),
-    staged=st.lists(st.builds(pipe.StageAnswer, SEQS, SEQS, st.booleans()), max_size=3),
+    staged=st.lists(
+        st.builds(pipe.StageAnswer, SEQS, SEQS, st.booleans(), st.just(["a", "b"])), max_size=3
+    ),
     recall=st.booleans(),
     cancel=st.lists(SEQS, max_size=3),
     expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
