@@ -52,6 +52,7 @@ from .running.staging import Staging
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
+from .settling.tidier import Tidier
 from .settling.timer import Timer
 from .telling.journal import Journal
 from .telling.live_file import LiveFile, Vital
@@ -148,6 +149,7 @@ class Node:
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
+        self.tidier = Tidier(store, member.own_share, troubles)
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, dispatcher, self._retention, troubles
         )
@@ -251,6 +253,7 @@ class Node:
             "intake": self.intake.run,
             "schedules": self.scheduler.run,
             "times": self.timer.run,
+            "outputs": self.tidier.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
             "fence": self.fence.run,

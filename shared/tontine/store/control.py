@@ -98,11 +98,33 @@ def retry_which(which: Any = None, key: str | None = None) -> Operation[Job]:
     return job
 
 
-def retry(seq: int, seen: str | None = None) -> Operation[tuple[Job, bool]]:
+def put_back_from(place: int) -> list[dict[str, Any]]:
+    """The same for one that is to begin at a stage again: those before it are kept."""
+    stored = {"$cond": [{"$isArray": "$stages"}, "$stages", []]}
+    kept: Any = {"$slice": [stored, place]} if place else "$$REMOVE"
+    return [{"$set": {"stages": kept, "saved": "$$REMOVE"}}, *PUT_BACK[1:]]
+
+
+def _place_of(job: Job, stage: str) -> int:
+    """Where a stage stands among those that are done; `ConfigError` if the job cannot begin
+    there."""
+    names = [one.name for one in job.stages]
+    if stage in names:
+        return names.index(stage)
+    done = ", ".join(names) or "none"
+    raise ConfigError(
+        f"job {job.seq} cannot begin at stage {stage!r}: of its stages {done} are done; without "
+        "--from it goes on after those"
+    )
+
+
+def retry(
+    seq: int, seen: str | None = None, stage: str | None = None
+) -> Operation[tuple[Job, bool]]:
     """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt
     is never reset.
 
-    With `seen` only if it is still in that state.
+    With `seen` only if it is still in that state; with a `stage` that and those after it run again.
     """
     document = yield find_one(JOBS, {"seq": seq}, hint="seq")
     if document is None:
@@ -113,8 +135,9 @@ def retry(seq: int, seen: str | None = None) -> Operation[tuple[Job, bool]]:
     if reason := problem({**document, "state": None}):
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
+    update = PUT_BACK if stage is None else put_back_from(_place_of(job, stage))
     try:
-        yield update_one(JOBS, matching, PUT_BACK)
+        yield update_one(JOBS, matching, update)
     except DuplicateKey:
         raise ConfigError(
             f"job {seq} cannot go back: an unfinished job has its key {job.key!r}"

@@ -110,7 +110,6 @@ OPERATOR = Role(
         LOGS: ("remove",),
         OUTPUTS: ("remove",),
         STATES: ("insert", "update", "remove"),
-        CLUSTER: ("insert", "update"),
         NODES: ("update",),
         SCHEDULES: ("insert", "update", "remove"),
         BELL: ("insert",),
