@@ -114,7 +114,8 @@ def resumed(staged: Staged, seq: int, known: Mapping[str, Any]) -> tuple[int, An
     code has other stages by now (ME4)."""
     stored: Any = known.get("stages")
     if reason := misfit(stored, staged.names):
-        advice = f"`tontine retry {seq} --from {staged.names[0]}` runs it with the stages of today"
+        first = next((one.name for one in stages_in(stored)), staged.names[0])
+        advice = f"`tontine retry {seq} --from {first}` runs it with the stages of today"
         raise StageRefused(verdict.ended("refused", "StagesDiffer", f"{reason}: {advice}"))
     done = stages_in(stored)
     if not done:

@@ -54,6 +54,11 @@ def modules_in(record: Mapping[str, Any]) -> list[Announced]:
     ]
 
 
+def stages_of(record: Mapping[str, Any], task: str) -> list[tuple[str, ...]]:
+    """The stages of a task, as a record announces them."""
+    return [names for one in modules_in(record) for name, names in one.stages if name == task]
+
+
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """A record as it was seen at one moment of the server's clock."""

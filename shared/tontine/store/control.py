@@ -7,7 +7,9 @@ from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
 from ..records.job import Job, problem
+from ..records.node import stages_of
 from ..records.states import FINAL, Desired, JobState, NodeState
+from ..records.task_key import name_of
 from .bell import ring
 from .call import Operation, find, find_one, update_many, update_one
 from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
@@ -105,16 +107,21 @@ def put_back_from(place: int) -> list[dict[str, Any]]:
     return [{"$set": {"stages": kept, "saved": "$$REMOVE"}}, *PUT_BACK[1:]]
 
 
-def _place_of(job: Job, stage: str) -> int:
-    """Where a stage stands among those that are done; `ConfigError` if the job cannot begin
+def _place_of(job: Job, stage: str) -> Operation[int]:
+    """How many stages are kept where one is to begin again; `ConfigError` if the job cannot begin
     there."""
-    names = [one.name for one in job.stages]
-    if stage in names:
-        return names.index(stage)
-    done = ", ".join(names) or "none"
+    done = [one.name for one in job.stages]
+    if stage in done or not done:
+        return done.index(stage) if done else 0
+    # The last stage is in no document of a job: who has the task knows it.
+    task = name_of(job.task)
+    records = yield find(NODES, {"modules.stages.task": task}, projection={"modules": 1})
+    known = [names for one in records for names in stages_of(one, task)]
+    if any(names[: len(done) + 1] == (*done, stage) for names in known):
+        return len(done)
     raise ConfigError(
-        f"job {job.seq} cannot begin at stage {stage!r}: of its stages {done} are done; without "
-        "--from it goes on after those"
+        f"job {job.seq} cannot begin at stage {stage!r}: of its stages {', '.join(done)} are done; "
+        "without --from it goes on after those"
     )
 
 
@@ -135,7 +142,7 @@ def retry(
     if reason := problem({**document, "state": None}):
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
-    update = PUT_BACK if stage is None else put_back_from(_place_of(job, stage))
+    update = PUT_BACK if stage is None else put_back_from((yield from _place_of(job, stage)))
     try:
         yield update_one(JOBS, matching, update)
     except DuplicateKey:
