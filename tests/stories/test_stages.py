@@ -20,7 +20,7 @@ from tontine import Client, Job
 pytestmark = pytest.mark.story
 
 PAGE = (ROOT / "docs" / "stages.md").read_text()
-KILLS = int(os.environ.get("STORY_KILLS", "4"))
+KILLS = int(os.environ.get("STORY_KILLS", "2"))
 MODULE = "tests.support.staged_tasks"
 
 
@@ -73,9 +73,9 @@ def test_killed_in_the_second_of_three_stages_the_first_ran_once(
     for kill in range(KILLS):
         gate = tmp_path / f"gate{kill}"
         job = client.submit("staged.gated", {"path": str(gate)})
-        eventually(lambda job=job: runs(cluster, job).get("clean"), 60, "it is at stage 2")
+        wait_for_runs(cluster, job, 1)
         if kill == 0:
-            said = eventually(lambda job=job: _told(cluster, job, "is kept"), 30)
+            said = wait_for_words(cluster, job, "is kept")
             assert "It is at stage 2 of 3 (clean), first attempt. Stage 1 (fetch, " in said
             assert ", by n0) is kept and does not run again." in said
         if kill % 2:
@@ -83,7 +83,7 @@ def test_killed_in_the_second_of_three_stages_the_first_ran_once(
         else:
             node.kill()
             node = cluster.begin(f"n{kill + 1}", modules=MODULE)
-        eventually(lambda job=job: runs(cluster, job)["clean"] >= 2, 60, "it is there again")
+        wait_for_runs(cluster, job, 2)
         gate.touch()
         assert client.wait(job, timeout=60).result == str(gate)
         assert runs(cluster, job) == {"fetch": 1, "clean": 2, "store": 1}
@@ -91,11 +91,20 @@ def test_killed_in_the_second_of_three_stages_the_first_ran_once(
     assert re.search(r"stages\s+1 fetch  done  .*attempt 1  1\.3  n", shown), shown
 
 
-def _told(cluster: Cluster, job: Job, words: str) -> str | None:
-    said = ask(cluster, "why", str(job.seq))
-    return said if words in said else None
+def wait_for_runs(cluster: Cluster, job: Job, count: int) -> None:
+    """Until its second stage has begun so often."""
+    eventually(lambda: runs(cluster, job).get("clean", 0) >= count, 90, f"stage 2, run {count}")
 
 
+def wait_for_words(cluster: Cluster, job: Job, words: str) -> str:
+    def told() -> str | None:
+        said = ask(cluster, "why", str(job.seq))
+        return said if words in said else None
+
+    return eventually(told, 30, words)
+
+
+@pytest.mark.long
 def test_going_back_to_a_stage_and_outputs_that_are_gone(
     client: Client, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -164,6 +173,7 @@ def stages(*names: str, fails: str = "") -> str:
     return "\n\n".join(parts)
 
 
+@pytest.mark.long
 def test_code_with_other_stages_fails_the_job_with_both_lists_and_it_can_begin_anew(
     client: Client, cluster: Cluster, tmp_path: Path
 ) -> None:
