@@ -25,6 +25,7 @@ from tontine.store.counter import raise_counter
 
 from . import contexts
 from .config import NodeConfig
+from .kept import Kept
 from .last_resort import LastResort
 from .log_style import LogStyle
 from .loop import cancel
@@ -221,9 +222,10 @@ class NodeRun:
         try:
             await _first(_prepare(store, self._config.store), self._stopping.wait())
             lives = 0
+            kept = Kept.of(self._config)
             while not self._stopping.is_set():
                 try:
-                    self._node = Node(self._config, store, beat_store, SystemClock())
+                    self._node = Node(self._config, store, beat_store, SystemClock(), kept)
                     self._node.is_ready = self._announce
                     if not await self._node.run():
                         return
@@ -241,7 +243,7 @@ class NodeRun:
             beat_store.database.client.close()
 
     def _announce(self, node: Node) -> None:
-        announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
+        announce(node.id, self._config, node.contexts.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver
@@ -267,7 +269,7 @@ class NodeRun:
 
     def _kill_workers(self) -> None:
         if self._node is not None:
-            self._node.dispatcher.pool.kill_now("the node ends")
+            self._node.contexts.kill_now("the node ends")
 
     def _adopt_orphans(self) -> None:
         orphans.adopt()
@@ -275,7 +277,7 @@ class NodeRun:
             self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        if not orphans.reap(self._node.dispatcher.pool.pids if self._node is not None else ()):
+        if not orphans.reap(self._node.contexts.pids if self._node is not None else ()):
             self._loop.call_later(1.0, self._reap_orphans)
 
 

@@ -113,6 +113,11 @@ class NodeConfig:
         if not self.contexts:
             object.__setattr__(self, "contexts", (self._default_context(),))
 
+    @property
+    def loadable(self) -> frozenset[str]:
+        """All that its workers may load."""
+        return frozenset(self.available).union(*(one.modules for one in self.contexts))
+
     def _default_context(self) -> ContextConfig:
         return ContextConfig(
             context_tables.DEFAULT,

@@ -102,7 +102,10 @@ def test_no_key_is_claimed_before_the_record_says_that_it_must_not_run_twice(
 
 def test_a_key_stays_as_long_as_a_job_of_it_is_in_the_table(world: World, life: Life) -> None:
     """Also when no worker has it any more."""
-    life.node.dispatcher.tasks = hello_with(TASK).tasks
+    (dispatcher,) = life.node.contexts
+    for child in dispatcher.pool.children.values():
+        child.hello = hello_with(TASK)
+    dispatcher._renew()
     world.live_on(STEP)
     assert world.history.nodes[life.node.id]["careful"] == [CAREFUL]
     world.end_tasks()

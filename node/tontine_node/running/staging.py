@@ -15,6 +15,7 @@ from tontine.clock import Clock
 from tontine.errors import ClaimLost, NotPermitted, StoreError, StoreUnavailable, Unstorable
 from tontine.records.job import JobError
 from tontine.records.stage import stages_in
+from tontine.records.task_key import name_of
 from tontine.store import outputs
 from tontine.store.call import PLAIN, RAW, AsyncStore
 from tontine.store.outputs import INLINE, INLINE_IN_ALL, DoneStage
@@ -25,7 +26,7 @@ from ..claims import Claims, Entry
 from ..staged_run import StagedRun
 from ..telling.troubles import Troubles
 from .pipe import Orders, SavedValue, StageAnswer, StageOutput, TaskFacts
-from .workload import Workload
+from .workload import UNKNOWN, Workload
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,7 @@ class Dispatches(Protocol):
     """Whoever sends jobs to workers."""
 
     is_draining: bool
-
-    def facts_of(self, entry: Entry) -> TaskFacts: ...
+    tasks: dict[str, TaskFacts]
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None: ...
 
@@ -70,7 +70,7 @@ class Staging:
         ready: list[Entry] = []
         unread: list[Entry] = []
         for entry in entries:
-            facts = dispatches.facts_of(entry)
+            facts = dispatches.tasks.get(name_of(entry.task), UNKNOWN)
             if facts.stage_limits and entry.staged is None:
                 entry.staged = StagedRun()
             # A first attempt has nothing of an earlier one.

@@ -17,6 +17,7 @@ from ..records.job import is_text, is_whole
 from ..records.node import Pulse
 from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
+from ..records.want import Want, read_wants
 from .bell import ring
 from .call import Operation, delete_many, find, find_one, find_one_and_update, update_one
 from .names import CLUSTER, NODES, ROSTER
@@ -53,6 +54,10 @@ class Beat:
     at: datetime
     state: NodeState | None
     """None when somebody has written something else there."""
+    wants: tuple[Want, ...] | None = None
+    """What it is to load; None when the record does not tell."""
+    reload: int = 0
+    """Raised by whoever asks for new workers."""
 
 
 def heartbeat(
@@ -73,7 +78,7 @@ def heartbeat(
         NODES,
         {"_id": node, "state": _ALIVE},
         [{"$set": update}],
-        projection={"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
+        projection=dict.fromkeys(("desired", "beat", "lease_until", "state", "wants", "reload"), 1),
         return_document=ReturnDocument.AFTER,
         raw=True,
         within=within,
@@ -81,8 +86,14 @@ def heartbeat(
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
     at = record["lease_until"] - timedelta(seconds=lease_for)
+    reload = record.get("reload")
     return Beat(
-        _desired(record.get("desired")), int(record["beat"]), at, _state(record.get("state"))
+        _desired(record.get("desired")),
+        int(record["beat"]),
+        at,
+        _state(record.get("state")),
+        read_wants(record.get("wants")),
+        int(reload) if isinstance(reload, int) else 0,
     )
 
 
