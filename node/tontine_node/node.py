@@ -51,6 +51,7 @@ from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
 from .running.staging import Staging
+from .running.states import StateKeeper
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
@@ -116,6 +117,7 @@ class Node:
         self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
         self.staging = Staging(node, store, clock, claims, troubles)
+        self.states = StateKeeper(store, contexts, troubles)
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
@@ -193,9 +195,11 @@ class Node:
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
             dispatcher.staging = self.staging
+            dispatcher.greet = self.states.greet
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
+        self.lane.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
         self.member.repair = self.repairer.repair
@@ -243,6 +247,7 @@ class Node:
             try:
                 self.modules.look()
                 await self.modules.tell()
+                await self.states.look_first()
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
                 self._say_ready()
@@ -274,6 +279,7 @@ class Node:
             "schedules": self.scheduler.run,
             "times": self.timer.run,
             "outputs": self.tidier.run,
+            "states": self.states.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
             "fence": self.fence.run,

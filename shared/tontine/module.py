@@ -20,6 +20,7 @@ from .origin import Origin, origin_of
 from .records.job import LONGEST_TIMEOUT
 from .records.schedule import Missed, Overlap, Schedule
 from .stages import OUTPUT_LIMIT, Kind, Stage, Staged, check_stage, staged
+from .states import NOTHING, State
 
 OnLost = Literal["retry", "fail"]
 Errors = tuple[type[BaseException], ...]
@@ -361,6 +362,14 @@ class Module(Hooks):
         made = Stages(full, make)
         self._stages.append(made)
         return made
+
+    def state(self, name: str, default: Any = NOTHING) -> State:
+        """A named state, which `tontine state set MODULE/NAME FILE` sets; in a task its `.value` is
+        what it was when the job began, `.version` the number of that.
+
+        Without one, and without a `default`, asking for the value is a `NoState`.
+        """
+        return State(self.name, name, default)
 
     def _refuse_double(self, full: str) -> None:
         if full in self.tasks or full in (one.task for one in self._stages):

@@ -58,6 +58,8 @@ class Lane:
         self.node = node
         self.sweep: Sweep | None = None
         self.retention = FOR_EVER
+        self.states_told: Callable[[int], None] = lambda _: None
+        """Hears how often named states have changed."""
         self.has_inbox = False
         self.next_due = float("inf")
         """When the next postponed job of the share that we know of is due."""
@@ -147,6 +149,7 @@ class Lane:
         self._member.see(around.roster)
         self.retention = around.retention
         self.has_inbox = around.inbox
+        self.states_told(around.state_changes)
         share = self._member.roster.share_of(self.node)
         if share is None:
             self.sweep = None

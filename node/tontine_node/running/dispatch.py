@@ -90,6 +90,8 @@ class Dispatcher:
         """Hears that there may be room for more jobs."""
         self.staging: Staging | None = None
         """Knows what jobs keep from one attempt to the next."""
+        self.greet: Callable[[Child], None] = lambda _: None
+        """Hears of every worker that has said hello, before it gets a job."""
         self.server_now: Callable[[], datetime | None] = lambda: None
         self.is_noted: Callable[[str], bool] = lambda _: True
         """Whether the node's record says of a task key that it must not run twice (MO7)."""
@@ -282,6 +284,7 @@ class Dispatcher:
         workload = self.workloads[child.index]
         if reports.hello:
             self._renew()
+            self.greet(child)
         if reports.submit:  # before the reports of ends: a job that has ended submits nothing
             self.take_requests(workload, reports.submit)
         for seq, value, note in reports.progress:  # before the end of the job that said it

@@ -38,6 +38,14 @@ class SubmitAnswer(NamedTuple):
     answer: bytes
 
 
+class StateValue(NamedTuple):
+    """A version of a named state; its value is BSON, and nothing where it was removed."""
+
+    key: str
+    version: int
+    value: bytes
+
+
 class StageAnswer(NamedTuple):
     """What became of the output of a job's stage."""
 
@@ -58,6 +66,7 @@ class Orders:
     resume: Sequence[tuple[int, bytes]] = ()
     """What some of them have of earlier attempts, as BSON."""
     staged: Sequence[StageAnswer] = ()
+    states: Sequence[StateValue] = ()
     recall: bool = False
     """Give back what no slot has begun."""
     cancel: Sequence[int] = ()
@@ -77,6 +86,9 @@ class Orders:
             bodies += [kept for _, kept in self.resume]
         if self.staged:
             head["staged"] = self.staged
+        if self.states:
+            head["states"] = [(*one[:-1], len(one.value)) for one in self.states]
+            bodies += [one.value for one in self.states]
         if self.recall:
             head["recall"] = True
         if self.retire:
@@ -106,6 +118,11 @@ class Orders:
             orders_end += sum(size for _, size in head["resume"])
         if "staged" in head:
             orders.staged = [StageAnswer(*row) for row in head["staged"]]
+        if "states" in head:
+            values = cut(body[orders_end:], [size for *_, size in head["states"]])
+            rows = zip(head["states"], values, strict=True)
+            orders.states = [StateValue(key, version, raw) for (key, version, _), raw in rows]
+            orders_end += sum(size for *_, size in head["states"])
         if "submitted" in head:
             orders.submitted = SubmitAnswer(head["submitted"], body[orders_end:])
         if "expire" in head:

@@ -97,6 +97,8 @@ class Worker:
     def read_orders(self) -> None:
         while frame := pipe.read(self.connection):
             orders = pipe.Orders.unpack(*frame)
+            if orders.states:
+                self.runner.take_states(orders.states)
             for seq, kept in orders.resume:  # before their orders
                 self.runner.desk.take_kept(seq, kept)
             if orders.run:

@@ -8,7 +8,7 @@ import contextvars
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,9 +20,10 @@ from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
+from tontine.snapshot import Snapshot
 from tontine.staging import StageRefused
 
-from ..running.pipe import PrintedLines, ProgressSaid, Report
+from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
 from .capture import Output
 from .counted import CountedEnd, counted
 from .staging import Desk
@@ -53,6 +54,7 @@ class Runner:
         self._post = post
         self._submit = submit
         self.desk = Desk(library, post, self._await_in_loop, self._end_if_forked)
+        self._states: dict[str, tuple[int, bytes]] = {}
         self._expired: dict[int, float] = {}
         self._saying = threading.Lock()
         self._begun = threading.Event()
@@ -97,6 +99,12 @@ class Runner:
             self._end_if_forked(error)
             return self._judge_error(task, document, error)
         return self._judge_result(seq, result)
+
+    def take_states(self, states: Sequence[StateValue]) -> None:
+        """New versions of named states, for jobs that begin from now on (MI7)."""
+        new = {one.key: (one.version, one.value) for one in states}
+        # Another dictionary: jobs that run have the one before.
+        self._states = {key: one for key, one in (self._states | new).items() if one[1]}
 
     def cancel(self, seq: int) -> None:
         """Tell a running job that it is to end; an async one is cancelled as well."""
@@ -186,6 +194,8 @@ class Runner:
             begun=begun,
             submit=self._submit,
         )
+        if self._states:
+            job.states = Snapshot(self._states)
         context = contextvars.copy_context()
         context.run(current.enter, job)
         self.current[seq] = (job, None)

@@ -23,6 +23,7 @@ from .indexes import DUE, FRESH, NUMBERED, QUEUED, RANKED, WORKING
 from .names import CLUSTER, COUNTER, JOBS, ROSTER, SETTINGS
 from .raw import Raw, Some
 from .retention import Retention
+from .states import CHANGES, changes_in
 
 _NO_NUMBER = "`seq` must be a whole number from 0 on"
 _NO_DATE = "`run_at` must be a date"
@@ -56,17 +57,20 @@ class ClusterState:
     counter: int
     retention: Retention
     inbox: bool
+    state_changes: int = 0
+    """A hint that a named state has changed."""
 
 
 def overview() -> Operation[ClusterState]:
     """The whole of `cluster`, in one read."""
-    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS]}})
+    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS, CHANGES]}})
     by_id = {document["_id"]: document for document in documents}
     return ClusterState(
         Roster.from_document(by_id.get(ROSTER)),
         counted(by_id.get(COUNTER)),
         Retention.from_document(by_id.get(SETTINGS)),
         is_open(by_id.get(SETTINGS)),
+        changes_in(by_id.get(CHANGES)),
     )
 
 

@@ -214,7 +214,7 @@ _OUTPUT: dict[str, Any] = {
     },
 }
 _STATE: dict[str, Any] = {
-    "required": ["module", "name", "version", "data"],
+    "required": ["module", "name", "version"],
     "properties": {
         "_id": _TEXT,
         "module": _TEXT,
