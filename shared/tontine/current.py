@@ -16,7 +16,6 @@ from .errors import ConfigError, NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
 from .records.counted import Noted, checked_name, checked_number
 from .saving import Saving
-from .snapshot import Snapshot
 
 log = logging.getLogger("tontine.task")
 
@@ -52,7 +51,6 @@ class CurrentJob(Parent):
         "noted",
         "saving",
         "seq",
-        "states",
         "task",
         "unfinished_line",
     )
@@ -89,8 +87,6 @@ class CurrentJob(Parent):
         """What it has counted and observed; None while that is nothing."""
         self.saving: Saving | None = None
         """What it keeps for its next attempt; None where its task does not say that it does."""
-        self.states: Snapshot | None = None
-        """The named states as they were when it began; None where there were none."""
         self._report = report
         self._cancelled = False
         self._document = document or {}

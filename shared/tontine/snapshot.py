@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import bson
@@ -33,3 +34,16 @@ class Snapshot:
         if key not in self._values:
             self._values[key] = bson.decode(self._versions[key][1], _CODEC)["r"]
         return self._values[key]
+
+
+_current: ContextVar[Snapshot | None] = ContextVar("tontine_states", default=None)
+
+
+def current_states() -> Snapshot | None:
+    """The states of the job that this code runs for; None where there were none when it began."""
+    return _current.get()
+
+
+def enter(snapshot: Snapshot) -> None:
+    """Make it the one of this context (called before a task is run)."""
+    _current.set(snapshot)

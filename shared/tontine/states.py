@@ -7,9 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from .current import running_job
 from .errors import NoState
-from .snapshot import Snapshot
+from .snapshot import current_states
 
 NOTHING: Any = object()
 """No default: None may be one."""
@@ -32,7 +31,7 @@ class State:
         """What it was when the running job began; the default if there was none, else `NoState`."""
         if self._standing_in:
             return self._standing_in[-1]
-        states = self._states()
+        states = current_states()
         if states is not None and states.version(self.key) is not None:
             return states.value(self.key)
         if self._default is NOTHING:
@@ -45,7 +44,7 @@ class State:
     @property
     def version(self) -> int | None:
         """The number of what `value` is; None for a default."""
-        states = self._states()
+        states = current_states()
         return None if states is None or self._standing_in else states.version(self.key)
 
     @contextlib.contextmanager
@@ -56,7 +55,3 @@ class State:
             yield value
         finally:
             self._standing_in.remove(value)
-
-    def _states(self) -> Snapshot | None:
-        job = running_job()
-        return None if job is None else job.states

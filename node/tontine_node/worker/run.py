@@ -14,13 +14,12 @@ from typing import Any
 
 import bson
 
-from tontine import around, current, verdict
+from tontine import around, current, snapshot, verdict
 from tontine.current import CurrentJob
 from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
-from tontine.snapshot import Snapshot
 from tontine.staging import StageRefused
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
@@ -194,10 +193,10 @@ class Runner:
             begun=begun,
             submit=self._submit,
         )
-        if self._states:
-            job.states = Snapshot(self._states)
         context = contextvars.copy_context()
         context.run(current.enter, job)
+        if self._states:
+            context.run(snapshot.enter, snapshot.Snapshot(self._states))
         self.current[seq] = (job, None)
         if not self._begun.is_set():
             self._begun.set()
