@@ -54,14 +54,8 @@ class StoredState:
         )
 
     def to_document(self) -> dict[str, Any]:
-        return {
-            "_id": self.key,
-            "version": self.version,
-            "bytes": self.bytes,
-            "sha256": self.sha256,
-            "at": self.at,
-            "by": self.by,
-        }
+        facts = {"bytes": self.bytes, "sha256": self.sha256, "at": self.at, "by": self.by}
+        return {"_id": self.key, "version": self.version, **facts}
 
 
 def parts_of(key: str) -> tuple[str, str]:
@@ -129,8 +123,8 @@ def _next_version(
             continue
         if answer.modified_count or answer.upserted_id is not None:
             yield from _tell()
-            made = yield from _read(key)
-            return made if made is not None else StoredState(key, version + 1)
+            made = {"_id": key, "version": version + 1, **facts}
+            return StoredState.from_document(made) or StoredState(key, version + 1)
     raise ConfigError(f"{key} is being changed by others all the time: try again")
 
 
