@@ -17,7 +17,7 @@ from bson.son import SON
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import FINAL, OPEN, JobState, NodeState
 from .call import Operation, answered, command, find_one, update_one
-from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, OUTPUTS, SCHEDULES, SCHEMA, STATES
+from .names import CLUSTER, EVENTS, JOBS, LOGS, MODULES, NODES, OUTPUTS, SCHEDULES, SCHEMA, STATES
 
 EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
@@ -131,6 +131,7 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
         },
     ],
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
+    MODULES: [],
     OUTPUTS: [],
     STATES: [],
 }

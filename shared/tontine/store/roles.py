@@ -84,6 +84,7 @@ NODE = Role(
         EVERY: ("listCollections",),
         **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
+        MODULES: _MAKING,
         OUTPUTS: _MAKING,
         STATES: _MAKING,
         SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),

@@ -16,6 +16,7 @@ from .names import (
     CLUSTER,
     COUNTER,
     JOBS,
+    MODULES,
     NODES,
     OUTPUTS,
     ROSTER,
@@ -213,6 +214,18 @@ _OUTPUT: dict[str, Any] = {
         "at": {"bsonType": "date"},
     },
 }
+_MODULE: dict[str, Any] = {
+    "required": ["module", "version"],
+    "properties": {
+        "_id": _TEXT,
+        "module": _TEXT,
+        "version": _TEXT,
+        "authors": {"bsonType": "array"},
+        "tasks": _TEXTS,
+        "digest": _TEXT,
+        "seen_at": {"bsonType": "date"},
+    },
+}
 _STATE: dict[str, Any] = {
     "required": ["module", "name", "version"],
     "properties": {
@@ -232,6 +245,7 @@ VALIDATORS: dict[str, dict[str, Any]] = {
     NODES: {"$jsonSchema": _NODE},
     CLUSTER: {"$jsonSchema": _CLUSTER},
     SCHEDULES: {"$jsonSchema": _SCHEDULE},
+    MODULES: {"$jsonSchema": _MODULE},
     OUTPUTS: {"$jsonSchema": _OUTPUT},
     STATES: {"$jsonSchema": _STATE},
 }
