@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -249,7 +249,8 @@ def unclaimable() -> Operation[Unclaimable]:
     waiting = yield from _fresh_but(known)
     for index in (DUE_INDEX, RANKED_INDEX):
         found = yield from on_index(index, partial(_waiting, OPEN_JOBS[index]))
-        waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
+        tasks = [str(job.get("task")) for job in found]
+        waiting.update(task for task in tasks if task not in known)
     return Unclaimable(waiting, known, NEWEST)
 
 
@@ -306,7 +307,7 @@ def _ended() -> Operation[list[dict[str, Any]]]:
     does."""
     options: dict[str, Any] = {"limit": NEWEST, "hint": "seq", "projection": _OUTCOME}
     newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], **options)
-    ended = [one for one in newest if one.get("state") in FINAL]
+    ended = [one for one in newest if str(one.get("state")) in FINAL]
     if newest and not ended:
         first = yield from oldest_fresh()
         seqs = [int(one["seq"]) for one in first.values()]
@@ -319,8 +320,9 @@ def _counted(known: Outcomes, job: Mapping[str, Any]) -> Outcomes:
         return replace(known, done=known.done + 1)
     if job.get("state") != JobState.FAILED:
         return known
-    error = job.get("error") or {}
-    text = legible(f"{error.get('type')}: {error.get('message')}", 200) if error else ""
+    error, text = job.get("error"), ""
+    if isinstance(error, Mapping):
+        text = legible(f"{error.get('type')}: {error.get('message')}", 200)
     return replace(known, failed=known.failed + 1, error=known.error or text)
 
 
@@ -351,16 +353,9 @@ def waits() -> Operation[Waits]:
     roster, _ = yield from read_cluster()
     known, members = known_tasks(nodes), working_members(nodes, roster)
     first = yield from oldest_fresh()
-    due = yield find(
-        JOBS,
-        {**OPEN_JOBS["due"], **IS_DUE},
-        sort=[("run_at", 1)],
-        hint="due",
-        limit=RAW_AT_MOST,
-        projection={"task": 1, "run_at": 1},
-    )
+    due = yield from on_index(DUE_INDEX, partial(_oldest_due, known))
     since = [one.get("created_at") for task, one in first.items() if task in known]
-    since += [one.get("run_at") for one in due if one.get("task") in known]
+    since += [one.get("run_at") for one in due]
     ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
     counts = yield from window.count_open()
     active = yield from _active()
@@ -372,6 +367,19 @@ def waits() -> Operation[Waits]:
         quiet_for=(moment - active).total_seconds() if active else max(ages, default=None),
     )
     return Waits(queue, (yield from _scheduled()))
+
+
+def _oldest_due(known: Collection[str], index: str) -> Call:
+    """Of tasks by name: the index has an order for each of them, and none for all."""
+    tasks = sorted(known)[:TASKS_AT_MOST]
+    return find(
+        JOBS,
+        {**OPEN_JOBS[DUE_INDEX], **IS_DUE, "task": {"$in": tasks}},
+        sort=[("run_at", 1)],
+        hint=index,
+        limit=RAW_AT_MOST,
+        projection={"run_at": 1},
+    )
 
 
 def _active() -> Operation[datetime | None]:
