@@ -62,7 +62,7 @@ class Claimer:
                 turn.choice,
                 troubles,
                 self._may_claim,
-                lambda seq: self.hint(seq, seq),
+                self._look_at,
             )
             for turn in turns
         }
@@ -145,6 +145,13 @@ class Claimer:
             for delay in LOOK_AGAIN_AFTER:
                 asyncio.get_running_loop().call_later(delay, self._look_again, hint)
         self.wake.set()
+
+    def _look_at(self, seq: int) -> None:
+        """A job seemed to be claimed, and may be there, fresh or given back. Not as one that is
+        announced: its claim by number alone is what failed."""
+        for turn in self._turns:
+            turn.lanes.hint(seq, seq, None, is_fresh=True)
+        self.hint(seq, seq)
 
     def _look_again(self, hint: Hint) -> None:
         heard = [turn.look_again(hint) for turn in self._turns]

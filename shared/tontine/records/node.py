@@ -14,7 +14,7 @@ from typing import Any
 
 from ..legible import legible
 from .job import is_text
-from .loaded import ABSENT
+from .loaded import ABSENT, contexts_in, loaded_in
 from .share import Share
 from .states import Desired, NodeState
 from .task_key import fits, has_range, module_of, name_of
@@ -81,6 +81,8 @@ class Sighting:
     crashes: int = 0
     last_crash: str = ""
     troubles: tuple[Trouble, ...] = ()
+    faults: tuple[str, ...] = ()
+    """What is wrong with its modules and contexts, as predicates."""
     workers: int | None = None
     """Worker processes that are there now; None when the record does not tell."""
     workers_wanted: int | None = None
@@ -122,6 +124,7 @@ class Sighting:
             crashes=_whole(metrics.get("crashes")),
             last_crash=str(metrics.get("last_crash") or ""),
             troubles=read_troubles(document.get("troubles"), clock_ahead),
+            faults=_faults(document),
             workers=_count(metrics.get("workers")),
             workers_wanted=_count(metrics.get("workers_wanted")),
             bytes=_count(metrics.get("bytes")),
@@ -188,6 +191,12 @@ class Pulse:
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""
         return repr(self.beat) == repr(other.beat)
+
+
+def _faults(document: Mapping[str, Any]) -> tuple[str, ...]:
+    contexts = [one.complaint for one in contexts_in(document)]
+    modules = [one.complaint for one in loaded_in(document)]
+    return tuple(told for told in (*contexts, *modules) if told)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:

@@ -12,11 +12,13 @@ from ...records.node import Sighting, differing_versions
 from ...records.roster import Roster
 from ...records.states import NodeState
 from ...records.trouble import LASTING, Trouble
+from ...rules.complaint import Silence, nobody_left
 from ...rules.health import (
     buried_in,
     claim_loop_stands_still,
     dead_holders,
     dead_members,
+    has_lease,
     is_beating,
     is_silent,
     is_stray,
@@ -25,7 +27,7 @@ from ...rules.health import (
     working_members,
 )
 from .backlog import Unnumbered
-from .verdict import Judgement, fail, ok, unknown, warn
+from .verdict import Judgement, fail, judgement, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
 """Seconds: who looks once is more patient."""
@@ -71,6 +73,9 @@ def _in_both(looks: Looks, wrong: Callable[[NodesSeen], set[str]]) -> set[str]:
 def judge_nodes(looks: Looks) -> Judgement:
     """Whether anybody is there, and does what."""
     last = looks[-1]
+    gone = [Silence(node.name, node.beat_age or 0.0) for node in last.live if not has_lease(node)]
+    if gone and len(gone) == len(last.live):
+        return judgement(nobody_left(gone, 0))
     if not last.beating:
         return warn(
             "no node is alive" if not last.live else "no node beats",
@@ -219,7 +224,7 @@ def judge_inside(looks: Looks) -> Judgement:
     found = [
         one
         for node in looks[-1].beating
-        for one in (*_troubles(node, looks), *_missing_workers(node, looks))
+        for one in (*_troubles(node, looks), *_missing_workers(node, looks), *_faults(node))
     ]
     if not found:
         return ok(
@@ -246,6 +251,12 @@ def _troubles(node: Sighting, looks: Looks) -> Iterable[_Inside]:
         yield _Inside(is_grave, f"{node.name} {trouble.told(looks[-1].now)}", _cure(node, trouble))
 
 
+def _faults(node: Sighting) -> Iterable[_Inside]:
+    """Modules and contexts that are not what they should be; what else it has goes on."""
+    advice = f"`tontine module ls` and the log of {node.name} have more; it tries again by itself"
+    return [_Inside(False, f"{node.name} {fault}", advice) for fault in node.faults]
+
+
 def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:
     """Whether it is old, or was there in both looks without an end in between."""
     lasted, before = trouble.lasted(looks[-1].now), _beaten_since(node, looks)
@@ -269,7 +280,7 @@ def _beaten_since(node: Sighting, looks: Looks) -> Sighting | None:
 
 
 def _cure(node: Sighting, trouble: Trouble) -> str:
-    if trouble.what == "workers":
+    if trouble.what.startswith("workers"):
         return f"the log of {node.name} says why they do not start: modules, memory, open files"
     if not trouble.is_grave:
         return f"its jobs are done all the same; the log of {node.name} has more"
