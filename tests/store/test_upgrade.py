@@ -305,11 +305,9 @@ def test_what_the_release_before_asks_for_serves_until_the_new_indexes_are_there
     earlier: Store,
 ) -> None:
     """A node that may make no index works on, and only `tontine init` takes the old ones away."""
-    for seq, more in enumerate(({"run_at": LONG_AGO}, {"priority": 3}), 1):
-        earlier.database.jobs.insert_one(
-            {"seq": seq, "task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
-            | more
-        )
+    queued = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+    earlier.database.jobs.insert_one({**queued, "seq": 1, "run_at": LONG_AGO})
+    earlier.database.jobs.insert_one({**queued, "seq": 2, "priority": 3})
     mine = [share.Part(("t.t",), share.Share(1, 0, 1))]
     for _ in range(2):
         assert [job["seq"] for job in earlier.run(postponed.find_due(mine, 0.0, 9))] == [1]
