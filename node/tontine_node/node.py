@@ -53,9 +53,12 @@ from .running.contexts import Contexts
 from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
+from .running.staging import Staging
+from .running.states import StateKeeper
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
+from .settling.tidier import Tidier
 from .settling.timer import Timer
 from .telling.journal import Journal
 from .telling.live_file import LiveFile, Vital
@@ -115,6 +118,8 @@ class Node:
 
         self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
+        self.staging = Staging(node, store, clock, claims, troubles)
+        self.states = StateKeeper(store, contexts, troubles)
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
@@ -178,6 +183,7 @@ class Node:
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
+        self.tidier = Tidier(store, member.own_share, troubles)
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
@@ -212,9 +218,12 @@ class Node:
             dispatcher.server_now = self.beat.server_now
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
+            dispatcher.staging = self.staging
+            dispatcher.greet = self.states.greet
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
+        self.surroundings.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
         self.member.repair = self.repairer.repair
@@ -262,6 +271,7 @@ class Node:
             try:
                 self.modules.look()
                 await self.modules.tell()
+                await self.states.look_first()
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
                 self._say_ready()
@@ -293,6 +303,8 @@ class Node:
             "schedules": self.scheduler.run,
             "ranges": self.range_walk.run,
             "times": self.timer.run,
+            "outputs": self.tidier.run,
+            "states": self.states.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
             "fence": self.fence.run,
@@ -307,7 +319,7 @@ class Node:
 
     async def _end(self) -> None:
         self.fence.is_over = True
-        await cancel(lambda: [*self._tasks, *self.offspring.tasks])
+        await cancel(lambda: [*self._tasks, *self.offspring.tasks, *self.staging.tasks])
         stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
@@ -422,6 +434,7 @@ class Node:
             self._cancels_at = now
             self.limits.cancel(await self._store.run(settle.find_cancelled(self.id)))  # J8
         await self.reporter.show()
+        await self.staging.write_saved()
 
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""

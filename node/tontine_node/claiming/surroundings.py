@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from tontine.store import claim
@@ -32,6 +33,8 @@ class Surroundings:
         """Which task keys with ranges may be queued."""
         self.lost_ranges = False
         """Whether what was noted of them was there, and is gone."""
+        self.states_told: Callable[[int], None] = lambda _: None
+        """Hears how often named states have changed."""
         self._store = store
         self._cadence = cadence
         self._member = member
@@ -57,6 +60,7 @@ class Surroundings:
         self.has_inbox = around.inbox
         self.lost_ranges |= self.ranges.is_there and not around.ranges.is_there
         self.ranges = around.ranges
+        self.states_told(around.state_changes)
 
     def _count(self, at: float, counter: int) -> None:
         self.counter = counter
