@@ -15,6 +15,7 @@ from ..diagnose.doctor import probe
 from ..errors import UnknownNode
 from ..legible import count, duration, legible
 from ..records.node import Sighting, differing_versions
+from ..records.roster import Roster
 from ..records.share import Share
 from ..records.states import Desired, NodeState
 from ..rules.health import has_lease, is_beating
@@ -81,6 +82,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     write_table(_COLUMNS, rows, right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
     _write_troubles(shown)
     _write_differences(shown)
+    _write_members(roster, found)
     hidden = (
         f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)"
         if len(found) > len(shown)
@@ -147,6 +149,20 @@ def _write_differences(shown: Sequence[Shown]) -> None:
     live = [one.node for one in shown if not one.node.is_dead]
     for difference in differing_versions(live):
         console().print(Text(f"! versions differ: {legible(difference)}", style="yellow"))
+
+
+def _write_members(roster: Roster, found: Sequence[Shown]) -> None:
+    """Where not all have the same modules, who divides the jobs of which."""
+    if roster.is_uniform:
+        return
+    names = {one.node.id: one.node.name for one in found}
+    having: dict[str, set[str]] = {}
+    for kind in roster.kinds:
+        for module in kind.offer.modules:
+            having.setdefault(module.name, set()).update(kind.of)
+    for module_name, able in sorted(having.items()):
+        those = ", ".join(names.get(one, one) for one in roster.members if one in able)
+        note(f"the jobs of {legible(module_name, 100)} are divided among {legible(those, 400)}")
 
 
 def _write_troubles(shown: Sequence[Shown]) -> None:
