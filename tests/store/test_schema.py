@@ -257,7 +257,7 @@ def test_a_node_can_give_back_and_settle_a_job_that_somebody_spoilt_while_it_ran
 def test_a_user_who_may_not_change_validators_has_all_the_rest(store: Store) -> None:
     """What `readWrite` lacks is `collMod`."""
     store.database.command("collMod", "jobs", validator={})
-    store.database.jobs.drop_index("due")
+    store.database.jobs.drop_index("due_by_task")
     refused: list[str] = []
 
     def without_coll_mod(call: Call) -> Call:
@@ -272,7 +272,7 @@ def test_a_user_who_may_not_change_validators_has_all_the_rest(store: Store) -> 
         ["the validator of jobs"],
         {},
     )
-    assert mended.made == ["jobs.due"]
+    assert mended.made == ["jobs.due_by_task"]
     drive(store, schema.ensure(), without_coll_mod)
     with pytest.raises(NotPermitted):
         drive(store, schema.init(), without_coll_mod)
