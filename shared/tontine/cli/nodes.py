@@ -68,7 +68,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
             raise click.UsageError("--check looks at one node: leave out --all")
         raise click.exceptions.Exit(_check(checked, as_json, store))
     with opened(store) as opened_store:
-        found = [Shown(one) for one in opened_store.run(read.read_nodes())]
+        found = [ListedNode(one) for one in opened_store.run(read.read_nodes())]
         roster, _ = opened_store.run(read.read_cluster())
     shown = [one for one in found if every or not one.is_past]
     if as_json:
@@ -91,7 +91,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
 
 
-class Shown:
+class ListedNode:
     """A node's record, and what it says."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -145,13 +145,13 @@ def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     return int(not health.is_well)
 
 
-def _write_differences(shown: Sequence[Shown]) -> None:
+def _write_differences(shown: Sequence[ListedNode]) -> None:
     live = [one.node for one in shown if not one.node.is_dead]
     for difference in differing_versions(live):
         console().print(Text(f"! versions differ: {legible(difference)}", style="yellow"))
 
 
-def _write_members(roster: Roster, found: Sequence[Shown]) -> None:
+def _write_members(roster: Roster, found: Sequence[ListedNode]) -> None:
     """Where not all have the same modules, who divides the jobs of which."""
     if roster.is_uniform:
         return
@@ -165,14 +165,14 @@ def _write_members(roster: Roster, found: Sequence[Shown]) -> None:
         note(f"the jobs of {legible(module_name, 100)} are divided among {legible(those, 400)}")
 
 
-def _write_troubles(shown: Sequence[Shown]) -> None:
+def _write_troubles(shown: Sequence[ListedNode]) -> None:
     out = console()
     for one in shown:
         for fact in one.inside:
             out.print(Text(f"! {legible(one.node.name, 100)} {legible(fact)}", style="yellow"))
 
 
-def _row(shown: Shown) -> tuple[Any, ...]:
+def _row(shown: ListedNode) -> tuple[Any, ...]:
     node = shown.node
     has_beat = not node.is_dead and node.beat_age is not None
     return (
@@ -197,7 +197,7 @@ def share(value: Share | None) -> str:
     return "-" if value is None else f"{value.rank}/{value.size} e{value.epoch}"
 
 
-def _remark(shown: Shown) -> str:
+def _remark(shown: ListedNode) -> str:
     node = shown.node
     if node.is_dead:
         when = (
