@@ -14,6 +14,7 @@ from ..lookalike import lookalikes
 from .counted import counts_in
 from .stage import StageDone, saved_in, stages_in
 from .states import FINAL, JobState
+from .task_key import unreadable
 
 ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
@@ -246,6 +247,8 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
         yield _no_task(document if names is None else names)
     elif not is_text(task) or not task:
         yield f'`task` must be a text like "shop.resize", not {_kind(task)}'
+    elif reason := unreadable(task):
+        yield reason
     if not isinstance(document.get("args", {}), Mapping):
         yield (
             "`args` must be an object with the task's keyword arguments, not "
