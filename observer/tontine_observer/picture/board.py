@@ -143,7 +143,7 @@ class Board:
             since=date(roster.at) if roster.is_exact and roster.at else None,
             members=len(roster.members),
             states=node_counts(states),
-            backlog=moment.counts.get(JobState.QUEUED, 0),
+            backlog=moment.counts.get(JobState.QUEUED),
             rate=rate,
             seq=moment.seq,
         )
@@ -194,6 +194,7 @@ class Board:
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
+            knows_jobs=at >= self._jobs_known_from(),
         )
 
     def _sorted_rows(self) -> _Rows:
@@ -216,10 +217,12 @@ class Board:
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""
-        began = max(
-            self.known.jobs.moves_from, self.known.tally.curves.watched.oldest or self._now()
-        )
+        began = self._jobs_known_from()
         return f"jobs are known from {date(began).astimezone():%H:%M:%S} on" if at < began else ""
+
+    def _jobs_known_from(self) -> float:
+        watched = self.known.tally.curves.watched.oldest
+        return max(self.known.jobs.moves_from, self._now() if watched is None else watched)
 
     def changes(
         self,

@@ -44,7 +44,15 @@ class Ask:
     verb: str
 
 
-What: TypeAlias = Move | Deed | Ask
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The page of one thing: a job by its number, a node by its id."""
+
+    page: str
+    key: str
+
+
+What: TypeAlias = Move | Deed | Ask | Open
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, T
 from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
 from .panes.scene import Scene
 from .panes.table import Table
-from .panes.view import KINDS, View
+from .panes.view import FOLLOWING, KINDS, View
 
 TABLES: dict[str, Table[Any]] = {
     NODES: nodes.TABLE,
@@ -131,7 +131,7 @@ class Stage:
             *self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes
         )
         if self.view.focus not in self.boxes:
-            self.view.focus = self.view.tab
+            self.view.turn_to(self.view.tab)
         self.board.has_cells = SHARES in self.boxes
         self.touch()
         return self.boxes
@@ -347,4 +347,6 @@ class Stage:
             return {}
         shown = len(self.rows(tab))
         total = len(TABLES[tab].source(self.scene))
-        return {tab: f"{shown:,} of {total:,}" if shown != total else f"{total:,}"}
+        text = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
+        count = table.newer(self.view.lists[tab], self.keys(tab)) if tab in FOLLOWING else 0
+        return {tab: f"{text}, {count:,} newer" if count else text}

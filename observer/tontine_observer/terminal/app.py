@@ -47,7 +47,9 @@ class ObserverApp(App[None]):
         self.stage = Stage(
             source.board, look, monotonic, partial(hints, settings.commands), settings.zone
         )
-        self.overview = Overview(self.stage, settings.commands, self._carry_out, self._search)
+        self.overview = Overview(
+            self.stage, settings.commands, self._carry_out, self._search, self._call_off
+        )
         self.hands = Hands(self, self.stage, self.overview, source, settings)
         register(self)
         self.theme = name_of(settings.theme)
@@ -67,6 +69,9 @@ class ObserverApp(App[None]):
 
     async def _carry_out(self, what: What) -> str | None:
         return await self.hands.carry_out(what)
+
+    def _call_off(self) -> None:
+        self.hands.pages.call_off()
 
     def _search(self) -> None:
         self.run_worker(self.hands.search(), group="search", exclusive=True)

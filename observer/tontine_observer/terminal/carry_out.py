@@ -4,6 +4,7 @@ jobs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, assert_never
 
 from textual.app import App
@@ -11,7 +12,6 @@ from textual.app import App
 from tontine.errors import TontineError
 from tontine.legible import legible
 
-from ..draw.keys import written
 from ..draw.themes import THEMES
 from ..draw.words import moment
 from ..feed.source import Source
@@ -19,13 +19,14 @@ from ..records.job import JobRow
 from ..records.node import NodeRow
 from ..records.share import ShareRow
 from ..stage import moves
-from ..stage.commands import Ask, Deed, What
+from ..stage.commands import Ask, Deed, Open, What
 from ..stage.layout import CHANGES, JOBS, TIME
+from ..stage.palette import Option, matching, offered
 from ..stage.stage import TABLES, Stage
 from . import export
 from .pages import Pages
 from .requesting import Requests
-from .screens.choose import Choose, Option
+from .screens.choose import Choose
 from .screens.confirm import Confirm, Question
 from .screens.help import Help
 from .screens.overview import Overview
@@ -56,6 +57,8 @@ class Hands:
             return None
         if isinstance(what, Deed):
             return await self._do(what)
+        if isinstance(what, Open):
+            return self._open(what)
         return what(self._stage)
 
     async def _do(self, deed: Deed) -> str | None:
@@ -68,7 +71,7 @@ class Hands:
             case Deed.PALETTE:
                 self._open_palette()
             case Deed.DETAIL:
-                return await self._show_detail()
+                return self._show_detail()
             case Deed.COPY:
                 return self._copy()
             case Deed.EXPORT:
@@ -88,27 +91,21 @@ class Hands:
         return None
 
     def _open_palette(self) -> None:
-        offered = {
-            command.name: command
-            for command in self._settings.commands
-            if command.applies_to(self._stage.view.focus) and command.what is not Deed.PALETTE
-        }
-        options = [
-            Option(
-                name,
-                f"{name.replace('_', ' ')}: {command.help}",
-                " ".join(map(written, command.keys)),
-            )
-            for name, command in offered.items()
-        ]
+        def find(typed: str) -> list[Option]:
+            return offered(self._settings.commands, self._stage.scene, typed)
 
-        async def chosen(name: str | None) -> None:
-            if name:
-                await self._overview.carry_out(offered[name].what)
+        async def chosen(option: Option | None) -> None:
+            if option is not None and option.what is not None:
+                await self._overview.carry_out(option.what)
 
-        self._app.push_screen(Choose("Commands", options, self._stage.look), chosen)
+        self._app.push_screen(Choose("Commands", find, self._stage.look), chosen)
 
-    async def _show_detail(self) -> str | None:
+    def _open(self, what: Open) -> str | None:
+        if what.page == "node":
+            return self.pages.open_node(what.key)
+        return self.pages.open_job(int(what.key))
+
+    def _show_detail(self) -> str | None:
         pane, row = self._stage.view.focus, self._row()
         if pane == TIME:
             return self.pages.open_node(self._stage.view.lists[TIME].key)
@@ -117,7 +114,7 @@ class Hands:
         if isinstance(row, ShareRow):
             return self.pages.open_node(row.owner)
         if isinstance(row, JobRow):
-            return await self.pages.open_job(row)
+            return self.pages.open_job(row.seq)
         if pane == CHANGES and row is not None and row.target is not None:
             moves.show(self._stage, row.target)
             return None
@@ -148,12 +145,14 @@ class Hands:
                 *options,
             ]
 
-        def chosen(kind: str | None) -> None:
-            if kind:
-                said = export.deliver(self._app, self._stage, pane, kind, self._settings.exports)
-                self._overview.say(said)
+        def chosen(option: Option | None) -> None:
+            if option is not None:
+                kind, where = option.name, self._settings.exports
+                self._overview.say(export.deliver(self._app, self._stage, pane, kind, where))
 
-        self._app.push_screen(Choose("Export", options, self._stage.look), chosen)
+        self._app.push_screen(
+            Choose("Export", partial(matching, options), self._stage.look), chosen
+        )
 
     def _mark(self) -> str | None:
         stage, view = self._stage, self._stage.view

@@ -11,9 +11,10 @@ from tontine.legible import legible
 
 from ..draw.line import Line
 from ..feed.source import Source
-from ..records.job import JobPage, JobRow
+from ..records.job import JobPage
+from ..records.link import Mode
 from ..records.node import NodeRow
-from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed
+from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed, Open
 from ..stage.panes import jobpage, nodepage
 from ..stage.stage import Stage
 from .requesting import Requests
@@ -21,6 +22,9 @@ from .screens.overview import Overview
 from .screens.page import Offer, Page
 
 READ_EVERY = 1.0
+READING = "page"
+SLOW = 0.5
+"""Seconds after which it is said that something is being read."""
 
 
 class Pages:
@@ -67,14 +71,32 @@ class Pages:
     def _find(self, node_id: str) -> NodeRow | None:
         return next((node for node in self._stage.scene.picture.nodes if node.id == node_id), None)
 
-    async def open_job(self, row: JobRow) -> str | None:
-        seq = row.seq
+    def open_job(self, seq: int | None) -> str | None:
+        """Read a job and show it; keys go on working meanwhile, and any of them calls it off."""
         if seq is None:
             return "this job has no number yet: nodes give it one"
-        found = await self._read(seq)
+        link = self._stage.board.link
+        if not link.is_fresh and link.mode is not Mode.REPLAY:
+            return "the store does not answer: a job's page is read from it"
+        self._app.run_worker(self._open_job(seq), group=READING, exclusive=True)
+        return None
+
+    def call_off(self) -> None:
+        """What is being read is not wanted any more."""
+        self._app.workers.cancel_group(self._app, READING)
+
+    async def _open_job(self, seq: int) -> None:
+        slow = self._app.set_timer(SLOW, lambda: self._overview.say(f"reading job {seq} ..."))
+        try:
+            found = await self._read(seq)
+        finally:
+            slow.stop()
         if found is None:
-            return f"job {seq} is not there any more, or cannot be read now"
-        page = found
+            self._overview.say(f"job {seq} is not there, or cannot be read now", is_bad=True)
+        elif self._app.screen is self._overview:
+            self._show_job(seq, found)
+
+    def _show_job(self, seq: int, page: JobPage) -> None:
 
         def body(width: int) -> list[Line]:
             return jobpage.lines(page, self._stage.scene, width)
@@ -86,13 +108,12 @@ class Pages:
         async def act(command: Command) -> None:
             if isinstance(command.what, Ask):
                 self._requests.begin(command.what.verb, page.row)
-            elif not isinstance(command.what, Deed):
+            elif not isinstance(command.what, Deed | Open):
                 command.what(self._stage)
 
         screen = Page(jobpage.title(page), self._stage.look, body, self._offers(JOB_PAGE), act)
         self._app.push_screen(screen)
         screen.set_interval(READ_EVERY, reread)
-        return None
 
     async def _read(self, seq: int) -> JobPage | None:
         try:

@@ -36,7 +36,7 @@ def facts(change: Change, _: Scene) -> Facts:
 
 
 def cells(change: Change, scene: Scene, _: dict[str, int]) -> dict[str, Span | Line]:
-    times = f"  ({change.times:,} times)" if change.times > 1 else ""
+    times = f"  ({change.times:,} times, last {change.last})" if change.times > 1 else ""
     return {
         "time": (moment(change.at, scene.zone), "muted"),
         "subject": (

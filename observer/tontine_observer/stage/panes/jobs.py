@@ -18,8 +18,8 @@ from .states import job_state
 from .table import Table
 
 COLUMNS = (
-    Column("seq", "SEQ", 7, 99, most=10),
-    Column("state", "STATE", 11, 98),
+    Column("seq", "SEQ", 7, 99, most=10, is_whole=True),
+    Column("state", "STATE", 11, 98, is_whole=True),
     Column("task", "TASK", 11, 80, most=18),
     Column("node", "NODE", 7, 60, most=12),
     Column("attempt", "ATT", 3, 40, is_right=True),

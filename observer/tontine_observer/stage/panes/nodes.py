@@ -15,10 +15,10 @@ from .table import Table
 
 COLUMNS = (
     Column("node", "NODE", 8, 99, most=22),
-    Column("state", "STATE", 14, 98, most=16),
+    Column("state", "STATE", 14, 98, most=16, is_whole=True),
     Column("rank", "SHARE", 5, 70, is_right=True),
     Column("load", "BUSY", 4, 75, is_right=True, key="running"),
-    Column("job", "JOB", 7, 60),
+    Column("job", "JOB", 7, 60, is_whole=True),
     Column("for", "FOR", 5, 35, is_right=True, key="job_for"),
     Column("done", "DONE", 5, 50, is_right=True),
     Column("failed", "FAIL", 4, 45, is_right=True),
@@ -83,8 +83,14 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
         "beat": _beat(node, scene),
         "host": (node.host, "muted"),
         "version": (node.version, "muted"),
-        "rate": (spark(node.rate, min(30, widths.get("rate", 0)), scene.glyphs).strip(), "spark"),
+        "rate": (_rate(node, scene, min(30, widths.get("rate", 0))), "spark"),
     }
+
+
+def _rate(node: NodeRow, scene: Scene, width: int) -> str:
+    """All nodes to one scale: who does most is seen."""
+    top = max((value for one in scene.picture.nodes for value in one.rate[-30:]), default=0.0)
+    return spark(node.rate, width, scene.glyphs, top).strip()
 
 
 def _state(node: NodeRow, scene: Scene) -> Span | Line:

@@ -26,6 +26,9 @@ KINDS: tuple[tuple[str, frozenset[ChangeKind] | None], ...] = (
 
 TITLES = {NODES: "Nodes", SHARES: "Shares", JOBS: "Jobs", TIME: "Time", CHANGES: "Changes"}
 
+FOLLOWING = (JOBS, CHANGES)
+"""Lists whose new rows come first: whoever leaves them finds the newest when coming back."""
+
 
 @dataclass(slots=True)
 class ListView:
@@ -36,6 +39,18 @@ class ListView:
     top: int = 0
     chosen: RowFilter = field(default_factory=RowFilter)
     order: Order = field(default_factory=Order)
+    settled: str = ""
+    """The filter under which the cursor found its place."""
+    lost: str = ""
+    """The row that the cursor was on before a filter hid it."""
+    newest: str = ""
+    """The first row when the cursor stopped following it, and how many have come before it."""
+    newer: int = 0
+
+    def follow(self) -> None:
+        """The cursor follows the first row again."""
+        self.key = self.lost = ""
+        self.place = self.top = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +87,12 @@ class View:
             self.is_maximised = is_here and not self.is_maximised
         else:
             self.is_maximised = not (is_here and self.is_maximised)
+        self.turn_to(pane)
+
+    def turn_to(self, pane: str) -> None:
+        """Give a pane the focus; the list that loses it follows its newest rows again."""
+        if self.focus != pane and self.focus in FOLLOWING:
+            self.lists[self.focus].follow()
         self.focus = self.tab = pane
 
     def zoom(self, *, closer: bool) -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 
@@ -43,6 +44,7 @@ class Dialog(ModalScreen[T]):
         self._look = look
         self._width = width
         self._top = 0
+        self._has_left = False
         self._sheet = Sheet("dialog", look)
         self.box = Box(0, 0, 1, 1)
 
@@ -97,6 +99,13 @@ class Dialog(ModalScreen[T]):
     def action_scroll_lines(self, by: int) -> None:
         self._top = max(0, self._top + by)
         self.draw()
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Leave, once: of keys that are typed faster than it goes, the others mean nothing."""
+        if self._has_left:
+            return AwaitComplete()
+        self._has_left = True
+        return super().dismiss(result)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -58,12 +58,14 @@ class Overview(Screen[None]):
         commands: Sequence[Command],
         carry_out: CarryOut,
         search: Callable[[], None],
+        call_off: Callable[[], None],
     ) -> None:
         super().__init__()
         self.stage = stage
         self._commands = commands
         self._carry_out = carry_out
         self._search = search
+        self._call_off = call_off
         self.pace = PaintPace()
         self.lag = 0.0
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
@@ -139,6 +141,7 @@ class Overview(Screen[None]):
         command = meant(self._commands, key, self.stage.view.focus)
         if command is None:
             return
+        self._call_off()
         if command.applies_to(self.stage.view.focus):
             await self.carry_out(command.what)
         else:
@@ -202,7 +205,7 @@ class Overview(Screen[None]):
     def _scroll(self, event: events.MouseEvent, by: int) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name in self.stage.view.lists:
-            self.stage.view.focus = name
+            self.stage.view.turn_to(name)
             moves.move(self.stage, by)
             self.flush()
 
@@ -236,7 +239,7 @@ class Overview(Screen[None]):
 
     def _click_row(self, name: str, y: int) -> None:
         view, box = self.stage.view.lists[name], self.stage.boxes[name]
-        self.stage.view.focus = self.stage.view.tab = name
+        self.stage.view.turn_to(name)
         if name in TABLES:
             head = (1 if box.edge else 0) + (
                 1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0
