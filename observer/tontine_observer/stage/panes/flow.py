@@ -34,6 +34,7 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     flow, glyphs = scene.picture.flow, scene.glyphs
     is_wide = width >= 70
     started = f" {amount(flow.started)} started" if flow.started is not None and is_wide else ""
+    failed = f"{rate(flow.failed_rate)}/s"
     first = pack(
         [
             (9, [(" queued ", "muted"), (f"{_counted(flow, 'queued')} ", "strong")]),
@@ -41,8 +42,8 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
             (8, [(" working ", "muted"), (f"{_counted(flow, 'working')} ", "strong")]),
             (2, [_short_bar(scene, "working")] if is_wide else []),
             (1, [(started, "muted")]),
-            (7, [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]),
-            (6, [("  failed ", "muted"), (f"{rate(flow.failed_rate)}/s", _bad_role(flow))]),
+            (6, [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]),
+            (7 if flow.failed_rate else 5, [("  failed ", "muted"), (failed, _bad_role(flow))]),
         ],
         width,
     )
