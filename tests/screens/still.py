@@ -4,7 +4,7 @@ every time."""
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
 from tontine_observer.records.picture import Picture, StatusLine
 from tontine_observer.records.request import Phase, Request, RequestProgress
+from tontine_observer.records.search import SearchProgress
 from tontine_observer.records.share import ShareRow
 from tontine_observer.records.timeline import EpochMark, Timeline, Track
 
@@ -376,6 +377,7 @@ class StillSource:
         RequestProgress(Phase.DONE, "it is so"),
     )
     is_running: bool = False
+    sought: list[str] = field(default_factory=list)
 
     async def start(self) -> None:
         self.is_running = True
@@ -410,7 +412,15 @@ class StillSource:
             result="-",
         )
 
-    async def search(self, wanted: RowFilter) -> None: ...
+    async def search(
+        self, wanted: RowFilter, names: Mapping[str, str]
+    ) -> AsyncIterator[SearchProgress]:
+        self.sought.append(wanted.text)
+        for looked in range(1, 4):
+            found, is_over = looked * 100, looked == 3
+            yield SearchProgress(wanted.text, NOW, looked * 20_000, 60_000, found, found, is_over)
+
+    def forget_found(self) -> None: ...
 
     async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         self.asked.append(request)

@@ -274,10 +274,10 @@ async def test_a_jobs_page_names_its_parent_and_its_children() -> None:
 async def test_a_job_that_is_gone_is_said_to_be() -> None:
     source = StillSource()
     async with shown(source=source) as (app, pilot):
-        await press(app, pilot, "3")
-        row = app.stage.current(JOBS)
-        assert "not there any more" in (await app.hands.pages.open_job(row._replace(seq=1)) or "")
-        assert "no number yet" in (await app.hands.pages.open_job(row._replace(seq=None)) or "")
+        assert "no number yet" in (app.hands.pages.open_job(None) or "")
+        await press(app, pilot, "colon", *"job 1", "enter")
+        await press(app, pilot)
+        assert "job 1 is not there" in text(app)
 
 
 @pytest.mark.parametrize("pane", PANES)

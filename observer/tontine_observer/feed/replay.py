@@ -25,6 +25,7 @@ from ..picture.board import Board
 from ..records.job import JobPage
 from ..records.link import Link, Mode
 from ..records.request import Phase, Request, RequestProgress
+from ..records.search import SearchProgress
 from ..records.snapshot import ServerFacts, Snapshot, Truth, Waiting, Window
 from .recording import HEADER
 
@@ -170,8 +171,12 @@ class ReplaySource:
             self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded"
         )
 
-    async def search(self, wanted: object) -> None:
+    async def search(self, _: object, __: object) -> AsyncIterator[SearchProgress]:
         """All that was recorded is on the board."""
+        return
+        yield
+
+    def forget_found(self) -> None: ...
 
     async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         yield RequestProgress(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from ..picture.shown import Shown
 from ..query.filters import RowFilter
 from ..records.job import JobPage
 from ..records.request import Request, RequestProgress
+from ..records.search import SearchProgress
 
 
 class Source(Protocol):
@@ -20,7 +21,11 @@ class Source(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     async def page(self, seq: int) -> JobPage | None: ...
-    async def search(self, wanted: RowFilter) -> None: ...
+    def search(self, wanted: RowFilter, names: Mapping[str, str]) -> AsyncIterator[SearchProgress]:
+        """Look for what is too old for the board, and tell how far that has come."""
+        ...
+
+    def forget_found(self) -> None: ...
     def ask(self, request: Request) -> AsyncIterator[RequestProgress]: ...
     def hide(self, text: str) -> str:
         """The text without secrets of the connection."""

@@ -213,7 +213,9 @@ class Board:
         note = self._missing(moment.at) if at is not None else ""
         if refused := self.link.refused.get("jobs"):
             note = f"jobs may not be read: {refused}"
-        return JobList(moment.rows, moment.is_complete, note)
+        table = self.known.jobs
+        is_whole = moment.is_complete and table.known_from <= 0
+        return JobList(moment.rows, moment.is_complete, is_whole, table.trusted, note)
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""

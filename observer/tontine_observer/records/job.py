@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tontine.records.states import FINAL
 
@@ -65,6 +66,10 @@ class JobList:
     rows: tuple[JobRow, ...] = ()
     is_complete: bool = True
     """Whether every unfinished job is among them."""
+    is_whole: bool = True
+    """Whether every job there is is among them."""
+    found: Mapping[Any, JobRow] = field(default_factory=dict)
+    """Those that the store found, as they were then."""
     note: str = ""
     """What is missing and why, in one line: `older than what is kept`, `jobs may not be read: ...`.
     """

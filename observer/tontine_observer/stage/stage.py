@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..draw.line import Line
 from ..draw.style import Look
 from ..picture.shown import Shown
+from ..query.sifting import Sieve
 from ..query.sorting import place_of
 from ..records.change import Change
 from ..records.job import JobList
@@ -21,6 +22,7 @@ from ..records.timeline import Timeline
 from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, TIME, Box, Plan, plan
 from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
 from .panes.scene import Scene
+from .panes.searched import progress, told
 from .panes.table import Table
 from .panes.view import FOLLOWING, KINDS, View
 
@@ -40,6 +42,8 @@ FLOOD = 100
 """Changes of jobs between two frames."""
 Hints = Callable[[str], Sequence[tuple[str, str]]]
 """Keys and labels for the footer of a pane."""
+BUDGET = 0.03
+"""Seconds of a frame in which lists are filtered: what takes longer goes on in the next one."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
 
@@ -108,6 +112,9 @@ class Stage:
         self._timeline: tuple[object, Timeline] | None = None
         """What was asked for, and the answer."""
         self._listed: dict[str, _Listed] = {}
+        self._sifting: dict[str, tuple[object, Sieve[Any]]] = {}
+        """Lists that are being filtered, and by which choice."""
+        self._budget = BUDGET
         self._stamps: Mapping[str, object] = {}
         """What each pane was drawn from."""
         self._has_skipped = False
@@ -166,8 +173,11 @@ class Stage:
 
     def frame(self) -> dict[str, list[Line]]:
         """The panes that may look different from the last frame, and their lines."""
+        self._budget = BUDGET
         if self._is_flooded():
             return {}
+        if self._sifting:
+            self.touch()
         scene = self._set()
         if self._nodes != len(scene.picture.nodes):
             self._nodes = len(scene.picture.nodes)
@@ -213,10 +223,29 @@ class Stage:
         listed = self._listed.get(pane)
         if listed is not None and listed.choice == choice and (is_held or began < listed.until):
             return listed.rows
-        rows = TABLES[pane].rows(self.scene)
-        took = self._stopwatch() - began
-        self._listed[pane] = _Listed(choice, began + PATIENCE * took, rows)
+        return self._sift(pane, choice, listed)
+
+    def _sift(self, pane: str, choice: object, listed: _Listed | None) -> Sequence[Any]:
+        """Filter a list, as far as there is time in this frame; until that is done, what was listed
+        before is shown, or else what was found so far."""
+        sifting = self._sifting.get(pane)
+        if sifting is None or sifting[0] != choice:
+            sifting = self._sifting[pane] = (choice, TABLES[pane].sieve(self.scene))
+        sieve = sifting[1]
+        if self._budget > 0:
+            self._budget -= sieve.go_on(self._stopwatch, self._budget)
+        if not sieve.is_over:
+            return listed.rows if listed is not None and listed.choice == choice else sieve.kept
+        del self._sifting[pane]
+        rows = TABLES[pane].ordered(sieve.kept, self.scene)
+        until = self._stopwatch() + PATIENCE * sieve.spent
+        self._listed[pane] = _Listed(choice, until, rows)
         return rows
+
+    @property
+    def is_sifting(self) -> bool:
+        """Whether a list is still being filtered."""
+        return bool(self._sifting)
 
     def current(self, pane: str) -> Any:
         """The row under the cursor."""
@@ -348,5 +377,7 @@ class Stage:
         shown = len(self.rows(tab))
         total = len(TABLES[tab].source(self.scene))
         text = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
+        if tab == JOBS and (search := progress(self.scene)):
+            text = told(search, shown)
         count = table.newer(self.view.lists[tab], self.keys(tab)) if tab in FOLLOWING else 0
         return {tab: f"{text}, {count:,} newer" if count else text}

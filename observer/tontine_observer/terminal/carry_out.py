@@ -3,6 +3,7 @@ jobs."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, assert_never
@@ -17,6 +18,7 @@ from ..draw.words import moment
 from ..feed.source import Source
 from ..records.job import JobRow
 from ..records.node import NodeRow
+from ..records.search import SearchProgress
 from ..records.share import ShareRow
 from ..stage import moves
 from ..stage.commands import Ask, Deed, Open, What
@@ -33,6 +35,9 @@ from .screens.overview import Overview
 from .screens.page import Sentences
 from .settings import Settings
 from .theming import wear
+
+TYPING = 0.15
+"""Seconds after a letter in which another one may come."""
 
 
 class Hands:
@@ -208,14 +213,24 @@ class Hands:
         self._app.push_screen(Confirm(question, self._stage.look), decided)
 
     async def search(self) -> None:
-        """Ask the store for jobs that the filter is about: the board holds only the newest."""
-        chosen = self._stage.view.lists[JOBS].chosen
-        if self._stage.view.focus != JOBS or not chosen:
+        """Ask the store for jobs that the filter is about, where the board does not hold them all;
+        whoever types on begins it anew."""
+        stage, view = self._stage, self._stage.view
+        chosen, jobs = view.lists[JOBS].chosen, stage.scene.jobs
+        view.search = None
+        self._source.forget_found()
+        is_now = view.at is None and not view.is_frozen
+        if not chosen or not is_now or (jobs.is_whole and not chosen.is_for_the_store):
             return
+        await asyncio.sleep(TYPING)
         try:
-            await self._source.search(chosen)
+            async for progress in self._source.search(chosen, stage.scene.names):
+                view.search = progress
+                stage.touch()
         except TontineError as error:
-            self._overview.say(legible(error, 200), is_bad=True)
+            problem = f"the store does not tell more: {legible(error, 100)}"
+            view.search = SearchProgress(chosen.text, stage.board.now(), problem=problem)
+            stage.touch()
 
 
 def _text_of(row: Any) -> str:

@@ -9,10 +9,12 @@ from typing import Generic, TypeVar
 from ...draw.columns import Column, Place, arrange, heading, needs, row
 from ...draw.line import Line, Span, fit, on
 from ...query.filters import Facts
-from ...query.sorting import Order, choose, place_of
-from ..layout import CHANGES, Box
+from ...query.sifting import Sieve
+from ...query.sorting import Order, ordered, place_of
+from ..layout import CHANGES, JOBS, Box
 from .frame import enclose, inside, thumb
 from .scene import Scene
+from .searched import progress, told
 from .view import FOLLOWING, KINDS, TITLES, ListView
 
 T = TypeVar("T")
@@ -33,6 +35,8 @@ class Table(Generic[T]):
     fields: frozenset[str]
     """What filters may ask for."""
     has_heading: bool = True
+    is_found: Callable[[T, Scene], bool] | None = None
+    """Whether a row meets the filter by the word of the store."""
 
     @property
     def sortable(self) -> list[str]:
@@ -42,12 +46,20 @@ class Table(Generic[T]):
             if (column.key or column.name) in self.fields
         ]
 
-    def rows(self, scene: Scene) -> list[T]:
-        """The rows that the filter keeps, in their order."""
-        view = scene.view.lists[self.pane]
-        return choose(
-            self.source(scene), lambda one: self.facts(one, scene), view.chosen, view.order
-        )
+    def sieve(self, scene: Scene) -> Sieve[T]:
+        """Finds the rows that the filter keeps."""
+        chosen, found = scene.view.lists[self.pane].chosen, self.is_found
+
+        def keeps(row: T) -> bool:
+            return chosen.matches(self.facts(row, scene)) or (
+                found is not None and found(row, scene)
+            )
+
+        return Sieve(self.source(scene), keeps)
+
+    def ordered(self, rows: list[T], scene: Scene) -> list[T]:
+        order = scene.view.lists[self.pane].order
+        return ordered(rows, lambda one: self.facts(one, scene), order)
 
 
 def settle(view: ListView, keys: Sequence[str], height: int) -> None:
@@ -158,11 +170,13 @@ def title(table: Table[T], scene: Scene, rows: Sequence[T]) -> list[Span]:
     role = "title.focus" if scene.view.focus == table.pane else "title"
     spans: list[Span] = [(TITLES[table.pane], role)]
     shown, total = len(rows), len(table.source(scene))
-    spans.append((f" {shown:,} of {total:,}" if shown != total else f" {total:,}", "muted"))
+    search = progress(scene) if table.pane == JOBS else None
+    count = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
+    spans.append((f" {told(search, shown) if search else count}", "muted"))
     if table.pane == CHANGES and scene.view.kinds:
         spans.append((f"  {KINDS[scene.view.kinds][0]}", "info"))
-    if count := newer(view, Keys(rows, table.key)) if table.pane in FOLLOWING else 0:
-        spans.append((f"  {scene.glyphs.up} {count:,} newer", "info"))
+    if new := newer(view, Keys(rows, table.key)) if table.pane in FOLLOWING else 0:
+        spans.append((f"  {scene.glyphs.up} {new:,} newer", "info"))
     if view.chosen.text:
         spans += [("  ", "text"), (view.chosen.text, "match" if not view.chosen.problem else "bad")]
     return spans

@@ -10,6 +10,7 @@ from ...query.filters import RowFilter
 from ...query.sorting import Order
 from ...records.alert import Alert
 from ...records.change import ChangeKind
+from ...records.search import SearchProgress
 from ..layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
 
 STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -71,6 +72,8 @@ class View:
     dismissed: frozenset[tuple[str, str]] = frozenset()
     marked: frozenset[int] = frozenset()
     """Jobs chosen for a request."""
+    search: SearchProgress | None = None
+    """How far the store has looked by the filter of the jobs."""
     is_revealed: bool = False
     notice: str = ""
     is_notice_bad: bool = False

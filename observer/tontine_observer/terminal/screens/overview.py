@@ -12,8 +12,11 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input
 
+from tontine.records.states import NodeState
+
 from ...draw.keys import written
-from ...query.filters import parse
+from ...query.completing import completed
+from ...query.filters import RowFilter, parse
 from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import (
@@ -34,11 +37,14 @@ from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
 from ..pace import PaintPace
 from ..widgets.entry import TextEntry
+from ..widgets.filter_entry import FilterEntry
 from ..widgets.sheet import Sheet
 
 SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
+EXAMPLE = "state:failed node:ada seq:100..200 err~timeout !task:mail since:1h args.user:7"
+NODE_STATES = tuple(state.value for state in NodeState)
 
 CarryOut = Callable[[What], Awaitable[str | None]]
 
@@ -71,15 +77,14 @@ class Overview(Screen[None]):
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
         self._notice_until = 0.0
         self._placed: object = None
+        self._searched = RowFilter()
         for key in dict.fromkeys(key for command in commands for key in command.keys):
             self._bindings.key_to_bindings.pop(key, None)  # tab is Textual's own, too
             self._bindings.bind(key, f"press('{key}')", show=False)
 
     def compose(self) -> ComposeResult:
         yield from self._sheets.values()
-        yield TextEntry(
-            "filter", "state:failed node:ada seq:100..200 err~timeout !task:mail age>30s"
-        )
+        yield FilterEntry("filter", EXAMPLE, self._completed)
 
     def on_mount(self) -> None:
         self.run_worker(self._flush_for_ever(), group="flush", exclusive=True)
@@ -107,6 +112,10 @@ class Overview(Screen[None]):
         if self.stage.view.notice and monotonic() > self._notice_until:
             self.stage.view.notice = ""
             self.stage.touch()
+        chosen = self.stage.view.lists[JOBS].chosen
+        if chosen != self._searched:
+            self._searched = chosen
+            self._search()
         self._place()
         painted = 0
         for name, lines in self.stage.frame().items():
@@ -175,7 +184,21 @@ class Overview(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._filter(event.value)
 
-    def on_input_submitted(self, _: Input.Submitted) -> None:
+    def _completed(self, text: str) -> str | None:
+        """What is typed into the filter, completed by what there is in this pane."""
+        pane = self.stage.view.focus
+        if pane not in TABLES:
+            return None
+        nodes = self.stage.scene.picture.nodes
+        known = {
+            "state": [*self.stage.scene.picture.flow.counts] if pane == JOBS else NODE_STATES,
+            "node": [node.name for node in nodes],
+            "task": {task for node in nodes for one in node.modules for task in one.tasks},
+        }
+        return completed(text, TABLES[pane].fields, known)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.query_one("#filter", FilterEntry).keep(event.value)
         self.close_filter()
         self._search()
 
