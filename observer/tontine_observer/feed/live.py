@@ -19,11 +19,14 @@ from ..model import intake
 from ..picture.board import Board
 from ..query.filters import RowFilter
 from ..query.searching import Around, sought
-from ..records.job import JobPage
+from ..records.job import JobPage, LogLine
+from ..records.ledger import Ledger
+from ..records.pane import Pane
 from ..records.request import Phase, Request, RequestProgress
 from ..records.search import SearchProgress
 from .feed import Feed
-from .jobpage import read_page
+from .jobpage import read_log, read_page
+from .ledgers import read_ledger
 from .polls import Polls
 from .requests import ask
 
@@ -77,6 +80,12 @@ class LiveSource:
                 listed,
                 going.is_over,
             )
+
+    async def ledger(self, pane: Pane) -> Ledger:
+        return await read_ledger(self._store, self.board, pane)
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        return await self._store.run(hurried(read_log(seq, self.board.known.clean), PAGE_WITHIN))
 
     def forget_found(self) -> None:
         intake.forget_found(self.board.known)

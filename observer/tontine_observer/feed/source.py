@@ -7,7 +7,9 @@ from typing import Protocol
 
 from ..picture.shown import Shown
 from ..query.filters import RowFilter
-from ..records.job import JobPage
+from ..records.job import JobPage, LogLine
+from ..records.ledger import Ledger
+from ..records.pane import Pane
 from ..records.request import Request, RequestProgress
 from ..records.search import SearchProgress
 
@@ -26,6 +28,14 @@ class Source(Protocol):
         ...
 
     def forget_found(self) -> None: ...
+    async def ledger(self, pane: Pane) -> Ledger:
+        """What a pane shows that is read only while somebody looks at it."""
+        ...
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        """What the task of a job has printed so far."""
+        ...
+
     def ask(self, request: Request) -> AsyncIterator[RequestProgress]: ...
     def hide(self, text: str) -> str:
         """The text without secrets of the connection."""

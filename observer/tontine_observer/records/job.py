@@ -85,6 +85,10 @@ class Attempt:
     traceback: str = ""
 
 
+LogLine = tuple[datetime, int, str]
+"""When, in which attempt, what."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobPage:
     """One job whole, read when it was asked for."""
@@ -97,8 +101,7 @@ class JobPage:
     why: tuple[tuple[str, str], ...]
     """Sentences, and the advice to each."""
     attempts: tuple[Attempt, ...]
-    logs: tuple[tuple[datetime, int, str], ...]
-    """When, in which attempt, what."""
+    logs: tuple[LogLine, ...]
     facts: tuple[tuple[str, str], ...]
     """Every other field of the document, those this version does not know included."""
     args: str

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ..query.filters import RowFilter, parse
 from ..query.sorting import Order
 from ..records.pane import Target
-from .layout import JOBS, PANES, TIME, shown_panes
+from .layout import BY_ITSELF, JOBS, PANES, TIME, shown_panes
 from .panes import table
 from .panes.alert import current as current_alerts
 from .panes.frame import inside
@@ -108,6 +108,9 @@ def back(stage: Stage) -> None:
     view = stage.view
     if view.focus in TABLES and view.list.chosen.text:
         view.list.chosen = RowFilter()
+    elif view.tab in BY_ITSELF and "tabs" not in stage.boxes:
+        view.leave()
+        stage.arrange()
     elif view.is_maximised:
         view.is_maximised = False
         stage.arrange()

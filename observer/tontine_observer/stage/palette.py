@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..draw.keys import written
+from ..records.ledger import FailureRow, TaskRow
 from ..records.pane import Pane, Target
 from . import moves
 from .commands import Command, Deed, Open, What
@@ -153,6 +154,16 @@ def _tasks(name: str, scene: Scene) -> Iterator[Option]:
     found = [task for task in sorted(known) if name.casefold() in task.casefold()][:LISTED]
     for task in found or [name]:
         yield Option("task", f"task {task}: its jobs", what=_jobs(f"task:{task}"))
+
+
+def filter_of(row: FailureRow | TaskRow) -> str:
+    """A filter that finds the jobs of a row."""
+    if isinstance(row, TaskRow):
+        return f"task:{row.name}"
+    # What comes before the first number is in every message of the group.
+    error = f"{row.kind}: {row.message}".partition("#")[0].partition('"')[0].rstrip(": ")
+    wanted = f' err:"{error}"' if row.message else ""
+    return f"state:failed task:{row.task}{wanted}"
 
 
 def _say(text: str) -> What:

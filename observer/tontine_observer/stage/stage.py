@@ -11,16 +11,49 @@ from typing import Any, NamedTuple
 from ..draw.line import Line
 from ..draw.style import Look
 from ..picture.shown import Shown
+from ..picture.tasks import task_rows
 from ..query.sifting import Sieve
 from ..query.sorting import place_of
 from ..records.change import Change
 from ..records.job import JobList
+from ..records.ledger import Ledger, TaskRow
 from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
 from ..records.timeline import Timeline
-from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, TIME, Box, Plan, plan
-from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
+from .layout import (
+    ALERT,
+    BY_ITSELF,
+    CHANGES,
+    FAILURES,
+    FOOTER,
+    JOBS,
+    NODES,
+    SCHEDULES,
+    SHARES,
+    STATUS,
+    TABS,
+    TASKS,
+    TIME,
+    Box,
+    Plan,
+    plan,
+)
+from .panes import (
+    alert,
+    bars,
+    changes,
+    failures,
+    flow,
+    jobs,
+    nodes,
+    schedules,
+    shares,
+    status,
+    table,
+    tasks,
+    timeline,
+)
 from .panes.scene import Scene
 from .panes.searched import progress, told
 from .panes.table import Table
@@ -31,6 +64,9 @@ TABLES: dict[str, Table[Any]] = {
     SHARES: shares.TABLE,
     JOBS: jobs.TABLE,
     CHANGES: changes.TABLE,
+    FAILURES: failures.TABLE,
+    TASKS: tasks.TABLE,
+    SCHEDULES: schedules.TABLE,
 }
 CHANGES_SHOWN = 500
 HOLD = 1.0
@@ -98,6 +134,8 @@ class Stage:
         self.zone = zone
         self.boxes: Plan = {}
         self.fps = 10.0
+        self.ledger = Ledger()
+        """What was read for the panes that are shown by themselves."""
         self.pending = 0
         """Requests that nobody has answered yet."""
         self._stopwatch = stopwatch
@@ -117,6 +155,8 @@ class Stage:
         self._budget = BUDGET
         self._stamps: Mapping[str, object] = {}
         """What each pane was drawn from."""
+        self._tasks: tuple[object, tuple[TaskRow, ...]] | None = None
+        """When they were worked out, and the rows."""
         self._has_skipped = False
         self._nodes: int | None = None
         """How many there were when the panes were arranged."""
@@ -150,6 +190,11 @@ class Stage:
     def set_look(self, look: Look) -> None:
         self.look = look
         self._faded = None
+        self.touch()
+
+    def set_ledger(self, ledger: Ledger) -> None:
+        """Something was read for a pane that is shown by itself."""
+        self.ledger = replace(ledger, version=self.ledger.version + 1)
         self.touch()
 
     def moved(self) -> None:
@@ -278,6 +323,8 @@ class Stage:
             return id(scene.picture)
         if name == TIME:
             return id(scene.timeline)
+        if name in BY_ITSELF:
+            return self.ledger.version
         return self.board.generation(Pane(name))
 
     def _heard(self) -> int:
@@ -334,7 +381,20 @@ class Stage:
             fps=self.fps,
             pending=self.pending,
             now=self.board.now(),
+            ledger=self.ledger,
+            tasks=self._tasks_of(picture, listed),
         )
+
+    def _tasks_of(self, shown: Picture, listed: JobList) -> tuple[TaskRow, ...]:
+        """Worked out once a second, while somebody looks: it goes through all jobs."""
+        if TASKS not in self.boxes:
+            return ()
+        stamp = (self._second(), self.ledger.version, self.view.at, self.view.is_frozen)
+        if self._tasks is None or self._tasks[0] != stamp:
+            queued, is_whole = self.ledger.queued, self.ledger.is_queued_whole
+            rows = task_rows(listed, shown.nodes, shown.at.timestamp(), queued, is_whole=is_whole)
+            self._tasks = (stamp, rows)
+        return self._tasks[1]
 
     def _look_back(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)

@@ -19,6 +19,7 @@ from ..stage.commands import What, hints
 from ..stage.stage import Stage
 from .carry_out import Hands
 from .crash import write_crash
+from .ledgers import keep
 from .screens.overview import Overview
 from .settings import Settings
 from .signals import end_on_signals
@@ -58,6 +59,7 @@ class ObserverApp(App[None]):
         end_on_signals(self.exit)
         await self.push_screen(self.overview)
         self.run_worker(self._run_source(), group="source", exit_on_error=True)
+        self.run_worker(keep(self.stage, self.source), group="ledgers", exit_on_error=True)
 
     async def _run_source(self) -> None:
         """Let the source run for as long as the screen does; it stops when the screen ends."""

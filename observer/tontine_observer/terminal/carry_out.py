@@ -17,13 +17,15 @@ from ..draw.themes import THEMES
 from ..draw.words import moment
 from ..feed.source import Source
 from ..records.job import JobRow
+from ..records.ledger import FailureRow, ScheduleRow, TaskRow
 from ..records.node import NodeRow
+from ..records.pane import Pane, Target
 from ..records.search import SearchProgress
 from ..records.share import ShareRow
 from ..stage import moves
 from ..stage.commands import Ask, Deed, Open, What
 from ..stage.layout import CHANGES, JOBS, TIME
-from ..stage.palette import Option, matching, offered
+from ..stage.palette import Option, filter_of, matching, offered
 from ..stage.stage import TABLES, Stage
 from . import export
 from .pages import Pages
@@ -53,7 +55,7 @@ class Hands:
         self._settings = settings
         self._is_mouse_released = False
         self.requests = Requests(app, stage, overview, source)
-        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview)
+        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview, settings)
 
     async def carry_out(self, what: What) -> str | None:
         """Do it; what there is to say about it."""
@@ -77,6 +79,11 @@ class Hands:
                 self._open_palette()
             case Deed.DETAIL:
                 return self._show_detail()
+            case Deed.LOG:
+                row = self._stage.current(JOBS)
+                return self.pages.open_log(row.seq if row is not None else None)
+            case Deed.PAGER:
+                return "P works on a job's page and log: enter or l opens them"
             case Deed.COPY:
                 return self._copy()
             case Deed.EXPORT:
@@ -120,6 +127,11 @@ class Hands:
             return self.pages.open_node(row.owner)
         if isinstance(row, JobRow):
             return self.pages.open_job(row.seq)
+        if isinstance(row, FailureRow | TaskRow):
+            moves.show(self._stage, Target(Pane.JOBS, "", filter_of(row)))
+            return None
+        if isinstance(row, ScheduleRow):
+            return self.pages.open_job(row.last_seq) if row.last_seq else "it has no job yet"
         if pane == CHANGES and row is not None and row.target is not None:
             moves.show(self._stage, row.target)
             return None
@@ -242,4 +254,8 @@ def _text_of(row: Any) -> str:
             return row.owner
         case JobRow():
             return str(row.seq)
+        case FailureRow():
+            return f"{row.task} {row.kind}: {row.message}"
+        case TaskRow() | ScheduleRow():
+            return row.name
     return getattr(row, "text", "")

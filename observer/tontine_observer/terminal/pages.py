@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from textual.app import App
 
 from tontine.errors import TontineError
 from tontine.legible import legible
 
-from ..draw.line import Line
+from ..draw.line import Line, plain
 from ..feed.source import Source
-from ..records.job import JobPage
+from ..records.job import JobPage, LogLine
 from ..records.link import Mode
 from ..records.node import NodeRow
 from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed, Open
 from ..stage.panes import jobpage, nodepage
 from ..stage.stage import Stage
+from . import export, pager
 from .requesting import Requests
+from .screens.log import Log
 from .screens.overview import Overview
 from .screens.page import Offer, Page
+from .settings import Settings
 
 READ_EVERY = 1.0
 READING = "page"
+WIDE = 120
+"""Columns of a page that is given to a pager."""
 SLOW = 0.5
 """Seconds after which it is said that something is being read."""
 
@@ -38,6 +44,7 @@ class Pages:
         commands: Iterable[Command],
         requests: Requests,
         overview: Overview,
+        settings: Settings,
     ) -> None:
         self._app = app
         self._stage = stage
@@ -45,6 +52,7 @@ class Pages:
         self._commands = {command.name: command for command in commands}
         self._requests = requests
         self._overview = overview
+        self._settings = settings
 
     def open_node(self, node_id: str) -> str | None:
         first = self._find(node_id)
@@ -75,11 +83,15 @@ class Pages:
         """Read a job and show it; keys go on working meanwhile, and any of them calls it off."""
         if seq is None:
             return "this job has no number yet: nodes give it one"
-        link = self._stage.board.link
-        if not link.is_fresh and link.mode is not Mode.REPLAY:
-            return "the store does not answer: a job's page is read from it"
+        if refusal := self._refusal():
+            return refusal
         self._app.run_worker(self._open_job(seq), group=READING, exclusive=True)
         return None
+
+    def _refusal(self) -> str:
+        link = self._stage.board.link
+        is_answering = link.is_fresh or link.mode is Mode.REPLAY
+        return "" if is_answering else "the store does not answer: this is read from it"
 
     def call_off(self) -> None:
         """What is being read is not wanted any more."""
@@ -108,12 +120,56 @@ class Pages:
         async def act(command: Command) -> None:
             if isinstance(command.what, Ask):
                 self._requests.begin(command.what.verb, page.row)
+            elif command.what is Deed.LOG:
+                self._show_log(seq, page.logs)
+            elif command.what is Deed.PAGER:
+                screen.say(self._page("\n".join(map(plain, body(WIDE)))) or "")
             elif not isinstance(command.what, Deed | Open):
                 command.what(self._stage)
 
         screen = Page(jobpage.title(page), self._stage.look, body, self._offers(JOB_PAGE), act)
         self._app.push_screen(screen)
         screen.set_interval(READ_EVERY, reread)
+
+    def open_log(self, seq: int | None) -> str | None:
+        """Read what the task of a job has printed, and show it as it comes."""
+        if seq is None:
+            return "this job has no number yet: nothing has run"
+        if refusal := self._refusal():
+            return refusal
+        self._app.run_worker(self._open_log(seq), group=READING, exclusive=True)
+        return None
+
+    async def _open_log(self, seq: int) -> None:
+        lines = await self._read_log(seq)
+        if self._app.screen is self._overview:
+            self._show_log(seq, lines)
+
+    def _show_log(self, seq: int, lines: tuple[LogLine, ...]) -> None:
+        def save(text: str) -> str:
+            name = export.file_name(f"log-{seq}", "txt", self._stage.scene.picture.at)
+            return export.deliver_text(self._app, text, name, self._settings.exports)
+
+        screen = Log(
+            f"Log of #{seq}",
+            self._stage.look,
+            lines,
+            partial(self._read_log, seq),
+            self._stage.zone,
+            save,
+            self._page,
+        )
+        self._app.push_screen(screen)
+
+    def _page(self, text: str) -> str | None:
+        return pager.show(self._app, text, self._settings.pager)
+
+    async def _read_log(self, seq: int) -> tuple[LogLine, ...]:
+        try:
+            return await self._source.log(seq)
+        except TontineError as error:
+            self._overview.say(legible(error, 200), is_bad=True)
+            return ()
 
     async def _read(self, seq: int) -> JobPage | None:
         try:

@@ -9,6 +9,7 @@ from ...draw.glyphs import Glyphs
 from ...draw.style import Look
 from ...records.change import Change
 from ...records.job import JobList
+from ...records.ledger import Ledger, TaskRow
 from ...records.picture import Picture
 from ...records.timeline import Timeline
 from .view import View
@@ -32,6 +33,8 @@ class Scene:
     """Requests that nobody has answered yet."""
     now: datetime | None = None
     """The board's own now, where the picture is older."""
+    ledger: Ledger = field(default_factory=Ledger)
+    tasks: tuple[TaskRow, ...] = ()
     names: dict[str, str] = field(default_factory=dict)
     """Node ids to names."""
 

@@ -11,7 +11,18 @@ from ...query.sorting import Order
 from ...records.alert import Alert
 from ...records.change import ChangeKind
 from ...records.search import SearchProgress
-from ..layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
+from ..layout import (
+    BY_ITSELF,
+    CHANGES,
+    FAILURES,
+    JOBS,
+    NODES,
+    PANES,
+    SCHEDULES,
+    SHARES,
+    TASKS,
+    TIME,
+)
 
 STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds in a column of the time pane."""
@@ -25,7 +36,16 @@ KINDS: tuple[tuple[str, frozenset[ChangeKind] | None], ...] = (
 )
 """What the changes pane shows, in the order in which `f` goes through it."""
 
-TITLES = {NODES: "Nodes", SHARES: "Shares", JOBS: "Jobs", TIME: "Time", CHANGES: "Changes"}
+TITLES = {
+    NODES: "Nodes",
+    SHARES: "Shares",
+    JOBS: "Jobs",
+    TIME: "Time",
+    CHANGES: "Changes",
+    FAILURES: "Failures",
+    TASKS: "Tasks",
+    SCHEDULES: "Schedules",
+}
 
 FOLLOWING = (JOBS, CHANGES)
 """Lists whose new rows come first: whoever leaves them finds the newest when coming back."""
@@ -60,6 +80,8 @@ class View:
 
     focus: str = NODES
     tab: str = NODES
+    before: str = NODES
+    """The pane that had the focus before one that is shown by itself."""
     is_maximised: bool = False
     lists: dict[str, ListView] = field(default_factory=lambda: {pane: ListView() for pane in PANES})
     is_frozen: bool = False
@@ -86,6 +108,9 @@ class View:
         """Give a pane the whole screen, or take it back. Where panes are tabs, the first time only
         turns to it."""
         is_here = self.focus == self.tab == pane
+        if is_here and pane in BY_ITSELF and not is_tabbed:
+            self.leave()
+            return
         if is_tabbed:
             self.is_maximised = is_here and not self.is_maximised
         else:
@@ -96,7 +121,14 @@ class View:
         """Give a pane the focus; the list that loses it follows its newest rows again."""
         if self.focus != pane and self.focus in FOLLOWING:
             self.lists[self.focus].follow()
+        if pane in BY_ITSELF and self.tab not in BY_ITSELF:
+            self.before = self.tab
         self.focus = self.tab = pane
+
+    def leave(self) -> None:
+        """Back from a pane that is shown by itself."""
+        self.is_maximised = False
+        self.turn_to(self.before)
 
     def zoom(self, *, closer: bool) -> None:
         place = min(range(len(STEPS)), key=lambda number: abs(STEPS[number] - self.step))

@@ -21,16 +21,12 @@ from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import (
     ALERT,
-    CHANGES,
     FLOW,
     FOOTER,
     JOBS,
-    NODES,
     PANES,
-    SHARES,
     STATUS,
     TABS,
-    TIME,
 )
 from ...stage.panes.frame import inside
 from ...stage.panes.view import TITLES
@@ -40,7 +36,7 @@ from ..widgets.entry import TextEntry
 from ..widgets.filter_entry import FilterEntry
 from ..widgets.sheet import Sheet
 
-SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
+SHEETS = (STATUS, ALERT, TABS, *PANES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
 EXAMPLE = "state:failed node:ada seq:100..200 err~timeout !task:mail since:1h args.user:7"
