@@ -418,7 +418,7 @@ class StillSource:
     )
     is_running: bool = False
     sought: list[str] = field(default_factory=list)
-    ledgers: Ledger = field(default_factory=lambda: ledger())
+    ledgers: Ledger = field(default_factory=ledger)
     lines: tuple[LogLine, ...] = ((NOW, 1, "asking upstream"), (NOW, 2, HOSTILE))
 
     async def start(self) -> None:

@@ -157,7 +157,7 @@ COMMANDS: tuple[Command, ...] = (
         "submit a job of the schedule beside its times",
         Ask("run"),
         (SCHEDULES,),
-        70,
+        86,
     ),
     Command(
         "switch",
@@ -166,7 +166,7 @@ COMMANDS: tuple[Command, ...] = (
         "switch the schedule off, or on again",
         Ask("switch"),
         (SCHEDULES,),
-        69,
+        85,
     ),
     Command(
         "log", ("l",), "log", "what the job's task printed, as it comes", Deed.LOG, (JOBS,), 68

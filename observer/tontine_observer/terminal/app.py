@@ -76,7 +76,7 @@ class ObserverApp(App[None]):
         self.hands.pages.call_off()
 
     def _search(self) -> None:
-        self.run_worker(self.hands.search(), group="search", exclusive=True)
+        self.run_worker(self.hands.search, group="search", exclusive=True)  # type: ignore[arg-type]
 
     def _fatal_error(self) -> None:
         """A crash: the terminal is given back, and the traceback, without local variables, goes to

@@ -4,9 +4,9 @@ jobs."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from textual.app import App
 
@@ -56,6 +56,16 @@ class Hands:
         self._is_mouse_released = False
         self.requests = Requests(app, stage, overview, source)
         self.pages = Pages(app, stage, source, settings.commands, self.requests, overview, settings)
+        self._telling: dict[Deed, Callable[[], str | None]] = {
+            Deed.DETAIL: self._show_detail,
+            Deed.LOG: self._show_log,
+            Deed.PAGER: lambda: "P works on a job's page and log: enter or l opens them",
+            Deed.COPY: self._copy,
+            Deed.MARK: self._mark,
+            Deed.MOUSE: self._switch_mouse,
+            Deed.THEME: self._next_theme,
+        }
+        """Deeds that have something to say."""
 
     async def carry_out(self, what: What) -> str | None:
         """Do it; what there is to say about it."""
@@ -69,6 +79,8 @@ class Hands:
         return what(self._stage)
 
     async def _do(self, deed: Deed) -> str | None:
+        if (tell := self._telling.get(deed)) is not None:
+            return tell()
         match deed:
             case Deed.HELP:
                 view, look = self._stage.view, self._stage.look
@@ -77,30 +89,17 @@ class Hands:
                 self._overview.open_filter()
             case Deed.PALETTE:
                 self._open_palette()
-            case Deed.DETAIL:
-                return self._show_detail()
-            case Deed.LOG:
-                row = self._stage.current(JOBS)
-                return self.pages.open_log(row.seq if row is not None else None)
-            case Deed.PAGER:
-                return "P works on a job's page and log: enter or l opens them"
-            case Deed.COPY:
-                return self._copy()
             case Deed.EXPORT:
                 self._offer_export()
-            case Deed.MARK:
-                return self._mark()
-            case Deed.MOUSE:
-                return self._switch_mouse()
-            case Deed.THEME:
-                return self._next_theme()
             case Deed.REDRAW:
                 self._app.refresh(layout=True)
             case Deed.QUIT:
                 self._quit()
-            case _:
-                assert_never(deed)
         return None
+
+    def _show_log(self) -> str | None:
+        row = self._stage.current(JOBS)
+        return self.pages.open_log(row.seq if row is not None else None)
 
     def _open_palette(self) -> None:
         def find(typed: str) -> list[Option]:

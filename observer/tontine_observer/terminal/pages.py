@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from textual.app import App
 
@@ -85,13 +86,17 @@ class Pages:
             return "this job has no number yet: nodes give it one"
         if refusal := self._refusal():
             return refusal
-        self._app.run_worker(self._open_job(seq), group=READING, exclusive=True)
+        self._begin(partial(self._open_job, seq))
         return None
 
     def _refusal(self) -> str:
         link = self._stage.board.link
         is_answering = link.is_fresh or link.mode is Mode.REPLAY
         return "" if is_answering else "the store does not answer: this is read from it"
+
+    def _begin(self, reading: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # A function, not its coroutine: what is called off before it begins was never made.
+        self._app.run_worker(reading, group=READING, exclusive=True)  # type: ignore[arg-type]
 
     def call_off(self) -> None:
         """What is being read is not wanted any more."""
@@ -137,7 +142,7 @@ class Pages:
             return "this job has no number yet: nothing has run"
         if refusal := self._refusal():
             return refusal
-        self._app.run_worker(self._open_log(seq), group=READING, exclusive=True)
+        self._begin(partial(self._open_log, seq))
         return None
 
     async def _open_log(self, seq: int) -> None:

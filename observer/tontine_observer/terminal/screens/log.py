@@ -161,7 +161,7 @@ class Log(Dialog[None]):
         self.draw()
 
     def action_next(self, by: int) -> None:
-        """To the next line that has what was searched for, or to the one before; round and round."""
+        """To the next line that has what was searched for, or to the one before; and around."""
         rows = [
             row
             for row, (_, _, text) in zip(self._starts, self._lines, strict=False)
