@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .calls import TaskCall, call
+from .context import Connection, Context
 from .current import CurrentJob, current_job
 from .errors import (
     BulkRefused,
@@ -20,6 +22,7 @@ from .errors import (
     MissingExtra,
     NoCurrentJob,
     NoStreams,
+    NotOpen,
     NotPermitted,
     Reject,
     Retry,
@@ -59,6 +62,8 @@ __all__ = [
     "ClaimLost",
     "Client",
     "ConfigError",
+    "Connection",
+    "Context",
     "CurrentJob",
     "DuplicateKey",
     "EmbeddedError",
@@ -78,6 +83,7 @@ __all__ = [
     "Module",
     "NoCurrentJob",
     "NoStreams",
+    "NotOpen",
     "NotPermitted",
     "Progress",
     "Reject",
@@ -88,12 +94,14 @@ __all__ = [
     "StoreUnavailable",
     "StreamLost",
     "SubmitInterrupted",
+    "TaskCall",
     "TontineError",
     "TooLarge",
     "UnknownJob",
     "UnknownNode",
     "UnknownTask",
     "Unstorable",
+    "call",
     "current_job",
 ]
 

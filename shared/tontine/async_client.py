@@ -12,8 +12,9 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 
-from .asked import Args, Which, name_for, open_transaction, schedule_of
+from .asked import Which, name_for, open_transaction, schedule_of
 from .awaiting import late, pauses, waiting
+from .calls import AnyTask, Args, TaskCall, named, named_many
 from .changed import Changed
 from .config import Duration, StoreConfig
 from .errors import ConfigError
@@ -78,39 +79,43 @@ class AsyncClient:
 
     async def submit(
         self,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         session: AsyncClientSession | Any | None = None,
         **options: Unpack[JobOptions],
     ) -> Job:
-        """Add one job. `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`,
-        `timeout`, `max_age`, `unique_for` and `meta`, as `JobOptions` has them.
+        """Add one job: its task by name or as itself, or `call(task, ...)` with the arguments.
+
+        `options` are `delay` or `run_at`, `priority`, `key`, `max_attempts`, `timeout`, `max_age`,
+        `unique_for` and `meta`, as `JobOptions` has them.
 
         With a `key` that an unfinished job has, that job comes back, marked `existed`; with
         `unique_for` also one that is done, for so long after its end. A job that is not started
         within `max_age` after it was due is cancelled. With the `session` of an open transaction it
         is there when that commits; `ring()` then makes nodes look at once.
         """
-        wish = Wish.of(task, options)
+        name, args = named(task, args)
+        wish = Wish.of(name, options)
         within = open_transaction(session, self._store)
         steps = insert.submit(wish, args, self._reserve, session=within)
         return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
 
     async def submit_many(
         self,
-        task: str,
-        many: Iterable[Args],
+        task: AnyTask,
+        many: Iterable[Args | TaskCall],
         *,
         progress: Callable[[int], None] | None = None,
         session: AsyncClientSession | Any | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """Add one job per arguments; `progress` hears how many are in, `SubmitInterrupted` tells
-        what was inserted."""
-        wish = Wish.of(task, options)
+        """Add one job per arguments, or per call of the task; `progress` hears how many are in,
+        `SubmitInterrupted` tells what was inserted."""
+        name, each = named_many(task, many)
+        wish = Wish.of(name, options)
         within = open_transaction(session, self._store)
-        steps = insert.submit_many(wish, many, progress=progress, session=within)
+        steps = insert.submit_many(wish, each, progress=progress, session=within)
         return await self._run(steps, is_within=within is not None)  # type: ignore[no-any-return]
 
     @overload
@@ -200,7 +205,7 @@ class AsyncClient:
     async def schedule(
         self,
         name: str,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         cron: str | None = None,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, NODES, SAMPLES, SCHEDULES
+from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, MODULES, NODES, SAMPLES, SCHEDULES
 
 EVERY = ""
 """Stands for every collection of the database, and for the database itself."""
@@ -60,6 +60,7 @@ NODE = Role(
         EVENTS: ("insert", "update"),
         LOGS: ("find", "insert", "update"),
         SCHEDULES: ("find", "insert", "update"),
+        MODULES: ("find", "insert", "update"),
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),

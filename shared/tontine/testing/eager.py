@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar, Unpack, overload
 
 from ..around import End
-from ..asked import Args
 from ..async_client import AsyncClient
 from ..awaiting import judged
+from ..calls import AnyTask, Args, TaskCall, named, named_many
 from ..client import Client
 from ..config import Duration, seconds
 from ..errors import ConfigError
@@ -79,21 +79,23 @@ class EagerQueue(Client):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+    def submit(self, task: AnyTask, args: Args = None, **options: Any) -> Job:
         """Add one job, with the options of a client, and run what is due; the job as it was
         added."""
-        return self._drive(self._memory.submit(_wish_of(task, options), args))
+        name, args = named(task, args)
+        return self._drive(self._memory.submit(_wish_of(name, options), args))
 
     def submit_many(
         self,
-        task: str,
-        many: Iterable[Args],
+        task: AnyTask,
+        many: Iterable[Args | TaskCall],
         *,
         progress: Callable[[int], None] | None = None,
         **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
-        steps = self._memory.submit_many(_wish_of(task, options), many)
+        name, each = named_many(task, many)
+        steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(self._drive(steps), progress)
 
     @overload
@@ -146,7 +148,7 @@ class EagerQueue(Client):
     def schedule(
         self,
         name: str,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -219,21 +221,23 @@ class AsyncEagerQueue(AsyncClient):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    async def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+    async def submit(self, task: AnyTask, args: Args = None, **options: Any) -> Job:
         """Add one job, with the options of a client, and run what is due; the job as it was
         added."""
-        return await self._drive(self._memory.submit(_wish_of(task, options), args))
+        name, args = named(task, args)
+        return await self._drive(self._memory.submit(_wish_of(name, options), args))
 
     async def submit_many(
         self,
-        task: str,
-        many: Iterable[Args],
+        task: AnyTask,
+        many: Iterable[Args | TaskCall],
         *,
         progress: Callable[[int], None] | None = None,
         **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
-        steps = self._memory.submit_many(_wish_of(task, options), many)
+        name, each = named_many(task, many)
+        steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(await self._drive(steps), progress)
 
     @overload
@@ -300,7 +304,7 @@ class AsyncEagerQueue(AsyncClient):
     async def schedule(
         self,
         name: str,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -356,7 +360,7 @@ def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
 
 def _schedule_of(
     name: str,
-    task: str,
+    task: AnyTask,
     args: Args,
     cron: str | None,
     every: Duration | None,
@@ -364,8 +368,9 @@ def _schedule_of(
 ) -> Schedule:
     interval = None if every is None else seconds(every)
     age = None if options.get("max_age") is None else seconds(options["max_age"])
+    task_name, args = named(task, args)
     return Schedule(
-        name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age}
+        name, task_name, {} if args is None else args, cron, interval, **{**options, "max_age": age}
     )
 
 
