@@ -65,7 +65,7 @@ async def test_it_says_how_far_it_has_looked_and_how_many_there_are() -> None:
         source.let.release()
         source.let.release()
         await told(app, pilot, "1,500 found in all 60,000")
-        assert f"the newest {len(app.stage.rows(JOBS))} listed" in text(app)
+        assert f", {len(app.stage.rows(JOBS))} listed" in text(app)
         await press(app, pilot, "escape")
         assert "found" not in text(app)
 

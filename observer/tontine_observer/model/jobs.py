@@ -53,6 +53,8 @@ class JobTable:
         self._graves: OrderedDict[Any, Version] = OrderedDict()
         self._unfinished: dict[Any, JobRow] = {}
         self._ended: OrderedDict[Any, None] = OrderedDict()
+        self.ended_from = 0.0
+        """Jobs that ended before this moment may be left out."""
         self.found: dict[Any, JobRow] = {}
         """Rows that somebody looked for and the window would not hold, as they were found."""
         self.trusted: dict[str, JobRow] = {}
@@ -192,6 +194,7 @@ class JobTable:
         if len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))
             seq = self.rows[oldest].seq
+            self.ended_from = max(self.ended_from, self.rows[oldest].finished_at or 0.0)
             if seq is not None:
                 self.known_from = max(self.known_from, seq + 1)
             self._drop(oldest)

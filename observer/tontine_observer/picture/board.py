@@ -215,7 +215,15 @@ class Board:
             note = f"jobs may not be read: {refused}"
         table = self.known.jobs
         is_whole = moment.is_complete and table.known_from <= 0
-        return JobList(moment.rows, moment.is_complete, is_whole, table.trusted, note)
+        since = 0.0 if is_whole else self._ended_since()
+        return JobList(moment.rows, moment.is_complete, is_whole, since, table.trusted, note)
+
+    def _ended_since(self) -> float:
+        """From when on every job that ended is known; who is told of single jobs only now and then
+        knows of none."""
+        if self.link.mode not in (Mode.LIVE, Mode.STALE, Mode.REPLAY):
+            return self._now()
+        return max(self._jobs_known_from(), self.known.jobs.ended_from)
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""

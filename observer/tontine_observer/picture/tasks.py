@@ -35,7 +35,7 @@ def task_rows(
     working = Counter(row.task for row in jobs.rows if row.state == "working")
     counted: Mapping[str, int] | None = waiting if jobs.is_complete else queued
     ended = [row for row in jobs.rows if not row.is_open and row.finished_at is not None]
-    span = _span(ended, jobs, now)
+    span = min(OVER, now - jobs.ended_since)
     recent: dict[str, list[JobRow]] = {}
     for row in ended:
         if (row.finished_at or 0.0) > now - span:
@@ -53,14 +53,6 @@ def task_rows(
         )
         for name in sorted(names)
     )
-
-
-def _span(ended: Sequence[JobRow], jobs: JobList, now: float) -> float:
-    """How far back the rows hold every job that ended."""
-    if jobs.is_whole or not ended:
-        return OVER
-    oldest = min(row.finished_at or now for row in ended)
-    return max(1.0, min(OVER, now - oldest))
 
 
 def _row(
@@ -84,7 +76,7 @@ def _row(
         name=name,
         queued=queued,
         working=working,
-        rate=len(ended) / span,
+        rate=len(ended) / span if span >= 1 else None,
         failing=failed / len(ended) if ended else None,
         wait_p50=quantile(waits, 0.5),
         wait_p95=quantile(waits, 0.95),

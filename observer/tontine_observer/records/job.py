@@ -68,6 +68,8 @@ class JobList:
     """Whether every unfinished job is among them."""
     is_whole: bool = True
     """Whether every job there is is among them."""
+    ended_since: float = 0.0
+    """Every job that has ended since this moment is among them."""
     found: Mapping[Any, JobRow] = field(default_factory=dict)
     """Those that the store found, as they were then."""
     note: str = ""

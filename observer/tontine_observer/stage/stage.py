@@ -55,7 +55,7 @@ from .panes import (
     timeline,
 )
 from .panes.scene import Scene
-from .panes.searched import progress, told
+from .panes.searched import progress, told_short
 from .panes.table import Table
 from .panes.view import FOLLOWING, KINDS, View
 
@@ -287,6 +287,12 @@ class Stage:
         self._listed[pane] = _Listed(choice, until, rows)
         return rows
 
+    def sift_again(self, pane: str) -> None:
+        """There are rows that a list does not have yet: those it has stay until it is filtered."""
+        if (listed := self._listed.get(pane)) is not None:
+            self._listed[pane] = replace(listed, until=float("-inf"))
+        self.touch()
+
     @property
     def is_sifting(self) -> bool:
         """Whether a list is still being filtered."""
@@ -438,6 +444,6 @@ class Stage:
         total = len(TABLES[tab].source(self.scene))
         text = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
         if tab == JOBS and (search := progress(self.scene)):
-            text = told(search, shown)
+            text = told_short(search, shown)
         count = table.newer(self.view.lists[tab], self.keys(tab)) if tab in FOLLOWING else 0
         return {tab: f"{text}, {count:,} newer" if count else text}

@@ -233,11 +233,12 @@ class Hands:
         is_now = view.at is None and not view.is_frozen
         if not chosen or not is_now or (jobs.is_whole and not chosen.is_for_the_store):
             return
+        view.search = SearchProgress(chosen.text, stage.board.now())
         await asyncio.sleep(TYPING)
         try:
             async for progress in self._source.search(chosen, stage.scene.names):
                 view.search = progress
-                stage.touch()
+                stage.sift_again(JOBS)
         except TontineError as error:
             problem = f"the store does not tell more: {legible(error, 100)}"
             view.search = SearchProgress(chosen.text, stage.board.now(), problem=problem)

@@ -61,6 +61,20 @@ def test_a_task_shows_what_waits_what_failed_and_who_has_it() -> None:
     assert found["shop.report"].nodes == ()
 
 
+def test_rates_are_of_the_time_in_which_every_end_was_heard_of() -> None:
+    now = NOW.timestamp()
+    ended = tuple(
+        job(0)._replace(id=str(number), seq=number, finished_at=now - 10 * number)
+        for number in range(100)
+    )
+    listed = JobList(ended, is_complete=False, is_whole=False, ended_since=now - 55)
+    (task,) = task_rows(listed, [], now, {}, is_whole=True)
+    assert task.rate == pytest.approx(6 / 55)
+    listed = JobList(ended, is_complete=False, is_whole=False, ended_since=now)
+    (task,) = task_rows(listed, [], now, {ended[0].task: 1}, is_whole=True)
+    assert (task.rate, task.failing) == (None, None)
+
+
 def test_where_not_all_queued_jobs_are_known_the_stores_count_is_shown() -> None:
     listed = JobList((job(2),), is_complete=False, is_whole=False)
     queued = {"shop.report": 12_345, "x.y": 3}

@@ -17,8 +17,8 @@ from .table import Table
 COLUMNS = (
     Column("count", "FAILED", 6, 99, is_right=True),
     Column("again", "AGAIN", 5, 50, is_right=True),
-    Column("task", "TASK", 11, 95, most=24),
-    Column("error", "ERROR", 14, 97, most=200),
+    Column("task", "TASK", 11, 98, most=24),
+    Column("error", "ERROR", 14, 97, most=76),
     Column("first", "FIRST", 5, 60, is_right=True),
     Column("last", "LAST", 5, 90, is_right=True),
     Column("curve", "WHEN", 12, 70, most=24),
