@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, picture
+from tests.support.feeding import until
 from tontine.records.share import Share
 from tontine_observer.records.job import JobPage
 from tontine_observer.records.link import Link, Mode
@@ -207,6 +209,31 @@ async def test_a_page_that_comes_late_does_not_open_over_something_else() -> Non
         assert app.screen is app.overview
         await press(app, pilot, "3", "enter")
         assert isinstance(app.screen, Page)
+
+
+@dataclass(slots=True)
+class Deaf(StillSource):
+    """Answers once; after that it neither answers nor hears that nobody waits any more."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    reads: int = 0
+
+    async def page(self, seq: int) -> JobPage | None:
+        self.reads += 1
+        while self.reads > 1 and not self.let.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.let.wait()
+        return await StillSource.page(self, seq)
+
+
+async def test_a_page_closes_while_the_store_does_not_answer() -> None:
+    source = Deaf()
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        await until(lambda: source.reads > 1)
+        await press(app, pilot, "escape", "1")
+        assert app.stage.view.focus == NODES
+        source.let.set()
 
 
 async def test_two_enters_open_one_page() -> None:

@@ -111,13 +111,13 @@ async def test_a_log_follows_wraps_searches_and_saves(tmp_path: Path) -> None:
         assert "line 99 " in screen.text
         assert "following" in screen.text
         source.lines = (*lines, (NOW, 1, "one more"))
-        await screen._reread()
+        await screen.reread()
         assert "one more" in screen.text
         await press(app, pilot, "g")
         assert "line 0 " in screen.text
         assert "following" not in screen.text
         source.lines = (*source.lines, (NOW, 1, "and more"))
-        await screen._reread()
+        await screen.reread()
         assert "line 0 " in screen.text
         await press(app, pilot, "w")
         assert "line 5 " in screen.text

@@ -134,7 +134,7 @@ class Pages:
 
         screen = Page(jobpage.title(page), self._stage.look, body, self._offers(JOB_PAGE), act)
         self._app.push_screen(screen)
-        screen.set_interval(READ_EVERY, reread)
+        screen.read_every(READ_EVERY, reread)
 
     def open_log(self, seq: int | None) -> str | None:
         """Read what the task of a job has printed, and show it as it comes."""

@@ -70,11 +70,11 @@ class Log(Dialog[None]):
 
     def on_mount(self) -> None:
         self.draw()
-        self.set_interval(READ_EVERY, self._reread)
+        self.read_every(READ_EVERY, self.reread)
 
-    async def _reread(self) -> None:
+    async def reread(self) -> None:
         found = await self._read()
-        if found and found != self._lines:
+        if found and found != self._lines and not self._has_left:
             self._lines = found
             self.draw()
 
