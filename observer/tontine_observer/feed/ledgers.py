@@ -43,12 +43,12 @@ async def _failures(store: AsyncStore, board: Board) -> Ledger:
     now: datetime = await store.run(hurried(read.now(), WITHIN))
     since, until = now - FAILURES_OVER, now + timedelta(minutes=1)
     found: dict[int, Failed] = {}
-    is_all = False
-    while not is_all and len(found) < FAILURES_READ:
+    before, is_all = -1, False
+    while not is_all and before < len(found) < FAILURES_READ:
         page = await store.run(hurried(ledgers.read_failed(since, until), WITHIN))
         before = len(found)
         found |= {one.seq: one for one in map(_cleaner(board.known.clean), page)}
-        is_all = len(page) < ledgers.FAILED_AT_ONCE or len(found) == before
+        is_all = len(page) < ledgers.FAILED_AT_ONCE
         # Those of the same moment may be on both pages: they are read twice, and counted once.
         until = page[-1]["finished_at"] + timedelta(milliseconds=1) if page else since
     oldest = since.timestamp() if is_all else min(one.at for one in found.values())
