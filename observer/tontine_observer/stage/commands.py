@@ -27,6 +27,7 @@ class Deed(Enum):
     HELP = auto()
     FILTER = auto()
     PALETTE = auto()
+    ALERTS = auto()
     DETAIL = auto()
     LOG = auto()
     PAGER = auto()
@@ -37,6 +38,8 @@ class Deed(Enum):
     THEME = auto()
     REDRAW = auto()
     QUIT = auto()
+    KILL = auto()
+    ADD = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ COMMANDS: tuple[Command, ...] = (
         "detail",
         ("enter",),
         "detail",
-        "the whole of the row under the cursor; on an alert, its cause",
+        "the whole of the row under the cursor",
         Deed.DETAIL,
         weight=76,
     ),
@@ -124,9 +127,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("resume", ("r",), "resume", "ask the node to work again", Ask("resume"), _OF_NODES, 69),
     Command(
-        "drain",
+        "stop",
         ("D",),
-        "drain",
+        "stop",
         "ask the node to finish, leave the roster and end",
         Ask("stop"),
         _OF_NODES,
@@ -278,7 +281,13 @@ COMMANDS: tuple[Command, ...] = (
         (CHANGES,),
         44,
     ),
-    Command("alert", ("exclamation_mark",), "", "show what the alert is about", moves.show_alert),
+    Command(
+        "alerts",
+        ("exclamation_mark",),
+        "",
+        "all alerts, each with what to do; enter there shows its cause",
+        Deed.ALERTS,
+    ),
     Command(
         "dismiss",
         ("x",),
@@ -355,7 +364,21 @@ COMMANDS: tuple[Command, ...] = (
     ),
 )
 
-NODE_PAGE = {"pause": "pause", "resume": "resume", "drain": "drain", "copy": "copy id"}
+DEMO_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "kill",
+        ("K",),
+        "kill",
+        "kill this node of the demo, as a power cut would",
+        Deed.KILL,
+        _OF_NODES,
+        95,
+    ),
+    Command("add", ("A",), "add a node", "start another node of the demo", Deed.ADD, weight=94),
+)
+"""What there is besides on the demo's own screen."""
+
+NODE_PAGE = {"pause": "pause", "resume": "resume", "stop": "stop", "copy": "copy id"}
 JOB_PAGE = {
     "reveal": "arguments",
     "log": "log",

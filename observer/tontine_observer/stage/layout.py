@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 NODES, SHARES, JOBS, TIME, CHANGES, FLOW = "nodes", "shares", "jobs", "time", "changes", "flow"
 FAILURES, TASKS, SCHEDULES = "failures", "tasks", "schedules"
-STATUS, ALERT, TABS, FOOTER = "status", "alert", "tabs", "footer"
+STATUS, ALERT, BAND, TABS, FOOTER = "status", "alert", "band", "tabs", "footer"
 BY_ITSELF = (FAILURES, TASKS, SCHEDULES)
 """Panes that are only ever shown alone."""
 PANES = (NODES, SHARES, JOBS, TIME, CHANGES, *BY_ITSELF)
 """In the order of their number keys."""
 WIDE, TALL = 120, 30
+BANDED = 20
+"""Rows from which on the band of shares is always there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ def plan(
         FOOTER: Box(0, height - 1, width, 1),
     }
     top, room = 2, height - 3
+    if height >= BANDED:
+        boxes[BAND] = Box(0, top, width, 1)
+        top, room = top + 1, room - 1
     if (is_maximised or tab in BY_ITSELF) and width >= WIDE:
         boxes[tab] = Box(0, top, width, room, "framed")
         return boxes

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
+from tontine.records.states import NodeState
+
 from ..draw.line import Line
 from ..draw.style import Look
 from ..picture.shown import Shown
@@ -23,6 +25,7 @@ from ..records.picture import Picture
 from ..records.timeline import Timeline
 from .layout import (
     ALERT,
+    BAND,
     BY_ITSELF,
     CHANGES,
     FAILURES,
@@ -41,6 +44,7 @@ from .layout import (
 )
 from .panes import (
     alert,
+    band,
     bars,
     changes,
     failures,
@@ -54,7 +58,7 @@ from .panes import (
     tasks,
     timeline,
 )
-from .panes.scene import Scene
+from .panes.scene import Demo, Scene
 from .panes.searched import progress, told_short
 from .panes.table import Table
 from .panes.view import FOLLOWING, KINDS, View
@@ -74,6 +78,7 @@ HOLD = 1.0
 OF_JOBS = (Pane.JOBS, Pane.SHARES, Pane.FLOW)
 LINES = (STATUS, ALERT, TABS, FOOTER)
 """What is one line, and about everything."""
+DEAD_IN_SIGHT = 2
 FLOOD = 100
 """Changes of jobs between two frames."""
 Hints = Callable[[str], Sequence[tuple[str, str]]]
@@ -140,6 +145,8 @@ class Stage:
         """Requests that nobody has answered yet."""
         self._stopwatch = stopwatch
         self._hints = hints
+        self.demo: Demo | None = None
+        """What the demo does next, where this is its screen."""
         self._size = (0, 0)
         self._touched = 0
         self._moved_at = float("-inf")
@@ -173,7 +180,7 @@ class Stage:
 
     def arrange(self) -> Plan:
         """Where every pane is now."""
-        nodes = len(self.scene.picture.nodes) if self._nodes is None else self._nodes
+        nodes = _rows_wanted(self.scene.picture) if self._nodes is None else self._nodes
         self.boxes = plan(
             *self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes
         )
@@ -224,8 +231,8 @@ class Stage:
         if self._sifting:
             self.touch()
         scene = self._set()
-        if self._nodes != len(scene.picture.nodes):
-            self._nodes = len(scene.picture.nodes)
+        if self._nodes != _rows_wanted(scene.picture):
+            self._nodes = _rows_wanted(scene.picture)
             self.arrange()
             scene = self._set()
         second = self._second()
@@ -325,7 +332,7 @@ class Stage:
         grows only older."""
         if self.view.is_frozen or self.view.at is not None:
             return scene.behind if name == STATUS else None
-        if name in LINES:
+        if name in (*LINES, BAND):
             return id(scene.picture)
         if name == TIME:
             return id(scene.timeline)
@@ -387,6 +394,7 @@ class Stage:
             fps=self.fps,
             pending=self.pending,
             now=self.board.now(),
+            demo=self.demo,
             ledger=self.ledger,
             tasks=self._tasks_of(picture, listed),
         )
@@ -417,7 +425,7 @@ class Stage:
         asked = (start, self.view.step, columns, self._second(), self._touched)
         if self._timeline is None or self._timeline[0] != asked:
             found = self.board.timeline(start, self.view.step, columns)
-            self._timeline = (asked, timeline.trimmed(found, {node.id for node in shown.nodes}))
+            self._timeline = (asked, timeline.trimmed(found, _living(shown)))
         return self._timeline[1]
 
     def _draw(self, name: str, box: Box, scene: Scene) -> list[Line]:
@@ -426,6 +434,8 @@ class Stage:
                 return status.draw(scene, box)
             case "alert":
                 return alert.draw(scene, box)
+            case "band":
+                return band.draw(scene, box)
             case "tabs":
                 return bars.tabs(scene, box, self._counts())
             case "footer":
@@ -447,3 +457,13 @@ class Stage:
             text = told_short(search, shown)
         count = table.newer(self.view.lists[tab], self.keys(tab)) if tab in FOLLOWING else 0
         return {tab: f"{text}, {count:,} newer" if count else text}
+
+
+def _living(picture: Picture) -> set[str]:
+    return {node.id for node in picture.nodes if node.state != NodeState.DEAD}
+
+
+def _rows_wanted(picture: Picture) -> int:
+    """Rows that the nodes should have: the dead of a day are there for who scrolls."""
+    living = len(_living(picture))
+    return living + min(DEAD_IN_SIGHT, len(picture.nodes) - living)

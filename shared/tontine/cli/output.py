@@ -30,6 +30,8 @@ NODE_LOOKS = {  # glyph and word, never colour alone
     NodeState.WORKING: ("●", "green"),
     NodeState.PAUSED: ("‖", "yellow"),
     NodeState.DEAD: ("✕", "red"),
+    "silent": ("◇", "yellow"),
+    "gone": ("⊗", "red"),
 }
 JOB_LOOKS = {
     JobState.QUEUED: ("·", "blue"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from typing import Protocol
 
 from ...draw.glyphs import Glyphs
 from ...draw.style import Look
@@ -13,6 +14,14 @@ from ...records.ledger import Ledger, TaskRow
 from ...records.picture import Picture
 from ...records.timeline import Timeline
 from .view import View
+
+
+class Demo(Protocol):
+    """The demo behind a screen."""
+
+    @property
+    def death_in(self) -> float | None:
+        """Seconds until it kills a node; None when it does not."""
 
 
 @dataclass(slots=True)
@@ -35,6 +44,10 @@ class Scene:
     """The board's own now, where the picture is older."""
     ledger: Ledger = field(default_factory=Ledger)
     tasks: tuple[TaskRow, ...] = ()
+    top_rate: float | None = None
+    """The highest rate of any node, once it was asked for."""
+    demo: Demo | None = None
+    """What the demo does next, where this is its screen."""
     names: dict[str, str] = field(default_factory=dict)
     """Node ids to names."""
 

@@ -21,6 +21,7 @@ from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import (
     ALERT,
+    BAND,
     FLOW,
     FOOTER,
     JOBS,
@@ -36,7 +37,7 @@ from ..widgets.entry import TextEntry
 from ..widgets.filter_entry import FilterEntry
 from ..widgets.sheet import Sheet
 
-SHEETS = (STATUS, ALERT, TABS, *PANES, FLOW, FOOTER)
+SHEETS = (STATUS, ALERT, BAND, TABS, *PANES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
 EXAMPLE = "state:failed node:ada seq:100..200 err~timeout !task:mail since:1h args.user:7"
@@ -237,7 +238,7 @@ class Overview(Screen[None]):
     async def on_click(self, event: events.Click) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name == ALERT:
-            await self.carry_out(moves.show_alert)
+            await self.carry_out(Deed.ALERTS)
         elif name == TABS:
             self._click_tab(event.screen_x)
         elif name in self.stage.view.lists:
