@@ -43,7 +43,7 @@ def cells(row: FailureRow, scene: Scene, widths: dict[str, int]) -> dict[str, Sp
         "count": (amount(row.count), "strong" if row.count else "faint"),
         "again": (amount(len(row.again)) if row.again else "-", "warn" if row.again else "faint"),
         "task": (row.task, "text"),
-        "error": [(row.kind, "bad"), (f": {row.message}" if row.message else "", "text")],
+        "error": [(row.kind, "job.failed"), (f": {row.message}" if row.message else "", "text")],
         "first": (age(scene.seconds - row.first), "muted"),
         "last": (age(scene.seconds - row.last), "text"),
         "curve": (spark(curve, len(curve), scene.glyphs, _top(scene)), "spark"),

@@ -38,7 +38,7 @@ def facts(row: ScheduleRow, _: Scene) -> Facts:
 
 def cells(row: ScheduleRow, scene: Scene, _: dict[str, int]) -> dict[str, Span | Line]:
     return {
-        "schedule": (row.name, "strong" if row.is_usable else "bad"),
+        "schedule": (row.name, "strong" if row.is_usable else "warn"),
         "next": _next(row, scene),
         "last": _last(row, scene),
         "when": (row.when, "muted"),
@@ -49,7 +49,7 @@ def cells(row: ScheduleRow, scene: Scene, _: dict[str, int]) -> dict[str, Span |
 
 def _next(row: ScheduleRow, scene: Scene) -> Span:
     if not row.is_usable:
-        return "never", "bad"
+        return "never", "warn"
     if row.is_off:
         return "off", "warn"
     return ago(row.next_at, scene.picture.at), "text"

@@ -42,14 +42,14 @@ def cells(row: TaskRow, _: Scene, __: dict[str, int]) -> dict[str, Span | Line]:
     is_lost = bool(row.queued) and not row.nodes
     queued = "-" if row.queued is None else amount(row.queued) + ("+" if row.is_partial else "")
     return {
-        "task": (row.name, "bad" if is_lost else "strong"),
+        "task": (row.name, "warn" if is_lost else "strong"),
         "queued": (queued, "text" if row.queued else "faint"),
         "working": (amount(row.working), "good" if row.working else "faint"),
         "rate": (rate(row.rate), "text" if row.rate else "faint"),
         "failing": _share(row.failing),
         "wait": (_two(row.wait_p50, row.wait_p95), "muted"),
         "run": (_two(row.run_p50, row.run_p95), "text"),
-        "nodes": (str(len(row.nodes)) if row.nodes else "none", "bad" if is_lost else "muted"),
+        "nodes": (str(len(row.nodes)) if row.nodes else "none", "warn" if is_lost else "muted"),
         "version": (", ".join(row.versions) or "-", "warn" if len(row.versions) > 1 else "muted"),
     }
 
@@ -57,7 +57,7 @@ def cells(row: TaskRow, _: Scene, __: dict[str, int]) -> dict[str, Span | Line]:
 def _share(part: float | None) -> Span:
     if part is None:
         return "-", "faint"
-    return f"{part:.0%}", "faint" if part == 0 else "warn" if part < 0.5 else "bad"
+    return f"{part:.0%}", "warn" if part else "faint"
 
 
 def _two(first: float | None, second: float | None) -> str:
