@@ -24,4 +24,5 @@ def connected() -> smtplib.SMTP:
         server.noop()
     except smtplib.SMTPServerDisconnected:
         server.connect(*address())
+        server.ehlo()
     return server

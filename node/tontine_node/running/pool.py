@@ -268,9 +268,13 @@ class Pool:
 
     def kill_for_good(self, reason: str) -> None:
         """End every worker at once, and start no other."""
+        self.start_no_more()
+        self.kill_now(reason)
+
+    def start_no_more(self) -> None:
+        """Let those that end be the last."""
         self._ending.set()
         self._hurried.set()
-        self.kill_now(reason)
 
     def kill_now(self, reason: str) -> None:
         """Kill every worker that is there; in any thread."""

@@ -251,7 +251,8 @@ def unclaimable() -> Operation[Unclaimable]:
             limit=NEWEST,
             projection={"_id": 0, "task": 1},
         )
-        waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
+        tasks = [str(job.get("task")) for job in found]
+        waiting.update(task for task in tasks if task not in known)
     return Unclaimable(waiting, known, NEWEST)
 
 
@@ -303,7 +304,7 @@ def _ended() -> Operation[list[dict[str, Any]]]:
     does."""
     options: dict[str, Any] = {"limit": NEWEST, "hint": "seq", "projection": _OUTCOME}
     newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], **options)
-    ended = [one for one in newest if one.get("state") in FINAL]
+    ended = [one for one in newest if str(one.get("state")) in FINAL]
     if newest and not ended:
         first = yield from oldest_fresh()
         seqs = [int(one["seq"]) for one in first.values()]
@@ -316,8 +317,9 @@ def _counted(known: Outcomes, job: Mapping[str, Any]) -> Outcomes:
         return replace(known, done=known.done + 1)
     if job.get("state") != JobState.FAILED:
         return known
-    error = job.get("error") or {}
-    text = legible(f"{error.get('type')}: {error.get('message')}", 200) if error else ""
+    error, text = job.get("error"), ""
+    if isinstance(error, Mapping):
+        text = legible(f"{error.get('type')}: {error.get('message')}", 200)
     return replace(known, failed=known.failed + 1, error=known.error or text)
 
 
@@ -357,7 +359,7 @@ def waits() -> Operation[Waits]:
         projection={"task": 1, "run_at": 1},
     )
     since = [one.get("created_at") for task, one in first.items() if task in known]
-    since += [one.get("run_at") for one in due if one.get("task") in known]
+    since += [one.get("run_at") for one in due if str(one.get("task")) in known]
     ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
     counts = yield from window.count_open()
     active = yield from _active()
