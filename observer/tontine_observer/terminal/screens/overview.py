@@ -154,7 +154,7 @@ class Overview(Screen[None]):
             places = " and ".join(
                 f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes
             )
-            self.say(f"{written(key)}: {command.help}; it works in {places}")
+            self.say(f"{written(key)}: it works in {places}: {command.help}")
             self.flush()
 
     async def carry_out(self, what: What) -> None:
