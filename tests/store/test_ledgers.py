@@ -75,9 +75,7 @@ async def test_queued_jobs_are_counted_by_task(source: LiveSource, store: Store)
 
 async def test_schedules_are_listed_switched_and_run(source: LiveSource, store: Store) -> None:
     store.run(schedules.add(Schedule("tidy", "t.tidy", every=600.0)))
-    store.database.schedules.insert_one(
-        {"_id": "odd", "task": 7}, bypass_document_validation=True
-    )
+    store.database.schedules.insert_one({"_id": "odd", "task": 7}, bypass_document_validation=True)
 
     async def ask(verb: str) -> list[Phase]:
         return [one.phase async for one in source.ask(Request(verb, ("tidy",)))]
