@@ -26,13 +26,16 @@ from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.cadence import Cadence
 from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
-from .claiming.lane import Lane
 from .claiming.listener import Listener
 from .claiming.numberer import Numberer
+from .claiming.range_walk import RangeWalk
 from .claiming.scheduler import Scheduler
+from .claiming.surroundings import Surroundings
+from .claiming.turn import Turn
 from .claims import Claims
 from .config import NodeConfig
 from .drain import Drain
@@ -50,9 +53,12 @@ from .running.contexts import Contexts
 from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
+from .running.staging import Staging
+from .running.states import StateKeeper
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
+from .settling.tidier import Tidier
 from .settling.timer import Timer
 from .telling.journal import Journal
 from .telling.live_file import LiveFile, Vital
@@ -100,7 +106,6 @@ class Node:
         self.claims = claims = Claims(most_bytes=config.max_held)
         self.settler = Settler(node, store, claims, self._retention, troubles)
         self.contexts = contexts = Contexts(config, clock, claims, self.settler.add, troubles)
-        dispatcher = contexts.dispatchers[0]
         self.beat = beat = Heartbeat(
             node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
@@ -113,23 +118,38 @@ class Node:
 
         self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
+        self.staging = Staging(node, store, clock, claims, troubles)
+        self.states = StateKeeper(store, contexts, troubles)
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
-        self.careful = careful = Careful(node, store, claims, lambda: contexts.careful_tasks)
-        self.lane = Lane(
+        cadence = Cadence(clock, lambda: self.listener.is_open)
+        self.surroundings = Surroundings(store, cadence, member)
+        self.careful = careful = Careful(node, store, claims, self._careful_keys)
+        self.turns = [
+            Turn(
+                node,
+                store,
+                timing,
+                cadence,
+                member,
+                claims,
+                dispatcher,
+                self.surroundings,
+                careful,
+            )
+            for dispatcher in contexts
+        ]
+        self.claimer = claimer = Claimer(
             node,
             store,
-            timing,
-            clock,
-            member,
+            cadence,
+            beat,
             claims,
-            dispatcher,
-            lambda: self.listener.is_open,
-            careful.is_noted,
-        )
-        self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
+            self.surroundings,
+            careful,
+            self.turns,
+            troubles,
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -138,7 +158,7 @@ class Node:
             timing,
             clock,
             member.own_share,
-            lambda: self.lane.has_inbox,
+            lambda: self.surroundings.has_inbox,
             claimer.hint,
             troubles,
         )
@@ -151,9 +171,19 @@ class Node:
             troubles,
             lambda: contexts.schedules,
         )
+        self.range_walk = RangeWalk(
+            store,
+            clock,
+            member.own_share,
+            self.surroundings,
+            beat.server_now,
+            self._retention,
+            troubles,
+        )
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
+        self.tidier = Tidier(store, member.own_share, troubles)
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
@@ -188,9 +218,12 @@ class Node:
             dispatcher.server_now = self.beat.server_now
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
+            dispatcher.staging = self.staging
+            dispatcher.greet = self.states.greet
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
+        self.surroundings.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
         self.member.repair = self.repairer.repair
@@ -238,6 +271,7 @@ class Node:
             try:
                 self.modules.look()
                 await self.modules.tell()
+                await self.states.look_first()
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
                 self._say_ready()
@@ -267,7 +301,10 @@ class Node:
             "numbering": self.numberer.run,
             "intake": self.intake.run,
             "schedules": self.scheduler.run,
+            "ranges": self.range_walk.run,
             "times": self.timer.run,
+            "outputs": self.tidier.run,
+            "states": self.states.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
             "fence": self.fence.run,
@@ -282,7 +319,7 @@ class Node:
 
     async def _end(self) -> None:
         self.fence.is_over = True
-        await cancel(lambda: [*self._tasks, *self.offspring.tasks])
+        await cancel(lambda: [*self._tasks, *self.offspring.tasks, *self.staging.tasks])
         stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
@@ -373,7 +410,7 @@ class Node:
             before, self.state = self.state, target
             self._moved_at = self._clock.now()
             if {before, target} == {NodeState.WAITING, NodeState.WORKING}:
-                return  # a busy node's daily round would fill `events`; samples tell the same
+                return  # a busy node's daily turn would fill `events`; samples tell the same
             why = values.get("death")
             facts = {
                 "node": self.id,
@@ -397,6 +434,7 @@ class Node:
             self._cancels_at = now
             self.limits.cancel(await self._store.run(settle.find_cancelled(self.id)))  # J8
         await self.reporter.show()
+        await self.staging.write_saved()
 
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""
@@ -421,11 +459,15 @@ class Node:
         return Vital(self.beat.has_lease(), self.claimer.tick, workers)
 
     def _standing(self) -> SampleState:
-        seq = self.lane.sweep.counter if self.lane.sweep else 0
+        seq = max(turn.lanes.counter for turn in self.turns)
         return SampleState(self.state, self.contexts.slots, seq, self.member.shown_share)
 
+    def _careful_keys(self) -> set[str]:
+        """The task keys that this node may claim, and must not run twice."""
+        return {key for turn in self.turns for key in turn.choice.careful_keys()}
+
     def _retention(self) -> Retention:
-        return self.lane.retention
+        return self.surroundings.retention
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)

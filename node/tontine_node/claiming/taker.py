@@ -21,8 +21,8 @@ from ..claims import Claims, Entry, Status
 from ..loop import jittered
 from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
-from .lane import Lane
-from .sweep import Sweep
+from .choice import Choice
+from .lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ nothing."""
 
 
 class Taker:
-    """Claims for one node what its lane has found, and hands it to the workers."""
+    """Claims for one context what its lanes have found, and hands it to its workers."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Taker:
         clock: Clock,
         claims: Claims,
         dispatcher: Dispatcher,
-        lane: Lane,
+        lanes: Lanes,
+        choice: Choice,
         troubles: Troubles,
         may_claim: Callable[[], bool],
         look_at: Callable[[int], None],
@@ -55,11 +56,14 @@ class Taker:
         self._clock = clock
         self._claims = claims
         self._dispatcher = dispatcher
-        self._lane = lane
+        self._lanes = lanes
+        self._choice = choice
         self._troubles = troubles
         self._may_claim = may_claim
         self._look_at = look_at
         self._refused_at = float("-inf")
+        self._unsure: set[int] = set()
+        """The numbers of jobs whose claim was sent and not answered."""
 
     @property
     def is_well(self) -> bool:
@@ -70,7 +74,7 @@ class Taker:
         ours."""
         free = [job for job in jobs if self._claims.may_claim(job["seq"])]
         batches: dict[int, list[Raw]] = {}
-        for job in self._lane.takeable(free, len(free)):
+        for job in self._choice.takeable(free, len(free)):
             if job["lost"] < SUSPECT:
                 batches.setdefault(int(job["attempt"]), []).append(job)
         taken = 0
@@ -80,18 +84,19 @@ class Taker:
         if suspects and self._dispatcher.takes_suspects:
             suspect = suspects.pop(0)
             taken += await self._take_batch([suspect], int(suspect["attempt"]))
-        self._lane.passed_over = self._lane.passed_over or bool(suspects)
+        self._choice.passed_over = self._choice.passed_over or bool(suspects)
         return taken
 
-    async def take_announced(self, seq: int, sweep: Sweep) -> bool:
+    async def take_announced(self, seq: int, task: str | None) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up
         first."""
-        if self._dispatcher.free_slots() <= 0 or self._claims.is_full:
+        lane = self._lanes.only() if task is None else self._lanes.of(task)
+        if lane is None or self._dispatcher.free_slots() <= 0 or self._claims.is_full:
             return False
-        if not sweep.is_next(seq) or not self._claims.may_claim(seq):
+        if not lane.may_take(seq) or not self._claims.may_claim(seq):
             return False
         entry = Entry(seq, attempt=1, since=self._clock.now())
-        self._claims.enter(entry)
+        self._enter(entry)
         job = None
         try:
             for _ in range(
@@ -99,7 +104,7 @@ class Taker:
             ):  # it is announced before it is inserted, and by the second time it is there
                 if job is None and self._may_claim():
                     job = await self._store.run(
-                        claim.claim_announced(self.node, seq, self._lane.tasks)
+                        claim.claim_announced(self.node, seq, sorted(lane.keys))
                     )
         except Unstorable as error:
             # One level too deep for the answer, where it stands within another document: claimed
@@ -111,8 +116,8 @@ class Taker:
             self._doubt(error)
             return False
         self._refused_at = float("-inf")
-        found = [seq] if job is not None else []
-        sweep.looked_up([seq], found, found, self._clock.now())
+        self._unsure.discard(seq)
+        lane.asked_for(seq, is_taken=job is not None, now=self._clock.now())
         if job is None:
             self._claims.drop(seq)
             return False
@@ -124,11 +129,16 @@ class Taker:
         self._dispatcher.offer([entry])
         return True
 
+    def _enter(self, entry: Entry) -> None:
+        self._claims.enter(entry)
+        self._unsure.add(entry.seq)
+
     async def resolve(self) -> None:
         """Ask the store about claims whose outcome stayed unknown."""
         by_attempt: dict[int, list[Entry]] = {}
         for entry in self._claims.having(Status.PENDING):
-            by_attempt.setdefault(entry.attempt, []).append(entry)
+            if entry.seq in self._unsure:
+                by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
             ours = await self._store.run(
                 claim.held(self.node, [entry.seq for entry in entries], attempt)
@@ -138,6 +148,7 @@ class Taker:
                     entry.seq in ours and not entry.raw
                 ):  # claimed by its number alone, and what it is was in the answer
                     ours.discard(entry.seq)
+                    self._unsure.discard(entry.seq)
                     self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
             self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
             for entry in entries:
@@ -151,7 +162,7 @@ class Taker:
         now = self._clock.now()
         entries = {job["seq"]: _entry(job, attempt + 1, now) for job in jobs}
         for entry in entries.values():
-            self._claims.enter(entry)
+            self._enter(entry)
         try:
             ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
         except Unstorable as error:
@@ -173,7 +184,7 @@ class Taker:
         await self.resolve()
         left = [job for job in jobs if self._claims.may_claim(job["seq"])]
         if len(jobs) == 1:
-            self._lane.odd += [(job, f"it cannot be claimed: {error}") for job in left]
+            self._choice.odd += [(job, f"it cannot be claimed: {error}") for job in left]
             return 0
         taken = 0
         for job in left:
@@ -190,6 +201,7 @@ class Taker:
     def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
         held = []
         for entry in entries:
+            self._unsure.discard(entry.seq)
             if entry.seq in ours:
                 held.append(entry)
             else:

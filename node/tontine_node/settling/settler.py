@@ -11,6 +11,7 @@ from typing import Any
 
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from tontine.records.job import JobError
+from tontine.records.task_key import name_of
 from tontine.store import settle
 from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention
@@ -261,7 +262,7 @@ class Settler:
         if one.kind == "done":
             self.done += 1
             if one.noted is not None and (entry := self._claims.get(one.seq)) is not None:
-                self.tally.add(entry.task, one.noted)
+                self.tally.add(name_of(entry.task), one.noted)
             return
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"
@@ -275,7 +276,8 @@ async def _nothing() -> None: ...
 def _group(one: Outcome) -> int | None:
     """Clean successes of one attempt number can be settled by one update, unless they had said how
     far they are."""
-    return one.attempt if one.kind == "done" and one.clean and one.progress is None else None
+    is_plain = one.kind == "done" and one.clean and one.progress is None and one.saved is None
+    return one.attempt if is_plain else None
 
 
 def _smaller(one: Outcome, error: StoreError) -> Outcome | None:

@@ -12,7 +12,9 @@ from bson.code import Code
 from ..legible import legible
 from ..lookalike import lookalikes
 from .counted import counts_in
+from .stage import StageDone, saved_in, stages_in
 from .states import FINAL, JobState
+from .task_key import unreadable
 
 ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
@@ -156,6 +158,10 @@ class Job:
     """What the producer wants to know of it later; no argument of its task."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What its task has counted, once it is done."""
+    stages: tuple[StageDone, ...] = ()
+    """The stages that are done, if its task has some; another attempt begins after them."""
+    saved: Any = None
+    """What its task saved last for its next attempt."""
 
     def __repr__(self) -> str:
         number = self.seq if self.is_numbered else f"_id={self.id!r}"
@@ -199,6 +205,8 @@ class Job:
             existed=existed,
             meta=meta if isinstance(meta, Mapping) else {},
             counts=counts_in(document["counts"]) if "counts" in document else {},
+            stages=stages_in(document["stages"]) if "stages" in document else (),
+            saved=saved_in(document["saved"]) if "saved" in document else None,
         )
 
     @property
@@ -239,6 +247,8 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
         yield _no_task(document if names is None else names)
     elif not is_text(task) or not task:
         yield f'`task` must be a text like "shop.resize", not {_kind(task)}'
+    elif reason := unreadable(task):
+        yield reason
     if not isinstance(document.get("args", {}), Mapping):
         yield (
             "`args` must be an object with the task's keyword arguments, not "

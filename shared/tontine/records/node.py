@@ -14,9 +14,10 @@ from typing import Any
 
 from ..legible import legible
 from .job import is_text
-from .loaded import ABSENT
+from .loaded import ABSENT, contexts_in, loaded_in
 from .share import Share
 from .states import Desired, NodeState
+from .task_key import fits, has_range, module_of, name_of
 from .trouble import Trouble, lack_of_workers, read_troubles
 
 BEATS_IN_A_LEASE = 10
@@ -36,6 +37,8 @@ class Announced:
     version: str = ""
     tasks: frozenset[str] = frozenset()
     schedules: frozenset[str] = frozenset()
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Its tasks that have stages, and these."""
 
 
 def modules_in(record: Mapping[str, Any]) -> list[Announced]:
@@ -46,10 +49,16 @@ def modules_in(record: Mapping[str, Any]) -> list[Announced]:
             str(one.get("version", "")),
             _texts(one.get("tasks")),
             _texts(one.get("schedules")),
+            _stages(one.get("stages")),
         )
         for one in _listed(record.get("modules"))
         if isinstance(one, Mapping) and is_text(one.get("name")) and one.get("state") not in ABSENT
     ]
+
+
+def stages_of(record: Mapping[str, Any], task: str) -> list[tuple[str, ...]]:
+    """The stages of a task, as a record announces them."""
+    return [names for one in modules_in(record) for name, names in one.stages if name == task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,8 @@ class Sighting:
     settled: int = 0
     """Attempts that it has ended, in whichever way."""
     tasks: frozenset[str] = frozenset()
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Its tasks that have stages, and these in their order."""
     modules: tuple[tuple[str, str], ...] = ()
     """The names and versions of what it announces, in that order."""
     lease: float = DEFAULT_LEASE
@@ -80,6 +91,8 @@ class Sighting:
     crashes: int = 0
     last_crash: str = ""
     troubles: tuple[Trouble, ...] = ()
+    faults: tuple[str, ...] = ()
+    """What is wrong with its modules and contexts, as predicates."""
     workers: int | None = None
     """Worker processes that are there now; None when the record does not tell."""
     workers_wanted: int | None = None
@@ -113,6 +126,7 @@ class Sighting:
             failed=_whole(metrics.get("failed")),
             settled=sum(_whole(metrics.get(name)) for name in _SETTLED),
             tasks=frozenset(task for module in modules for task in module.tasks),
+            stages=tuple(one for module in modules for one in module.stages),
             modules=_told_versions(modules),
             lease=lease,
             beat=_whole(document.get("beat")),
@@ -121,6 +135,7 @@ class Sighting:
             crashes=_whole(metrics.get("crashes")),
             last_crash=str(metrics.get("last_crash") or ""),
             troubles=read_troubles(document.get("troubles"), clock_ahead),
+            faults=_faults(document),
             workers=_count(metrics.get("workers")),
             workers_wanted=_count(metrics.get("workers_wanted")),
             bytes=_count(metrics.get("bytes")),
@@ -140,6 +155,15 @@ class Sighting:
     def is_leaving(self) -> bool:
         """Whether it was asked to pause or stop: it claims nothing more."""
         return self.desired is not Desired.RUNNING
+
+    def serves(self, key: str) -> bool:
+        """Whether it has the task of a key, in a version inside its range."""
+        return name_of(key) in self.tasks and (not has_range(key) or self._has_version(key))
+
+    def _has_version(self, key: str) -> bool:
+        return any(
+            module == module_of(key) and fits(key, version) for module, version in self.modules
+        )
 
     @property
     def heartbeat_every(self) -> float:
@@ -170,16 +194,20 @@ class Pulse:
     beat: Any
     lease: float
     """0 when the record does not tell: then the watcher's own counts."""
-    modules: tuple[str, ...]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Pulse:
-        names = sorted(module.name for module in modules_in(document))
-        return cls(document.get("beat"), _lease(document), tuple(names))
+        return cls(document.get("beat"), _lease(document))
 
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""
         return repr(self.beat) == repr(other.beat)
+
+
+def _faults(document: Mapping[str, Any]) -> tuple[str, ...]:
+    contexts = [one.complaint for one in contexts_in(document)]
+    modules = [one.complaint for one in loaded_in(document)]
+    return tuple(told for told in (*contexts, *modules) if told)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:
@@ -266,3 +294,11 @@ def _listed(value: Any) -> Sequence[Any]:
 
 def _texts(value: Any) -> frozenset[str]:
     return frozenset(str(one) for one in _listed(value) if is_text(one))
+
+
+def _stages(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple(
+        (one["task"], tuple(str(name) for name in _listed(one.get("names"))))
+        for one in _listed(value)
+        if isinstance(one, Mapping) and is_text(one.get("task"))
+    )

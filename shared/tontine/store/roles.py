@@ -11,7 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, MODULES, NODES, SAMPLES, SCHEDULES
+from .names import (
+    BELL,
+    CLUSTER,
+    EVENTS,
+    INBOX,
+    JOBS,
+    LOGS,
+    MODULES,
+    NODES,
+    OUTPUTS,
+    SAMPLES,
+    SCHEDULES,
+    STATES,
+)
 
 EVERY = ""
 """Stands for every collection of the database, and for the database itself."""
@@ -64,11 +77,16 @@ NODE = Role(
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),
+        OUTPUTS: ("find", "insert", "update", "remove"),
+        STATES: ("find",),
     },
     {
         EVERY: ("listCollections",),
         **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
+        MODULES: _MAKING,
+        OUTPUTS: _MAKING,
+        STATES: _MAKING,
         SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),
         INBOX: _MAKING,
         BELL: ("createCollection", "convertToCapped", "dropCollection"),
@@ -93,6 +111,8 @@ OPERATOR = Role(
         **_LOOKING,
         JOBS: ("update", "remove"),
         LOGS: ("remove",),
+        OUTPUTS: ("remove",),
+        STATES: ("insert", "update", "remove"),
         NODES: ("update",),
         SCHEDULES: ("insert", "update", "remove"),
         BELL: ("insert",),

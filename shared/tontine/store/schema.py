@@ -25,7 +25,7 @@ from .names import BELL, CLUSTER, JOBS, SAMPLES, SCHEMA
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
 
-VERSION = 3
+VERSION = 4
 """1 is the schema of the releases that wrote no version. A node of an older one leaves a newer
 validator alone."""
 
@@ -96,6 +96,13 @@ def init() -> Operation[None]:
     mended = yield from mend()
     for error in (*mended.failed.values(), *mended.lacking.values()):
         raise error
+
+
+def retire() -> Operation[list[str]]:
+    """Drop the indexes that only the release before asks for, where what supersedes them is there;
+    no node of that release may be left. What was dropped, as collection.index."""
+    dropped = yield from indexes.drop_superseded()
+    return [f"{JOBS}.{name}" for name in dropped]
 
 
 def ensure() -> Operation[None]:
@@ -346,7 +353,11 @@ def missing_indexes() -> Operation[list[str]]:
     missing: list[str] = []
     for name, always in INDEXES.items():
         standing = yield from indexes.look(name)
-        missing += [f"{name}.{index['name']}" for index in standing.missing if index in always]
+        missing += [
+            f"{name}.{index['name']}"
+            for index in standing.missing
+            if index in always and index["name"] not in standing.superseded
+        ]
     return missing
 
 

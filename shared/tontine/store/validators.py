@@ -12,7 +12,19 @@ from typing import Any, get_args
 from ..records.job import LONGEST_TIMEOUT
 from ..records.schedule import LONGEST, Missed, Overlap
 from ..records.states import FINAL, Desired, JobState, NodeState
-from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SETTINGS
+from .names import (
+    CLUSTER,
+    COUNTER,
+    JOBS,
+    MODULES,
+    NODES,
+    OUTPUTS,
+    ROSTER,
+    SCHEDULES,
+    SCHEMA,
+    SETTINGS,
+    STATES,
+)
 
 LEVEL, ACTION = "moderate", "error"
 LONGEST_LEASE = 86400
@@ -99,8 +111,22 @@ _WHOLE: dict[str, Any] = {
 # meanwhile. What the numberer refuses becomes `failed` as it is.
 _BELOW_2_31 = {"$bitsAllClear": list(range(31, 64))}
 _COUNTERS = ("attempt", "fails", "lost")
+# What clients insert when nothing but a task and arguments was given: judged first, because most
+# are like this and each clause costs every insert. No field besides these is there, so that none
+# can be odd. A count that is an array with a zero in it gets through: whoever claims judges counts.
+_PLAIN: dict[str, Any] = {
+    "state": JobState.QUEUED.value,
+    "seq": {"$gte": 0},
+    **dict.fromkeys(_COUNTERS, 0),
+    "task": {"$type": "string"},
+    "args": {"$type": "object"},
+    "created_at": {"$exists": True},
+    "$jsonSchema": {"maxProperties": len(("_id", "state", "seq", *_COUNTERS)) + 3},
+    "$nor": [{"seq": _but(*_INTEGER)}, {"task": _but("string")}, {"args": _but("object")}],
+}
 _JOB: dict[str, Any] = {
     "$or": [
+        _PLAIN,
         {
             "seq": {"$gte": 0},
             **dict.fromkeys(_COUNTERS, _BELOW_2_31),
@@ -190,9 +216,50 @@ _SCHEDULE: dict[str, Any] = {
     "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],
 }
 
+_OUTPUT: dict[str, Any] = {
+    "required": ["data", "at"],
+    "properties": {
+        "_id": {
+            "bsonType": "object",
+            "required": ["seq", "stage", "attempt", "part"],
+            "properties": {"seq": _COUNT, "stage": _TEXT, "attempt": _COUNT, "part": _COUNT},
+        },
+        "data": {"bsonType": "binData"},
+        "at": {"bsonType": "date"},
+    },
+}
+_MODULE: dict[str, Any] = {
+    "required": ["module", "version"],
+    "properties": {
+        "_id": _TEXT,
+        "module": _TEXT,
+        "version": _TEXT,
+        "authors": {"bsonType": "array"},
+        "tasks": _TEXTS,
+        "digest": _TEXT,
+        "seen_at": {"bsonType": "date"},
+    },
+}
+_STATE: dict[str, Any] = {
+    "required": ["module", "name", "version"],
+    "properties": {
+        "_id": _TEXT,
+        "module": _TEXT,
+        "name": _TEXT,
+        "version": {**_COUNT, "minimum": 1},
+        "bytes": _COUNT,
+        "sha256": _TEXT,
+        "at": {"bsonType": "date"},
+        "by": _TEXT,
+    },
+}
+
 VALIDATORS: dict[str, dict[str, Any]] = {
     JOBS: _JOB,
     NODES: {"$jsonSchema": _NODE},
     CLUSTER: {"$jsonSchema": _CLUSTER},
     SCHEDULES: {"$jsonSchema": _SCHEDULE},
+    MODULES: {"$jsonSchema": _MODULE},
+    OUTPUTS: {"$jsonSchema": _OUTPUT},
+    STATES: {"$jsonSchema": _STATE},
 }

@@ -34,6 +34,7 @@ from ..records.batch import Batch
 from ..records.job import Job, nobodys_task
 from ..records.schedule import Schedule, Standing
 from ..records.states import JobState
+from ..records.task_key import name_of
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block
@@ -41,6 +42,7 @@ from ..store.end import TOO_LATE
 from ..store.insert import Wish
 from ..store.offspring import _differs
 from ..store.standings import last_run
+from . import stages
 from .ending import Document, errors_so_far, is_final, judge_of, write_end
 from .finding import find, find_one, named
 
@@ -142,6 +144,9 @@ class Memory:
                 f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}"
             )
         errors = errors_so_far(document)
+        if document["state"] == JobState.DONE:
+            document.pop("stages", None)
+            document.pop("saved", None)
         for name in (
             "cancel",
             "finished_at",
@@ -354,20 +359,23 @@ class Memory:
         document["started_at"] = self.now
         seq, args = document["seq"], _through_bson(document["args"])
         try:
-            task = self.library.find(document["task"])
+            task = self.library.find(name_of(document["task"]))
         except UnknownTask as error:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
         job, hooks = (
             _job_of(task, document, self.send),
             self.library.hooks().get(task.name) or Hooks(),
         )
-        work, judge = partial(task.function, **args), judge_of(task, document, job)
+        function = stages.work(task, job, document) if task.saves else task.function
+        work, judge = partial(function, **args), judge_of(task, document, job)
         steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
         try:
             end = yield MemoryAttempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
+        if job.saving is not None and job.saving.newest is not None:
+            stages.write_saved(job, job.saving.newest, document)
         if isinstance(end, bytes) and job.noted is not None and job.noted.counts:
             document["counts"] = dict(job.noted.counts)
         return self._settle(document, cast("End", end))
