@@ -7,9 +7,10 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from ..errors import NotPermitted, StoreError, StoreUnavailable
 from .call import Operation, command, find
 from .find import hinted
-from .indexes import OPEN_JOBS, UNSUCCESSFUL
+from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX, UNSUCCESSFUL
 from .names import JOBS
 
 FAILED_AT_ONCE = 1_000
@@ -41,15 +42,19 @@ def count_queued() -> Operation[tuple[dict[str, int], bool]]:
     """How many jobs of each task are queued, and whether these are all."""
     counts: Counter[str] = Counter()
     is_all = True
-    for index in ("fresh", "ranked", "due"):
+    for index in ("fresh", RANKED_INDEX, DUE_INDEX):
         pipeline: list[dict[str, Any]] = [
             {"$match": OPEN_JOBS[index]},
             {"$limit": QUEUED_AT_MOST},
             {"$group": {"_id": "$task", "count": {"$sum": 1}}},
         ]
-        answer = yield command(
-            {"aggregate": JOBS, "pipeline": pipeline, "cursor": {"batchSize": 1000}, "hint": index}
-        )
+        counting = {"aggregate": JOBS, "pipeline": pipeline, "cursor": {"batchSize": 1000}}
+        try:
+            answer = yield command({**counting, "hint": index})
+        except (NotPermitted, StoreUnavailable):
+            raise
+        except StoreError:  # there is no such index yet
+            answer = yield command(counting)
         found = {str(one["_id"]): int(one["count"]) for one in answer["cursor"]["firstBatch"]}
         is_all = is_all and sum(found.values()) < QUEUED_AT_MOST
         counts.update(found)
