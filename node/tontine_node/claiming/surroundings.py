@@ -35,6 +35,8 @@ class Surroundings:
         """Which task keys with ranges may be queued."""
         self.lost_ranges = False
         """Whether what was noted of them was there, and is gone."""
+        self.states_told: Callable[[int], None] = lambda _: None
+        """Hears how often named states have changed."""
         self._store = store
         self._cadence = cadence
         self._member = member
@@ -61,6 +63,7 @@ class Surroundings:
         self.states_told(around.state_changes)
         self.lost_ranges |= self.ranges.is_there and not around.ranges.is_there
         self.ranges = around.ranges
+        self.states_told(around.state_changes)
 
     def _count(self, at: float, counter: int) -> None:
         self.counter = counter

@@ -320,9 +320,11 @@ class Dispatcher:
             self._serve()
             self.dispatch()
 
-    def modules_from(self, sources: Collection[str]) -> frozenset[str]:
-        """The modules that these sources brought."""
-        return frozenset(one["name"] for one in self.modules if one.get("source") in sources)
+    def modules_beside(self, sources: Collection[str]) -> frozenset[str]:
+        """The modules that other sources than these brought."""
+        return frozenset(
+            one["name"] for one in self.modules if one.get("source", "") not in ("", *sources)
+        )
 
     def replace_workers(self, sources: Sequence[str] | None = None) -> int:
         """Let new workers take the place of all that are there, with these sources or the same; the

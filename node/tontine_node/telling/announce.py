@@ -10,7 +10,7 @@ from typing import Any
 from tontine.legible import count, legible
 from tontine.uri import shown
 
-from ..config import NodeConfig
+from ..config import ContextConfig, NodeConfig
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,12 @@ def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
         "node": node,
         "uri": shown(config.store.uri or ""),
         "database": config.store.database,
-        "processes": config.processes,
-        "slots": config.slots,
+        "processes": sum(one.processes for one in config.contexts),
+        "slots": max(one.slots for one in config.contexts),
+        "contexts": [
+            {"name": one.name, "processes": one.processes, "slots": one.slots}
+            for one in config.contexts
+        ],
         "lease": config.timing.lease_for,
         "grace": config.grace,
         "modules": [
@@ -65,16 +69,21 @@ def lines(config: NodeConfig, modules: Modules) -> Iterator[str]:
         f"{config.name} is ready: database {config.store.database} of "
         f"{shown(config.store.uri or '')}"
     )
-    each = " each" if config.processes > 1 else ""
-    room = (
-        f"{count(config.processes, 'process', 'processes')} with "
-        f"{count(config.slots, 'slot')}{each}"
-    )
+    room = "; ".join(_room(context, len(config.contexts) > 1) for context in config.contexts)
     yield f"  {room}, a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
     for module in modules[:MODULES_SHOWN]:
         yield f"  {_named(module)}: {_tasks(module)}"
     if len(modules) > MODULES_SHOWN:
         yield f"  and {count(len(modules) - MODULES_SHOWN, 'more module')}"
+
+
+def _room(context: ContextConfig, is_named: bool) -> str:
+    each = " each" if context.processes > 1 else ""
+    room = (
+        f"{count(context.processes, 'process', 'processes')} with "
+        f"{count(context.slots, 'slot')}{each}"
+    )
+    return f"{context.name}: {room}" if is_named else room
 
 
 def _named(module: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -54,6 +54,18 @@ class Moment:
         return frozenset(
             task for fact in self.facts.values() if not fact.is_dead for task in fact.tasks
         )
+
+    def serving(self) -> Callable[[str], bool]:
+        """Whether a live node has the task of a key; each key is looked up once."""
+        living, tasks = [one for one in self.facts.values() if not one.is_dead], self.tasks
+        known: dict[str, bool] = {}
+
+        def is_served(key: str) -> bool:
+            if key not in known:
+                known[key] = key in tasks or any(fact.serves(key) for fact in living)
+            return known[key]
+
+        return is_served
 
     def name_of(self, id: str) -> str:
         fact = self.facts.get(id)

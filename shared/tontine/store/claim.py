@@ -38,7 +38,8 @@ class ClusterState:
 
 def overview() -> Operation[ClusterState]:
     """The whole of `cluster`, in one read."""
-    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS, RANGES, CHANGES]}})
+    wanted = [ROSTER, COUNTER, SETTINGS, RANGES, CHANGES]
+    documents = yield find(CLUSTER, {"_id": {"$in": wanted}})
     by_id = {document["_id"]: document for document in documents}
     return ClusterState(
         Roster.from_document(by_id.get(ROSTER)),

@@ -40,7 +40,7 @@ def test_many_tasks_and_modules_are_cut_short() -> None:
     assert list(lines(CONFIG, nine))[2].endswith(": t0, t1, t2, t3, t4, t5, t6, t7, t8")
     assert (
         "1 process with 3 slots, a lease"
-        in list(lines(replace(CONFIG, processes=1, slots=3), nine))[1]
+        in list(lines(replace(CONFIG, processes=1, slots=3, contexts=()), nine))[1]
     )
     assert (
         list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2]
