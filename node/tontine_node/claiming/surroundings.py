@@ -29,12 +29,12 @@ class Surroundings:
         self.counter = 0
         self.retention = FOR_EVER
         self.has_inbox = False
+        self.states_told: Callable[[int], None] = lambda _: None
+        """Hears how often named states have changed."""
         self.ranges = Ranges()
         """Which task keys with ranges may be queued."""
         self.lost_ranges = False
         """Whether what was noted of them was there, and is gone."""
-        self.states_told: Callable[[int], None] = lambda _: None
-        """Hears how often named states have changed."""
         self._store = store
         self._cadence = cadence
         self._member = member
@@ -58,9 +58,9 @@ class Surroundings:
         self._member.see(around.roster)
         self.retention = around.retention
         self.has_inbox = around.inbox
+        self.states_told(around.state_changes)
         self.lost_ranges |= self.ranges.is_there and not around.ranges.is_there
         self.ranges = around.ranges
-        self.states_told(around.state_changes)
 
     def _count(self, at: float, counter: int) -> None:
         self.counter = counter

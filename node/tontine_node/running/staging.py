@@ -105,19 +105,22 @@ class Staging:
     async def write_saved(self) -> None:
         """Write what was saved since, at most twice a second."""
         now = self._clock.now()
-        if self._saved and now - self._written_at >= WRITE_EVERY:
-            self._written_at = now
-            values, self._saved = self._saved, {}
-            try:
-                await self._store.run(
-                    outputs.write_saved(self._node, [(seq, *one) for seq, one in values.items()])
-                )
-            except StoreError as error:
-                self._saved = values | self._saved
-                log.warning(
-                    "what jobs save was not stored",
-                    extra={"event": "save-failed", "error": str(error)},
-                )
+        if not self._saved or now - self._written_at < WRITE_EVERY:
+            return
+        self._written_at = now
+        values = dict(self._saved)
+        try:
+            rows = [(seq, attempt, saved) for seq, (attempt, saved) in values.items()]
+            await self._store.run(outputs.write_saved(self._node, rows))
+        except StoreError as error:  # an end that comes meanwhile writes it
+            log.warning(
+                "what jobs save was not stored",
+                extra={"event": "save-failed", "error": str(error)},
+            )
+            return
+        for seq, written in values.items():
+            if self._saved.get(seq) == written:
+                del self._saved[seq]
 
     def _begin(self, work: Any) -> None:
         task = asyncio.create_task(work)

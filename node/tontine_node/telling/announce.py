@@ -50,13 +50,13 @@ def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
         "uri": shown(config.store.uri or ""),
         "database": config.store.database,
         "processes": sum(one.processes for one in config.contexts),
-        "slots": max(one.slots for one in config.contexts),
+        "slots": config.contexts[0].slots,
+        "lease": config.timing.lease_for,
+        "grace": config.grace,
         "contexts": [
             {"name": one.name, "processes": one.processes, "slots": one.slots}
             for one in config.contexts
         ],
-        "lease": config.timing.lease_for,
-        "grace": config.grace,
         "modules": [
             {name: module.get(name) for name in ("name", "version", "tasks")} for module in modules
         ],
@@ -69,21 +69,24 @@ def lines(config: NodeConfig, modules: Modules) -> Iterator[str]:
         f"{config.name} is ready: database {config.store.database} of "
         f"{shown(config.store.uri or '')}"
     )
-    room = "; ".join(_room(context, len(config.contexts) > 1) for context in config.contexts)
-    yield f"  {room}, a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
+    first, *others = config.contexts
+    times = f"a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
+    if others:
+        yield f"  {times}"
+        for context in config.contexts:
+            yield f"  context {context.name}: {_room(context)}"
+    else:
+        yield f"  {_room(first)}, {times}"
     for module in modules[:MODULES_SHOWN]:
         yield f"  {_named(module)}: {_tasks(module)}"
     if len(modules) > MODULES_SHOWN:
         yield f"  and {count(len(modules) - MODULES_SHOWN, 'more module')}"
 
 
-def _room(context: ContextConfig, is_named: bool) -> str:
+def _room(context: ContextConfig) -> str:
     each = " each" if context.processes > 1 else ""
-    room = (
-        f"{count(context.processes, 'process', 'processes')} with "
-        f"{count(context.slots, 'slot')}{each}"
-    )
-    return f"{context.name}: {room}" if is_named else room
+    processes = count(context.processes, "process", "processes")
+    return f"{processes} with {count(context.slots, 'slot')}{each}"
 
 
 def _named(module: Mapping[str, Any]) -> str:

@@ -39,6 +39,8 @@ class Moment:
     unknown: Mapping[str, int] = field(default_factory=dict)
     still: frozenset[str] = frozenset()
     """Nodes that beat and whose claim loop stands still."""
+    knows_jobs: bool = True
+    """Whether the rows are those of that moment; else they are what is left of it."""
     has_cells: bool = True
     """Whether somebody looks at the single jobs of each share."""
     settled_at: Mapping[str, float] = field(default_factory=dict)

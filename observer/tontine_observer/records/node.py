@@ -75,7 +75,7 @@ class NodeFact:
         ahead = 0.0 if clock is None or lease_until is None else clock - (lease_until - lease)
         return cls(
             id=clean.name(document.get("_id")),
-            name=clean.name(document.get("name", document.get("_id"))),
+            name=clean.title(document.get("name", document.get("_id"))),
             state=clean.name(document.get("state")),
             desired=clean.name(document.get("desired", "")),
             share=_share(document.get("share")),

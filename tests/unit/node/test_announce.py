@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tontine.config import StoreConfig, Timing
-from tontine_node.config import NodeConfig
+from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.telling.announce import announce, lines
 
 STORE = StoreConfig("mongodb://u:secret@h/shop?replicaSet=rs0", "shop")
@@ -25,6 +25,17 @@ def test_it_says_where_it_works_with_how_much_room_and_what_it_runs() -> None:
     assert list(lines(CONFIG, MODULES)) == [
         "ada is ready: database shop of mongodb://u:***@h/shop?replicaSet=rs0",
         "  2 processes with 1 slot each, a lease of 8 s, 30 s of grace",
+        "  shop 1.2.0: mail, resize",
+    ]
+
+
+def test_contexts_are_told_one_by_one() -> None:
+    mail = ContextConfig("mail", ("mail.tasks",), slots=50)
+    said = list(lines(replace(CONFIG, contexts=(*CONFIG.contexts, mail)), MODULES))
+    assert said[1:] == [
+        "  a lease of 8 s, 30 s of grace",
+        "  context default: 2 processes with 1 slot each",
+        "  context mail: 1 process with 50 slots",
         "  shop 1.2.0: mail, resize",
     ]
 
