@@ -115,6 +115,10 @@ class UnknownJob(TontineError):
     """There is no such job."""
 
 
+class UnknownPlan(TontineError):
+    """There is no such plan."""
+
+
 class UnknownNode(TontineError):
     """There is no live node of that name or id."""
 

@@ -242,6 +242,8 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
         )
     if document.get("state") not in (None, JobState.QUEUED):
         yield f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
+    if document.get("plan") is not None:
+        yield "`plan` is given by nodes: insert the plan instead"
     for name in ("run_at", "start_by"):
         moment = document.get(name)
         if moment is not None and not isinstance(moment, datetime):

@@ -20,7 +20,7 @@ from pymongo.errors import PyMongoError
 
 from ..errors import StoreError
 from .call import DECODED, AsyncStore, Operation, insert_one, translated
-from .names import BELL, JOBS
+from .names import BELL, JOBS, PLANS
 
 HELP = "help"
 """What a node rings for that has more jobs than room."""
@@ -52,6 +52,11 @@ def ring(collection: str) -> Operation[None]:
 def ring_jobs(first: int, last: int, *, fresh: bool) -> Operation[None]:
     """Tell idle nodes that jobs with these numbers are there, or will be in a moment."""
     yield from _ring({"what": JOBS, "first": Int64(first), "last": Int64(last), "fresh": fresh})
+
+
+def ring_plan(seq: int) -> Operation[None]:
+    """Tell the owner of a plan to look at it."""
+    yield from _ring({"what": PLANS, "seq": Int64(seq)})
 
 
 def _ring(news: Mapping[str, Any]) -> Operation[None]:
@@ -96,4 +101,7 @@ def _hint(news: Mapping[str, Any]) -> Hint:
     first, last = news.get("first"), news.get("last")
     if isinstance(first, int) and isinstance(last, int):
         return Hint(JOBS, int(first), int(last), news.get("fresh") is True)
+    seq = news.get("seq")
+    if isinstance(seq, int):
+        return Hint(str(news.get("what")), int(seq), int(seq))
     return Hint(str(news.get("what")))

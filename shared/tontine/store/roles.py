@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, NODES, SAMPLES, SCHEDULES
+from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, NODES, PLANS, SAMPLES, SCHEDULES
 
 EVERY = ""
 """Stands for every collection of the database, and for the database itself."""
@@ -54,7 +54,8 @@ NODE = Role(
     "tontineNode",
     "node",
     {
-        JOBS: ("find", "insert", "update"),
+        JOBS: ("find", "insert", "update", "remove"),
+        PLANS: ("find", "insert", "update", "remove"),
         NODES: ("find", "insert", "update", "remove"),
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
@@ -66,7 +67,7 @@ NODE = Role(
     },
     {
         EVERY: ("listCollections",),
-        **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
+        **dict.fromkeys((JOBS, PLANS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
         SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),
         INBOX: _MAKING,
@@ -78,6 +79,7 @@ PRODUCER = Role(
     "producer",
     {
         JOBS: ("find", "insert"),
+        PLANS: ("find", "insert"),
         CLUSTER: ("find", "insert", "update"),
         NODES: ("find",),
         BELL: ("insert",),
@@ -91,6 +93,7 @@ OPERATOR = Role(
     {
         **_LOOKING,
         JOBS: ("update", "remove"),
+        PLANS: ("update",),
         LOGS: ("remove",),
         NODES: ("update",),
         SCHEDULES: ("insert", "update", "remove"),

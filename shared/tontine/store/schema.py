@@ -25,7 +25,7 @@ from .names import BELL, CLUSTER, JOBS, SAMPLES, SCHEMA
 from .retention import keep_logs, read_retention
 from .validators import ACTION, LEVEL, VALIDATORS
 
-VERSION = 3
+VERSION = 4
 """1 is the schema of the releases that wrote no version. A node of an older one leaves a newer
 validator alone."""
 

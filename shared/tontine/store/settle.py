@@ -30,6 +30,7 @@ from .end import (
     noting,
     one_more,
     too_late_or_given_back,
+    unlicensed,
 )
 from .names import JOBS
 from .raw import Raw
@@ -37,10 +38,13 @@ from .retention import FOR_EVER, Retention
 
 _WORKING = JobState.WORKING.value
 
-Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost", "late"]
+Kind = Literal[
+    "done", "failed", "refused", "retry", "cancelled", "released", "lost", "late", "unlicensed"
+]
 """`refused` is a failure that the task had no part in, and `released` gives a job back: neither
 counts as an attempt that failed. `lost` is an attempt that ended with its worker. `late` was not
-started in time, if the server agrees."""
+started in time, if the server agrees. `unlicensed` is a plan's job that its plan did not let
+start."""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,8 @@ class Outcome:
     """For `done`: no earlier attempt left an error, so many of these can be settled by one update.
     """
     final: bool = False
-    """For `lost`: the task does not want to be run again after that."""
+    """For `lost`: the task does not want to be run again after that; for `unlicensed`: its plan is
+    gone."""
     progress: tuple[float, str] | None = None
     """What the task said last of how far it is."""
     bare: bool = False
@@ -251,6 +256,8 @@ def fenced(node: str, attempt: int, seq: Any) -> dict[str, Any]:
 
 def _ending(one: Outcome, retention: Retention) -> list[Stage]:
     """The update for one outcome."""
+    if one.kind == "unlicensed":
+        return unlicensed(is_orphan=one.final)
     return closed(_change(one), retention)
 
 

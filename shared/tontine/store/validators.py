@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from ..records.job import LONGEST_TIMEOUT
 from ..records.schedule import LONGEST, Missed, Overlap
-from ..records.states import FINAL, Desired, JobState, NodeState
-from .names import CLUSTER, COUNTER, JOBS, NODES, ROSTER, SCHEDULES, SCHEMA, SETTINGS
+from ..records.states import FINAL, Desired, JobState, NodeState, PlanState
+from .names import CLUSTER, COUNTER, JOBS, NODES, PLANS, ROSTER, SCHEDULES, SCHEMA, SETTINGS
 
 LEVEL, ACTION = "moderate", "error"
 LONGEST_LEASE = 86400
@@ -190,9 +190,31 @@ _SCHEDULE: dict[str, Any] = {
     "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],
 }
 
+# It may arrive in any shape, and whoever accepts plans judges it; what has a state, nodes rely on.
+_PLAN: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"state": {"enum": [None]}}},
+        {
+            "required": ["seq"],
+            "properties": {
+                "seq": {**_COUNT, "minimum": 1},
+                "state": _among(*(state.value for state in PlanState)),
+                "try": _COUNT,
+                "rev": _COUNT,
+                "widths": {"bsonType": "object"},
+                "marks": {"bsonType": "object"},
+                "undo": _TEXTS,
+                "added": _TEXTS,
+                "expire_at": _DATE,
+            },
+        },
+    ]
+}
+
 VALIDATORS: dict[str, dict[str, Any]] = {
     JOBS: _JOB,
     NODES: {"$jsonSchema": _NODE},
     CLUSTER: {"$jsonSchema": _CLUSTER},
     SCHEDULES: {"$jsonSchema": _SCHEDULE},
+    PLANS: {"$jsonSchema": _PLAN},
 }
