@@ -31,6 +31,7 @@ from .errors import (
     TooLarge,
     UnknownJob,
     UnknownNode,
+    UnknownPlan,
     UnknownTask,
     Unstorable,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "TooLarge",
     "UnknownJob",
     "UnknownNode",
+    "UnknownPlan",
     "UnknownTask",
     "Unstorable",
     "current_job",
