@@ -21,6 +21,7 @@ from .errors import (
     NoCurrentJob,
     NoStreams,
     NotPermitted,
+    PlanFailed,
     Reject,
     Retry,
     StoreError,
@@ -39,7 +40,7 @@ from .hooks import Ended
 from .module import Module
 from .records.job import Job, JobError, Progress
 from .records.schedule import Schedule, Standing
-from .records.states import JobState
+from .records.states import JobState, PlanState
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from .client import Client
     from .filter import Filters
     from .options import BatchOptions, JobOptions
+    from .plan import More, Plan, Step
     from .records.batch import Batch
+    from .records.plan import PlanError
+    from .records.plan_status import PlanStatus, StepStatus
     from .store.logs import Line
 
 __all__ = [
@@ -77,14 +81,22 @@ __all__ = [
     "ManyInterrupted",
     "MissingExtra",
     "Module",
+    "More",
     "NoCurrentJob",
     "NoStreams",
     "NotPermitted",
+    "Plan",
+    "PlanError",
+    "PlanFailed",
+    "PlanState",
+    "PlanStatus",
     "Progress",
     "Reject",
     "Retry",
     "Schedule",
     "Standing",
+    "Step",
+    "StepStatus",
     "StoreError",
     "StoreUnavailable",
     "StreamLost",
@@ -109,6 +121,12 @@ _LAZY = {
     "Filters": "filter",
     "BatchOptions": "options",
     "JobOptions": "options",
+    "More": "plan",
+    "Plan": "plan",
+    "Step": "plan",
+    "PlanError": "records.plan",
+    "PlanStatus": "records.plan_status",
+    "StepStatus": "records.plan_status",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .records.job import Job
+    from .records.plan_status import PlanStatus
 
 
 class TontineError(Exception):
@@ -148,6 +149,20 @@ class JobFailed(TontineError):
 
 class JobCancelled(JobFailed):
     """A job that was waited for was cancelled."""
+
+
+class PlanFailed(TontineError):
+    """A plan that was waited for did not get done; `plan` is how it ended."""
+
+    def __init__(self, plan: PlanStatus) -> None:
+        self.plan = plan
+        """The plan as it ended."""
+        why = f": {plan.error}" if plan.error is not None else ""
+        name = f" ({plan.name})" if plan.name else ""
+        super().__init__(f"plan {plan.seq}{name} is {plan.state}{why}")
+
+    def __reduce__(self) -> tuple[type[PlanFailed], tuple[PlanStatus]]:
+        return type(self), (self.plan,)
 
 
 def _how_it_ended(job: Job) -> str:

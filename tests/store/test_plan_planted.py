@@ -56,5 +56,9 @@ def test_a_planted_fault_is_found(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(Violation, match="PS"):
-        for seed in range(STORIES):
-            tell(store, seed)
+        tell_all(store)
+
+
+def tell_all(store: Store) -> None:
+    for seed in range(STORIES):
+        tell(store, seed)
