@@ -21,6 +21,7 @@ from tontine.errors import TontineError
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Call
 from tontine.store.names import CLUSTER, ROSTER
+from tontine_node.claiming.careful import Careful
 from tontine_node.claiming.claimer import Claimer
 from tontine_node.claiming.lane import Lane
 from tontine_node.claims import Claims, Entry
@@ -87,9 +88,20 @@ class SimulatedNode:
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
         self._node, self._store, self._claims = name, store, Claims()
         member = Member(name, name, store, timing, clock, beat)
-        lane = Lane(name, store, timing, clock, member, self._claims, dispatcher, lambda: True)
+        careful = Careful(name, store, self._claims, lambda: ())
+        lane = Lane(
+            name,
+            store,
+            timing,
+            clock,
+            member,
+            self._claims,
+            dispatcher,
+            lambda: True,
+            careful.is_noted,
+        )
         self._claimer = Claimer(
-            name, store, clock, beat, self._claims, dispatcher, lane, Troubles()
+            name, store, clock, beat, self._claims, dispatcher, lane, careful, Troubles()
         )
         self._claimer.is_open = True
 

@@ -23,7 +23,9 @@ from tontine.store.call import AsyncStore
 from tontine.store.connect import SELDOM_MONITORED, check, open_async_store, open_store, resolve
 from tontine.store.counter import raise_counter
 
+from . import contexts
 from .config import NodeConfig
+from .kept import Kept
 from .last_resort import LastResort
 from .log_style import LogStyle
 from .loop import cancel
@@ -39,8 +41,7 @@ from .telling.logs import set_up
 @click.argument(
     "modules",
     nargs=-1,
-    required=True,
-    metavar="MODULE...",
+    metavar="[MODULE]...",
     envvar="TONTINE_MODULES",
     shell_complete=complete_modules,
 )
@@ -120,6 +121,12 @@ from .telling.logs import set_up
 @click.option(
     "--verbose", "-v", is_flag=True, help="Log details, and the begin and end of each job."
 )
+@click.option(
+    "--available",
+    multiple=True,
+    metavar="MODULE",
+    help="What this node may be asked to load while it runs, beside its own modules. Repeatable.",
+)
 @store_options
 def node(
     modules: tuple[str, ...],
@@ -138,12 +145,14 @@ def node(
     embedded: bool | None,
     as_json: bool,
     verbose: bool,
+    available: tuple[str, ...],
     store: StoreConfig,
 ) -> None:
     """Run one node in the foreground.
 
     MODULE is what Python can import (shop.tasks), one of its modules (shop.tasks:shop) or a file
-    (tasks.py). Start as many nodes as you like, on as many machines: they share the queue evenly,
+    (tasks.py). Without any, the node has the contexts of the file tontine.toml, each with workers
+    of its own. Start as many nodes as you like, on as many machines: they share the queue evenly,
     and when one dies the others inherit its share.
 
     Stop it with SIGTERM or Ctrl-C: it leaves, gives back what it has not started and finishes what
@@ -153,17 +162,23 @@ def node(
     Every option can also be set by a variable, TONTINE_PROCESSES for --processes, and in the table
     [node] of the file tontine.toml; `tontine config` shows what is in force.
     """
+    megabyte = 1024 * 1024
+    limits: dict[str, Any] = {
+        "processes": processes,
+        "slots": slots,
+        "max_jobs": max_jobs,
+        "max_memory": None if max_memory is None else max_memory * megabyte,
+    }
     config = NodeConfig(
         modules=modules,
+        contexts=contexts.of_command(click.get_current_context(), modules, limits),
+        available=available,
+        **limits,
         name=name,
-        processes=processes,
-        slots=slots,
         timing=Timing.of_lease(lease),
         grace=grace,
         listens=listen if streams is None else streams,  # its former name
-        max_jobs=max_jobs,
-        max_memory=None if max_memory is None else max_memory * 1024 * 1024,
-        max_held=(max_held or 0) * 1024 * 1024,
+        max_held=(max_held or 0) * megabyte,
         share_uri=share_uri,
         log=LogStyle(as_json, verbose),
         live_file=live_file,
@@ -207,9 +222,10 @@ class NodeRun:
         try:
             await _first(_prepare(store, self._config.store), self._stopping.wait())
             lives = 0
+            kept = Kept.of(self._config)
             while not self._stopping.is_set():
                 try:
-                    self._node = Node(self._config, store, beat_store, SystemClock())
+                    self._node = Node(self._config, store, beat_store, SystemClock(), kept)
                     self._node.is_ready = self._announce
                     if not await self._node.run():
                         return
@@ -227,7 +243,7 @@ class NodeRun:
             beat_store.database.client.close()
 
     def _announce(self, node: Node) -> None:
-        announce(node.id, self._config, node.dispatcher.modules, as_json=self._as_json)
+        announce(node.id, self._config, node.contexts.modules, as_json=self._as_json)
 
     def _take_signals(self) -> None:
         """Before anything else: asyncio's own answer to Ctrl-C is a cancellation, which a driver
@@ -253,7 +269,7 @@ class NodeRun:
 
     def _kill_workers(self) -> None:
         if self._node is not None:
-            self._node.dispatcher.pool.kill_now("the node ends")
+            self._node.contexts.kill_now("the node ends")
 
     def _adopt_orphans(self) -> None:
         orphans.adopt()
@@ -261,7 +277,7 @@ class NodeRun:
             self._loop.add_signal_handler(signal.SIGCHLD, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        if not orphans.reap(self._node.dispatcher.pool.pids if self._node is not None else ()):
+        if not orphans.reap(self._node.contexts.pids if self._node is not None else ()):
             self._loop.call_later(1.0, self._reap_orphans)
 
 

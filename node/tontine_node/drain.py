@@ -17,7 +17,7 @@ from .loop import rest
 from .membership.fence import Fence
 from .membership.heartbeat import Heartbeat
 from .membership.member import Member
-from .running.dispatch import Dispatcher
+from .running.contexts import Contexts
 from .running.limits import Limits
 from .settling.reporter import Reporter
 from .settling.settler import Settler
@@ -38,7 +38,7 @@ class Drain:
     beat: Heartbeat
     claims: Claims
     claimer: Claimer
-    dispatcher: Dispatcher
+    contexts: Contexts
     limits: Limits
     member: Member
     fence: Fence
@@ -54,14 +54,14 @@ class Drain:
         if self.stops_asked > 1:  # now, although a call to the store may be under way
             running = self._running_tasks()
             self.fence.is_over = True
-            self.dispatcher.pool.kill_for_good("the node stops")
+            self.contexts.kill_for_good("the node stops")
             if self.stops_asked == 2:
-                tell_ending(running, self.dispatcher.careful_tasks, "asked twice to stop")
+                tell_ending(running, self.contexts.careful_tasks, "asked twice to stop")
         self.changed.set()
 
     async def join(self) -> None:
         """The way back in."""
-        self.dispatcher.is_draining = False
+        self.contexts.is_draining = False
         self.claimer.is_open = True
         await self.member.join()
         self.claimer.look_now()
@@ -69,23 +69,23 @@ class Drain:
     async def leave(self) -> None:
         """Leave the roster and give back what has not started; what runs goes on."""
         self.claimer.is_open = False
-        self.dispatcher.is_draining = True
+        self.contexts.is_draining = True
         if self.member.is_wanted:
-            self.dispatcher.recall_all()
+            self.contexts.recall_all()
         await self.member.leave()
-        self.dispatcher.release_held()
+        self.contexts.release_held()
 
     async def stop(self, say_dead: Callable[[], Awaitable[None]]) -> None:
         """Leave, give back, finish, settle, and as the last write say so."""
-        tell_stopping(len(self.dispatcher.running()), self.grace, self.stops_asked)
+        tell_stopping(len(self.contexts.running()), self.grace, self.stops_asked)
         await self._finish()
         if self.stops_asked < 2 and not self.beat.is_dead and (running := self._running_tasks()):
             tell_ending(
-                running, self.dispatcher.careful_tasks, f"the grace of {self.grace:g} s is over"
+                running, self.contexts.careful_tasks, f"the grace of {self.grace:g} s is over"
             )
         self.fence.is_over = True
-        stuck = await self.dispatcher.pool.kill_all("the node stops")
-        self.dispatcher.release_held()
+        stuck = await self.contexts.kill_all("the node stops")
+        self.contexts.release_held()
         self.fence.release_killed()
         try:
             async with asyncio.timeout(LAST_WRITES):
@@ -128,5 +128,5 @@ class Drain:
         await asyncio.to_thread(self.beat.stop)
 
     def _running_tasks(self) -> dict[int, str]:
-        found = {seq: self.claims.get(seq) for seq in self.dispatcher.running()}
+        found = {seq: self.claims.get(seq) for seq in self.contexts.running()}
         return {seq: entry.task for seq, entry in found.items() if entry is not None}

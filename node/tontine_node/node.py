@@ -26,6 +26,7 @@ from tontine.store.names import CLUSTER, JOBS, NODES
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
 from .claiming.lane import Lane
@@ -36,14 +37,17 @@ from .claims import Claims
 from .config import NodeConfig
 from .drain import Drain
 from .healer import Healer
+from .kept import Kept
 from .loop import cancel, keep_going, rest
 from .membership.fence import GUARD_EVERY, Fence
 from .membership.heartbeat import Heartbeat
 from .membership.member import Member
+from .membership.modules import Modules
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
-from .running.board import Board
-from .running.dispatch import Dispatcher
+from .running.changes import Changes
+from .running.contexts import Contexts
+from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
 from .settling.repairer import Repairer
@@ -69,7 +73,12 @@ class Node:
     """One incarnation of a node, from its registration to its death."""
 
     def __init__(
-        self, config: NodeConfig, store: AsyncStore, beat_store: Store, clock: Clock
+        self,
+        config: NodeConfig,
+        store: AsyncStore,
+        beat_store: Store,
+        clock: Clock,
+        kept: Kept | None = None,
     ) -> None:
         self.id = node = f"{config.name}-{uuid4().hex[:8]}"
         self.config = config
@@ -82,35 +91,45 @@ class Node:
         self._changed = asyncio.Event()
         self._born_at = clock.now()
         self._moved_at = self._cancels_at = float("-inf")
-        self._looks_soon = False
+        self._looks_soon = self._is_said = False
         self._tasks: list[asyncio.Task[None]] = []
 
         timing = config.timing
         self.troubles = troubles = Troubles()
         self.usage = Usage()
-        self.board = board = Board.create(config.processes, config.slots)
+        self.claims = claims = Claims(most_bytes=config.max_held)
+        self.settler = Settler(node, store, claims, self._retention, troubles)
+        self.contexts = contexts = Contexts(config, clock, claims, self.settler.add, troubles)
+        dispatcher = contexts.dispatchers[0]
         self.beat = beat = Heartbeat(
-            node, beat_store, timing, clock, board, self._facts, self._wake_control
+            node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
         self.member = member = Member(node, config.name, store, timing, clock, beat)
+        self.kept = kept = kept or Kept.of(config)
+        self.changes = Changes(config, contexts, claims, kept.wants)
+        self.modules = Modules(store, clock, beat, member, contexts, self.changes, kept)
         self.sampler = Sampler(config.name, store, timing, clock, beat, self._standing)
         self.healer = Healer(store, clock, member, troubles)
 
-        self.claims = claims = Claims(most_bytes=config.max_held)
-        self.settler = Settler(node, store, claims, self._retention, troubles)
-        self.dispatcher = dispatcher = Dispatcher(
-            config, clock, board, claims, self.settler.add, troubles
-        )
-        self.limits = Limits(dispatcher, clock)
+        self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
-        self.reporter = Reporter(node, store, clock, claims, dispatcher, self._retention)
-        self.fence = Fence(clock, beat, board, claims, dispatcher)
+        self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
+        self.fence = Fence(clock, beat, claims, contexts)
 
+        self.careful = careful = Careful(node, store, claims, lambda: contexts.careful_tasks)
         self.lane = Lane(
-            node, store, timing, clock, member, claims, dispatcher, lambda: self.listener.is_open
+            node,
+            store,
+            timing,
+            clock,
+            member,
+            claims,
+            dispatcher,
+            lambda: self.listener.is_open,
+            careful.is_noted,
         )
         self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, troubles
+            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -130,13 +149,13 @@ class Node:
             member.own_share,
             claimer.hint,
             troubles,
-            lambda: dispatcher.schedules,
+            lambda: contexts.schedules,
         )
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
         self.repairer = Repairer(
-            store, timing, clock, beat, member, claims, dispatcher, self._retention, troubles
+            store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
         self.drain = Drain(
             config.grace,
@@ -144,7 +163,7 @@ class Node:
             beat,
             claims,
             claimer,
-            dispatcher,
+            contexts,
             self.limits,
             member,
             self.fence,
@@ -162,10 +181,14 @@ class Node:
         self.beat.where = shown(self.config.store.uri or "")
         self._store.refused = self.healer.suspect
         self.claims.filled = self._look_soon
-        self.claims.eased = self.dispatcher.eased = self.claimer.wake.set
-        self.dispatcher.server_now = self.beat.server_now
-        self.dispatcher.take_requests = self.offspring.take
-        self.settler.journal = Journal(self.id, self.dispatcher.attempts_of)
+        self.claims.eased = self.claimer.wake.set
+        for dispatcher in self.contexts:
+            dispatcher.eased = self.claimer.wake.set
+            dispatcher.changed = self._changed.set
+            dispatcher.server_now = self.beat.server_now
+            dispatcher.is_noted = self.careful.is_noted
+            dispatcher.take_requests = self.offspring.take
+        self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
         self.member.moved = self.claimer.look_now
@@ -189,7 +212,9 @@ class Node:
         if self.live_file is not None:
             self.live_file.start()
         try:
-            registration = Registration(self.id, self.config, self._store, self._clock)
+            registration = Registration(
+                self.id, self.config, self._store, self._clock, self.kept.wants
+            )
             while not await registration.attempt():
                 if self.drain.stops_asked:
                     return False
@@ -205,23 +230,29 @@ class Node:
     async def _initialize(self) -> None:
         await self.member.note("node", node=self.id, name=self.config.name, to=self.state.value)
         try:
-            await self.dispatcher.pool.start(is_over=self._is_over)
+            await self.contexts.start(self._is_over)
         except ConfigError as error:
-            await self._move(NodeState.DEAD, death=str(error)[:500])
+            await self._die_of(error)
             raise
         while not self._is_over():
             try:
-                facts = {
-                    "modules": self.dispatcher.modules,
-                    "careful": self.dispatcher.careful_tasks,
-                }
-                await self._store.run(members.describe(self.id, facts))
+                self.modules.look()
+                await self.modules.tell()
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
-                self.is_ready(self)
+                self._say_ready()
                 break
             except StoreUnavailable as error:
                 await wait_for_store(error)
+
+    async def _die_of(self, error: ConfigError) -> None:
+        await self._move(NodeState.DEAD, death=str(error)[:500])
+
+    def _say_ready(self) -> None:
+        """Once, when there is something to work with."""
+        if self.contexts.is_ready and not self._is_said:
+            self._is_said = True
+            self.is_ready(self)
 
     def _is_stop_wanted(self) -> bool:
         return self.drain.stops_asked > 0 or self.beat.desired is Desired.STOPPED
@@ -252,10 +283,10 @@ class Node:
     async def _end(self) -> None:
         self.fence.is_over = True
         await cancel(lambda: [*self._tasks, *self.offspring.tasks])
-        stuck = await self.dispatcher.pool.kill_all("the node ends")
+        stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
-            self.board.close()
+            self.contexts.close()
 
     async def _control(self) -> bool:
         """Follow the lease and what is desired until this life ends; True when it was ended by
@@ -274,8 +305,11 @@ class Node:
                 if self._is_stop_wanted():
                     await self._stop()
                     return False
+                await self._end_if_hopeless()
                 await self._follow_desired()
                 await self._mend_state()
+                await self.modules.keep()
+                self._say_ready()
                 await self._look_after_jobs()
                 self.troubles.over("control")
             except StoreError as error:
@@ -291,9 +325,23 @@ class Node:
                 self.troubles.note("control", repr(error))
                 log.exception("looking after jobs failed", extra={"event": "control-failed"})
 
+    async def _end_if_hopeless(self) -> None:
+        """What the only context is to load cannot be, and it took long to say so (MC3)."""
+        try:
+            self.contexts.check()
+        except ConfigError as error:
+            await self.drain.leave()
+            await self._die_of(error)
+            raise
+
     async def _stop(self) -> None:
-        await self.drain.stop(partial(self._move, NodeState.DEAD, death="stopped"))
+        await self.drain.stop(self._say_stopped)
         tell_stopped(self.settler.done, self.settler.failed, self._clock.now() - self._born_at)
+
+    async def _say_stopped(self) -> None:
+        """The last write has the last sums (MI6): no heartbeat will tell them."""
+        sums = {f"metrics.{name}": value for name, value in self.settler.metrics().items()}
+        await self._move(NodeState.DEAD, death="stopped", **sums)
 
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
@@ -340,10 +388,10 @@ class Node:
         """Time limits, cancelling, progress, and jobs that wait here although all slots are
         taken."""
         self.limits.look()
-        if not self.dispatcher.is_draining and self.beat.has_lease():
-            self.dispatcher.release_held(
-                HOLD_AT_MOST if self.dispatcher.pool.is_ready else HOLD_WITHOUT_WORKERS
-            )
+        if not self.contexts.is_draining and self.beat.has_lease():
+            for dispatcher in self.contexts:
+                is_ready = dispatcher.pool.is_ready
+                dispatcher.release_held(HOLD_AT_MOST if is_ready else HOLD_WITHOUT_WORKERS)
         now = self._clock.now()
         if now - self._cancels_at >= CANCELS_EVERY and self.reporter.long_running():
             self._cancels_at = now
@@ -354,24 +402,27 @@ class Node:
         """What goes with each heartbeat; called in its thread."""
         return {
             "tick": self.claimer.tick,
-            "running": len(self.dispatcher.running()),
+            "running": len(self.contexts.running()),
             "metrics": {
-                **self.usage.metrics(self.dispatcher.pool.pids),
+                **self.usage.metrics(self.contexts.pids),
                 **self.settler.metrics(),
                 **self.claims.metrics(),
-                **self.dispatcher.metrics(),
+                **self.contexts.metrics(),
                 "clock": datetime.fromtimestamp(wall_time(), UTC),  # for whoever looks for skew
             },
+            "contexts": describe_contexts(self.contexts, self._clock),
             "troubles": self.troubles.to_document(),
         }
 
     def _vital(self) -> Vital:
         """Called in the live file's thread."""
-        return Vital(self.beat.has_lease(), self.claimer.tick, self.dispatcher.pool.ready)
+        is_idle = not any(dispatcher.is_needed for dispatcher in self.contexts)
+        workers = self.contexts.ready or int(is_idle)
+        return Vital(self.beat.has_lease(), self.claimer.tick, workers)
 
     def _standing(self) -> SampleState:
         seq = self.lane.sweep.counter if self.lane.sweep else 0
-        return SampleState(self.state, self.dispatcher.slots, seq, self.member.shown_share)
+        return SampleState(self.state, self.contexts.slots, seq, self.member.shown_share)
 
     def _retention(self) -> Retention:
         return self.lane.retention

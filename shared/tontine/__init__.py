@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .calls import TaskCall, call
+from .context import Connection, Context
 from .current import CurrentJob, current_job
 from .errors import (
     BulkRefused,
@@ -20,6 +22,7 @@ from .errors import (
     MissingExtra,
     NoCurrentJob,
     NoStreams,
+    NotOpen,
     NotPermitted,
     PlanFailed,
     Reject,
@@ -64,6 +67,8 @@ __all__ = [
     "ClaimLost",
     "Client",
     "ConfigError",
+    "Connection",
+    "Context",
     "CurrentJob",
     "DuplicateKey",
     "EmbeddedError",
@@ -84,6 +89,7 @@ __all__ = [
     "More",
     "NoCurrentJob",
     "NoStreams",
+    "NotOpen",
     "NotPermitted",
     "Plan",
     "PlanError",
@@ -101,6 +107,7 @@ __all__ = [
     "StoreUnavailable",
     "StreamLost",
     "SubmitInterrupted",
+    "TaskCall",
     "TontineError",
     "TooLarge",
     "UnknownJob",
@@ -108,6 +115,7 @@ __all__ = [
     "UnknownPlan",
     "UnknownTask",
     "Unstorable",
+    "call",
     "current_job",
 ]
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from bson import ObjectId
 from pymongo.errors import ConfigurationError
 
+from .calls import AnyTask, Args, named
 from .config import Duration, database_for, seconds
 from .errors import ConfigError
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule
 from .store.call import AsyncStore, Store
 
-Args = Mapping[str, Any] | None
 Which = Job | int | str | ObjectId | Any
 """A job by a record of it, its number, or its `_id`; text of digits is a number first, and then an
 `_id`."""
@@ -41,7 +40,7 @@ def open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
 
 def schedule_of(
     name: str,
-    task: str,
+    task: AnyTask,
     args: Args,
     cron: str | None,
     every: Duration | None,
@@ -50,9 +49,10 @@ def schedule_of(
     overlap: Overlap,
     max_age: Duration | None,
 ) -> Schedule:
+    task_name, args = named(task, args)
     wanted = Schedule(
         name,
-        task,
+        task_name,
         {} if args is None else args,
         cron,
         _seconds(every),

@@ -47,6 +47,14 @@ def seconds(text: Duration) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(words))
 
 
+def megabytes(text: int | str) -> int:
+    """An amount of memory in megabytes, from `500`, `500MB` or `2GB`."""
+    found = re.fullmatch(r"(\d+)\s*(MB|GB)?", str(text).strip(), re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise ConfigError(f"{text!r} is no amount of memory: write it like 500MB or 2GB")
+    return int(found[1]) * (1024 if (found[2] or "").upper() == "GB" else 1)
+
+
 def home() -> Path:
     """Where the embedded MongoDB and its data live: TONTINE_HOME, or the platform's user data
     directory."""

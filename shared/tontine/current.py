@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -12,6 +14,7 @@ from typing import Any
 from .clock import SystemClock, wall_time
 from .errors import NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
+from .records.counted import Noted, checked_name, checked_number
 
 log = logging.getLogger("tontine.task")
 
@@ -20,6 +23,12 @@ _MOST = 1.01
 """What a sum of fractions may come to."""
 _warned: set[str] = set()
 """Tasks that were told so: a running job is no place to fail for it, and once is enough."""
+
+_counting = threading.Lock()
+"""Held for a moment: a task may count from several threads."""
+if hasattr(os, "register_at_fork"):
+    # A process that is forked while another thread counts would find it held for ever.
+    os.register_at_fork(after_in_child=_counting._at_fork_reinit)  # type: ignore[attr-defined]
 
 _current: ContextVar[CurrentJob | None] = ContextVar("tontine_current_job", default=None)
 
@@ -38,6 +47,7 @@ class CurrentJob(Parent):
         "id",
         "lines",
         "newest_progress",
+        "noted",
         "seq",
         "task",
         "unfinished_line",
@@ -71,6 +81,8 @@ class CurrentJob(Parent):
         self.unfinished_line = ""
         self.newest_progress: tuple[float, str] | None = None
         """What the task said last and nobody has passed on yet."""
+        self.noted: Noted | None = None
+        """What it has counted and observed; None while that is nothing."""
         self._report = report
         self._cancelled = False
         self._document = document or {}
@@ -93,6 +105,29 @@ class CurrentJob(Parent):
                 value,
             )
         self._report(self, min(1.0, max(0.0, value)), str(note)[:500])
+
+    def count(self, name: str, by: float = 1) -> None:
+        """Count something, like rows: `tontine stats` and `tontine metrics` show the sum over all
+        jobs that got done.
+
+        At most 20 names a job; only an attempt that succeeds counts. The sums of this job are its
+        field `counts`.
+        """
+        known, number = checked_name(name), checked_number(f"count({name!r})", by, 0)
+        with _counting:
+            self._noting().count(known, number)
+
+    def observe(self, name: str, value: float) -> None:
+        """Note a value, like a duration: how many there were, their sum, least, largest and
+        distribution are shown beside what is counted."""
+        known, number = checked_name(name), checked_number(f"observe({name!r})", value)
+        with _counting:
+            self._noting().observe(known, number)
+
+    def _noting(self) -> Noted:
+        if self.noted is None:
+            self.noted = Noted()
+        return self.noted
 
     @property
     def key(self) -> str | None:

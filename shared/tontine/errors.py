@@ -197,6 +197,10 @@ class NoCurrentJob(TontineError):
     """`current_job()` was called outside a running task."""
 
 
+class NotOpen(TontineError):
+    """A connection was asked for where it is not open: in another context, or in no worker."""
+
+
 class Retry(Exception):
     """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's
     backoff)."""

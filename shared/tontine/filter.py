@@ -137,7 +137,7 @@ class Filter:
         texts = (("task", self.task), ("key", self.key), ("schedule", self.schedule))
         return (
             (not self.states or job.get("state") in self.states)
-            and all(text is None or _matches(text, job.get(name)) for name, text in texts)
+            and all(text is None or matches(text, job.get(name)) for name, text in texts)
             and (self.node is None or _is_node(self.node, job.get("node")))
             and (self.error is None or _is_error(self.error, job.get("error")))
             and self._is_between(job.get(self.time_field))
@@ -257,7 +257,8 @@ def _as_stored(time: datetime) -> datetime:
     return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
-def _matches(text: str, value: Any) -> bool:
+def matches(text: str, value: Any) -> bool:
+    """Whether a value meets that condition."""
     if "*" not in text:
         return bool(value == text)
     return isinstance(value, str) and re.fullmatch(_pattern(text), value, re.DOTALL) is not None
@@ -265,17 +266,13 @@ def _matches(text: str, value: Any) -> bool:
 
 def _is_node(text: str, value: Any) -> bool:
     by_name = re.compile(f"{_pattern(text)}{_INCARNATION}", re.DOTALL)
-    return _matches(text, value) or (
-        isinstance(value, str) and by_name.fullmatch(value) is not None
-    )
+    return matches(text, value) or (isinstance(value, str) and by_name.fullmatch(value) is not None)
 
 
 def _is_error(text: str, value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
-    return _matches(text, value.get("type")) or (
-        "*" in text and _matches(text, value.get("message"))
-    )
+    return matches(text, value.get("type")) or ("*" in text and matches(text, value.get("message")))
 
 
 def _states(state: Any) -> frozenset[JobState]:

@@ -40,7 +40,8 @@ _KNOWN = frozenset(WRITTEN) | {
         "errors",
     ),
     *("created_at", "started_at", "finished_at", "expire_at", "schedule", "parent", "inbox"),
-    *("unique_for", "held_key", "held_until", "plan", "refused", "stopped", "more", "tenant"),
+    *("unique_for", "held_key", "held_until", "counts", "stages", "saved"),
+    *("plan", "refused", "stopped", "more", "tenant"),
 }
 # Names that other queues have for the same thing.
 _ELSEWHERE = {

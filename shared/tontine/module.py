@@ -16,6 +16,7 @@ from .errors import ConfigError, Reject, Retry, UnknownTask
 from .function import callee, is_async, misfit_inside, name_of, plain_names, signature_of
 from .hooks import Hooks, joined
 from .misnamed import nearest, nearest_file, nearest_module
+from .origin import Origin, origin_of
 from .records.job import LONGEST_TIMEOUT
 from .records.schedule import Missed, Overlap, Schedule
 
@@ -91,6 +92,10 @@ class Task:
         if isinstance(error, self.give_up_on):
             return False
         return self.retry_on is None or isinstance(error, self.retry_on)
+
+
+_tasks_of: dict[int, list[Task]] = {}
+"""All tasks of this process by the identity of their functions, which they keep alive."""
 
 
 def _seconds(name: str, given: float | str) -> float:
@@ -207,7 +212,9 @@ class Module(Hooks):
             full = f"{self.name}.{name or name_of(called)}"
             if full in self.tasks:
                 raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
-            self.tasks[full] = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
+            task = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
+            self.tasks[full] = task
+            _tasks_of.setdefault(id(called), []).append(task)
             return function
 
         return add if function is None else add(function)
@@ -289,6 +296,8 @@ class Library:
     """All tasks of some modules, by name."""
 
     modules: tuple[Module, ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Where each comes from, by its name; nothing for those that nobody had to import."""
 
     def find(self, name: str) -> Task:
         for module in self.modules:
@@ -297,7 +306,12 @@ class Library:
         raise UnknownTask(f"no module here has a task named {name!r}")
 
     def describe(self) -> list[dict[str, Any]]:
-        return [module.describe() for module in self.modules]
+        """The modules as a worker announces them."""
+        return [module.describe() | self._origin(module) for module in self.modules]
+
+    def _origin(self, module: Module) -> dict[str, Any]:
+        origin = self.origins.get(module.name)
+        return {} if origin is None else {"source": origin.source, "digest": origin.digest}
 
     def start_hooks(self) -> list[Callable[[], Any]]:
         """What a worker calls before its first job."""
@@ -318,41 +332,48 @@ class Library:
         return found
 
 
-def task_of(function: Any) -> str | None:
-    """The name of the task that a function is, looked for where the function was defined."""
-    place = sys.modules.get(str(getattr(function, "__module__", None)))
-    modules = [one for one in vars(place).values() if isinstance(one, Module)] if place else []
-    return next(
-        (task.name for one in modules for task in one.tasks.values() if task.function is function),
-        None,
-    )
+def tasks_of(function: Any) -> list[Task]:
+    """The tasks that a function is; else those that what it wraps is."""
+    while function is not None:
+        if found := _tasks_of.get(id(function)):
+            return found
+        function = getattr(function, "__wrapped__", None)
+    return []
 
 
 def load(names: Sequence[str]) -> Library:
     """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a
     .py file."""
     found: dict[str, Module] = {}
+    origins: dict[str, Origin] = {}
     for name in names:
+        origin = origin_of(name)
         for module in _modules_in(name):
+            origins.setdefault(module.name, origin)
             if found.setdefault(module.name, module) is not module:
                 raise ConfigError(
                     f"two different modules are named {module.name!r}: rename one of them"
                 )
     for module in found.values():
         module.schedules()  # what is wrong with them is told now
-    return Library(tuple(found.values()))
+    return Library(tuple(found.values()), origins)
 
 
 def _modules_in(name: str) -> list[Module]:
     path, _, attribute = name.partition(":")
+    return _modules_of(imported(path), name, attribute)
+
+
+def imported(path: str) -> ModuleType:
+    """What `package.module` or a path to a .py file names."""
     if path.endswith(".py"):
         file = Path(path)
         if not file.is_file():
             raise ConfigError(f"there is no file {path}{nearest_file(file)}")
-        return _modules_of(_import_file(file), name, attribute)
+        return _import_file(file)
     if not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(f"{name!r} is neither the name of a Python module nor a .py file")
-    return _modules_of(_import(path), name, attribute)
+        raise ConfigError(f"{path!r} is neither the name of a Python module nor a .py file")
+    return _import(path)
 
 
 def _import(path: str) -> ModuleType:

@@ -20,6 +20,7 @@ from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
 from . import hooks
+from .calls import AnyTask, Args, TaskCall, named, named_many
 from .errors import ConfigError, TontineError, Unstorable
 from .family import child_id, name_problem
 from .options import BatchOptions, JobOptions, given
@@ -30,8 +31,6 @@ BYTES_AT_ONCE = 1024 * 1024
 
 _CODEC: CodecOptions[Any] = CodecOptions(tz_aware=True, uuid_representation=4)
 _naming = threading.Lock()
-
-Args = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Parent:
 
     def submit(
         self,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         name: str | None = None,
@@ -109,14 +108,15 @@ class Parent:
         own.
         """
         self._refuse_in_event_loop("submit")
-        with hooks.submitting(task, options.get("meta")) as meta:
-            wish = _wish(task, {**options, "meta": meta})
+        task_name, args = named(task, args)
+        with hooks.submitting(task_name, options.get("meta")) as meta:
+            wish = _wish(task_name, {**options, "meta": meta})
             (job,) = self._send(self._request(wish, args, name)).result()
         return job
 
     def submit_async(
         self,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         name: str | None = None,
@@ -124,32 +124,35 @@ class Parent:
     ) -> Coroutine[Any, Any, Job]:
         """The same as `submit`, for `await` in an async task. Jobs are counted when this is
         called."""
-        with hooks.submitting(task, options.get("meta")) as meta:
-            wish = _wish(task, {**options, "meta": meta})
+        task_name, args = named(task, args)
+        with hooks.submitting(task_name, options.get("meta")) as meta:
+            wish = _wish(task_name, {**options, "meta": meta})
         return self._one(self._request(wish, args, name))
 
     def submit_many(
-        self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]
+        self, task: AnyTask, many: Iterable[Args | TaskCall], **options: Unpack[BatchOptions]
     ) -> list[Job]:
         """Add one job per arguments, counted one after another; they go in some hundred at a
         time."""
         self._refuse_in_event_loop("submit_many")
-        with hooks.submitting(task, options.get("meta")) as meta:
-            wish = _wish(task, {**options, "meta": meta})
+        task_name, each = named_many(task, many)
+        with hooks.submitting(task_name, options.get("meta")) as meta:
+            wish = _wish(task_name, {**options, "meta": meta})
             return [
                 job
-                for request in self._requests(wish, many)
+                for request in self._requests(wish, each)
                 for job in self._send(request).result()
             ]
 
     def submit_many_async(
-        self, task: str, many: Iterable[Args], **options: Unpack[BatchOptions]
+        self, task: AnyTask, many: Iterable[Args | TaskCall], **options: Unpack[BatchOptions]
     ) -> Coroutine[Any, Any, list[Job]]:
         """The same as `submit_many`, for `await` in an async task. Jobs are counted when this is
         called."""
-        with hooks.submitting(task, options.get("meta")) as meta:
-            wish = _wish(task, {**options, "meta": meta})
-        return self._all(self._requests(wish, many))
+        task_name, each = named_many(task, many)
+        with hooks.submitting(task_name, options.get("meta")) as meta:
+            wish = _wish(task_name, {**options, "meta": meta})
+        return self._all(self._requests(wish, each))
 
     async def _one(self, request: ChildRequest) -> Job:
         (job,) = await asyncio.wrap_future(self._send(request))

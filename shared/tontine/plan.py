@@ -6,17 +6,16 @@ A step among the arguments of another is what that one takes, and so comes after
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .calls import AnyTask, named
 from .config import Duration, seconds
 from .errors import ConfigError
-from .module import task_of
 from .rules.plan_check import problem
 
 Args = Mapping[str, Any] | None
-Task = str | Callable[..., Any]
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -45,12 +44,13 @@ class Step:
         return StepField(self, field)
 
     def undo(
-        self, task: Task, args: Args = None, *, when: Literal["done", "begun"] = "done"
+        self, task: AnyTask, args: Args = None, *, when: Literal["done", "begun"] = "done"
     ) -> Step:
         """What undoes it, if the plan fails or is cancelled after it is done; with `when="begun"`
         also after an attempt that was not. Its arguments may take from this step and from what it
         comes after."""
-        undo: dict[str, Any] = {"task": _name_of(task), **self._plan._arguments(self.name, args)}
+        task_name, args = named(task, args)
+        undo: dict[str, Any] = {"task": task_name, **self._plan._arguments(self.name, args)}
         if when != "done":
             undo["when"] = when
         self._document["undo"] = undo
@@ -77,13 +77,13 @@ class Plan:
         self.steps: dict[str, Step] = {}
         """Its steps by name."""
         given = {"name": name, "key": key, "tenant": tenant, "priority": priority}
-        self._head = {what: value for what, value in given.items() if value}
+        self._head: dict[str, Any] = {what: value for what, value in given.items() if value}
         if on_failure != "finish":
             self._head["on_failure"] = on_failure
 
     def step(
         self,
-        task: Task,
+        task: AnyTask,
         args: Args = None,
         *,
         name: str | None = None,
@@ -99,7 +99,7 @@ class Plan:
 
     def map(
         self,
-        task: Task,
+        task: AnyTask,
         over: Handle | Sequence[Any],
         args: Args = None,
         *,
@@ -123,9 +123,11 @@ class Plan:
             mapping["at_once"] = at_once
         return self._add(task, args, name, after, may_fail, delay, max_attempts, timeout, mapping)
 
-    def finally_(self, task: Task, args: Args = None) -> None:
+    def finally_(self, task: AnyTask, args: Args = None) -> None:
         """One job at the very end, however the plan ends."""
-        self._head["finally"] = {"task": _name_of(task), "args": dict(args or {})}
+        task_name, args = named(task, args)
+        _refuse_deeper(args, "an argument of `finally`")
+        self._head["finally"] = {"task": task_name, "args": dict(args or {})}
 
     def returns(self, step: Step) -> None:
         """Say which step's result is the plan's; without, it is the last one's, if there is one
@@ -145,7 +147,7 @@ class Plan:
 
     def _add(
         self,
-        task: Task,
+        task: AnyTask,
         args: Args,
         name: str | None,
         after: Iterable[Step],
@@ -155,7 +157,7 @@ class Plan:
         timeout: Duration | None,
         mapping: Mapping[str, Any],
     ) -> Step:
-        task_name = _name_of(task)
+        task_name, args = _named(task, args, mapping.get("as"))
         called = self._free(task_name) if name is None else name
         if called in self.steps:
             raise ConfigError(f"the plan has a step {called} already: give this one another name")
@@ -252,10 +254,9 @@ def _refuse_deeper(value: Any, where: str) -> None:
             _refuse_deeper(one, where)
 
 
-def _name_of(task: Task) -> str:
-    if isinstance(task, str):
-        return task
-    name = task_of(task)
-    if name is None:
-        raise ConfigError(f"{task!r} is no task: give a function of a module, or a task's name")
-    return name
+def _named(task: AnyTask, args: Args, item: str | None) -> tuple[str, Args]:
+    """The task's name and the arguments; of a mapped step one more comes with each item."""
+    if item is None or not callable(task):
+        return named(task, args)
+    name, _ = named(task, {**(args or {}), item: None})
+    return name, args

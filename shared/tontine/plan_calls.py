@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import awaiting
 from .awaiting import Ask, pauses
 from .errors import ConfigError, JobNotFinished, PlanFailed, UnknownJob, UnknownPlan
 from .plan import Plan
@@ -84,6 +85,15 @@ def _plan_of_number(which: Any, key: str | None, unknown: UnknownJob) -> Operati
     except UnknownPlan:
         raise UnknownJob(f"there is no job and no plan {which}") from unknown
     return int(which)
+
+
+def waiting_for(
+    what: Job | Sequence[Job] | PlanStatus, timeout: float | None, *, raises: bool
+) -> Ask[Job | list[Job] | PlanStatus]:
+    """Wait until jobs, or a plan, have ended."""
+    if isinstance(what, PlanStatus):
+        return (yield from waiting(what, timeout, raises=raises))
+    return (yield from awaiting.waiting(what, timeout, raises=raises))
 
 
 def waiting(plan: PlanStatus, timeout: float | None, *, raises: bool) -> Ask[PlanStatus]:

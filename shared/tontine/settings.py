@@ -16,13 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import context_tables
 from .errors import ConfigError
 
 NAME, SHARED_NAME = "tontine.toml", "pyproject.toml"
-KEYS = ("uri", "database", "embedded", "node")
-"""What a file may hold; `node` is a table with the flags of `tontine node`."""
+KEYS = ("uri", "database", "embedded", "node", "contexts")
+"""What a file may hold; `node` is a table with the flags of `tontine node`, `contexts` has a table
+for each context of its workers."""
 
 TEXT, WHOLE, SWITCH, TEXTS = "a text", "a whole number", "true or false", "a list of texts"
+TABLE, ANY_TEXT = "a table", "a text in quotes"
 TIME, MEMORY = 'a time like "20s"', 'an amount of memory like "500MB"'
 NODE_KEYS = {
     "modules": TEXTS,
@@ -39,9 +42,21 @@ NODE_KEYS = {
     "live_file": TEXT,
     "json": SWITCH,
     "verbose": SWITCH,
+    "available": TEXTS,
 }
 """What the table `node` may hold, and what each must be: here, so that whoever reads a file can
 check all of it."""
+CONTEXT_KEYS = {
+    "modules": TEXTS,
+    "profile": TEXT,
+    "processes": WHOLE,
+    "slots": WHOLE,
+    "env": TABLE,
+    "max_jobs": WHOLE,
+    "max_memory": MEMORY,
+    "start_within": TIME,
+}
+"""What the table of a context may hold."""
 FORMER_NAMES = {"streams": "listen"}
 """Keys of `node` that have another name now; the old ones still work, in flags and variables as
 well."""
@@ -51,6 +66,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     SWITCH: (bool,),
     TIME: (str, int, float),
     MEMORY: (str, int),
+    TABLE: (dict,),
 }
 
 
@@ -79,15 +95,34 @@ class SettingsFile:
     def section(self, key: str, known: Mapping[str, str]) -> Mapping[str, Any]:
         """A table, all of whose keys are known, with values of their kind; by the names that the
         keys have now."""
-        section = self.values.get(key, {})
-        if not isinstance(section, Mapping):
-            raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(section)}")
+        section = self._table(key, self.values.get(key, {}))
         self.check([name for name in section if name not in FORMER_NAMES], known, f"{key}.")
-        for name, value in section.items():
-            wanted = known[_name_now(name)]
-            if not _is(value, wanted):
-                raise self.refusal(f"{key}.{name}", f"must be {wanted}, not {kind(value)}")
+        self._check_kinds(key, section, {name: known[_name_now(name)] for name in section})
         return {_name_now(name): value for name, value in section.items()}
+
+    def contexts(self) -> Mapping[str, Mapping[str, Any]]:
+        """The tables of contexts by their names, with values of their kinds."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for name, value in self._table("contexts", self.values.get("contexts", {})).items():
+            place = f"contexts.{name}"
+            found[name] = table = self._table(place, value)
+            self.check(table, CONTEXT_KEYS, f"{place}.")
+            self._check_kinds(place, table, CONTEXT_KEYS)
+            variables = table.get("env", {})
+            self._check_kinds(f"{place}.env", variables, dict.fromkeys(variables, ANY_TEXT))
+        return found
+
+    def _table(self, key: str, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise self.refusal(key, f"must be a table, [{self.table}{key}], not {kind(value)}")
+        return value
+
+    def _check_kinds(
+        self, under: str, values: Mapping[str, Any], wanted: Mapping[str, str]
+    ) -> None:
+        for name, value in values.items():
+            if not _is(value, wanted[name]):
+                raise self.refusal(f"{under}.{name}", f"must be {wanted[name]}, not {kind(value)}")
 
     def check_all(self) -> None:
         """Refuse any mistake that can be seen without asking a command, whatever is asked of the
@@ -96,7 +131,9 @@ class SettingsFile:
         for key in ("uri", "database"):
             self.text(key)
         self.switch("embedded")
-        self.section("node", NODE_KEYS)
+        node = self.section("node", NODE_KEYS)
+        for key, why in context_tables.complaints(self.contexts(), node):
+            raise self.refusal(key, why)
 
     def check(self, keys: Iterable[str], known: Iterable[str], under: str = "") -> None:
         """Refuse a key that nobody knows, and name the nearest that is one."""
@@ -118,6 +155,8 @@ def _name_now(name: str) -> str:
 def _is(value: Any, wanted: str) -> bool:
     if wanted == TEXTS:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if wanted == ANY_TEXT:
+        return isinstance(value, str)
     types = _KINDS[wanted]
     return (
         isinstance(value, types) and (not isinstance(value, bool) or bool in types) and value != ""

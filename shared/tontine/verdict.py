@@ -186,3 +186,10 @@ def with_time(encoded: bytes, ran: float) -> bytes:
         + round(ran * 1000).to_bytes(8, "little")
         + b"\x00"
     )
+
+
+def with_counts(encoded: bytes, counts: Mapping[str, Any]) -> bytes:
+    """Such a document with what the job has counted as `c`."""
+    more = bson.encode({"c": counts})
+    size = len(encoded) + len(more) - 5
+    return size.to_bytes(4, "little") + encoded[4:-1] + more[4:]

@@ -9,7 +9,18 @@ from pathlib import Path
 import click
 
 from tontine.cli.options import Duration, Megabytes, own_parameters
-from tontine.settings import FORMER_NAMES, KEYS, MEMORY, NODE_KEYS, SWITCH, TEXT, TEXTS, TIME, WHOLE
+from tontine.settings import (
+    CONTEXT_KEYS,
+    FORMER_NAMES,
+    KEYS,
+    MEMORY,
+    NODE_KEYS,
+    SWITCH,
+    TEXT,
+    TEXTS,
+    TIME,
+    WHOLE,
+)
 from tontine.variables import KNOWN
 from tontine_node.command import node
 
@@ -26,10 +37,14 @@ TABLE = {row[2].strip("`"): row for row in ROWS[2:] if len(row) == 4}
 
 def test_every_key_of_a_file_has_a_row() -> None:
     wanted = [
-        *(key for key in KEYS if key != "node"),
+        *(key for key in KEYS if key not in ("node", "contexts")),
         *(f"node.{key}" for key in own_parameters(node)),
     ]
     assert [key for key in TABLE if key] == wanted
+
+
+def test_every_key_of_a_context_has_a_row() -> None:
+    assert [row[0].strip("`") for row in ROWS if len(row) == 3][2:] == list(CONTEXT_KEYS)
 
 
 def test_what_is_known_of_the_table_of_nodes_is_what_the_command_takes() -> None:
@@ -42,7 +57,8 @@ def test_what_is_known_of_the_table_of_nodes_is_what_the_command_takes() -> None
         click.types.BoolParamType: SWITCH,
     }
     for key, parameter in own_parameters(node).items():
-        wanted = TEXTS if parameter.nargs == -1 else kinds.get(type(parameter.type), TEXT)
+        is_many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+        wanted = TEXTS if is_many else kinds.get(type(parameter.type), TEXT)
         assert NODE_KEYS[key] == wanted, key
 
 

@@ -17,6 +17,7 @@ from tontine.records.roster import Roster
 from tontine.store import insert, read
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish
+from tontine_node.claiming.careful import Careful
 from tontine_node.claiming.claimer import ASK_EVERY, Claimer
 from tontine_node.claiming.lane import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON, Lane
 from tontine_node.claiming.numberer import SOON_FOR
@@ -69,11 +70,20 @@ class Helper:
         dispatcher = cast("Dispatcher", self.slots)
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
+        careful = Careful(name, self.store, claims, lambda: ())
         self.lane = Lane(
-            name, self.store, timing, self.clock, self.member, claims, dispatcher, lambda: True
+            name,
+            self.store,
+            timing,
+            self.clock,
+            self.member,
+            claims,
+            dispatcher,
+            lambda: True,
+            careful.is_noted,
         )
         self.claimer = Claimer(
-            name, self.store, self.clock, beat, claims, dispatcher, self.lane, Troubles()
+            name, self.store, self.clock, beat, claims, dispatcher, self.lane, careful, Troubles()
         )
         self.claimer.is_open = True
 

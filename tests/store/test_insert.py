@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tontine import Module
+from tontine import Module, call
 from tontine.client import Client
 from tontine.errors import BulkRefused, ConfigError, SubmitInterrupted, TooLarge
 from tontine.records.job import Job
@@ -194,16 +194,23 @@ own = Module("own")
 
 
 @own.task(name="pay")
-def charge() -> None: ...
+def charge(amount: int = 1) -> None: ...
 
 
-def test_a_function_in_the_place_of_its_name_is_told_that_name() -> None:
-    for function, name in (
-        (charge, "own.pay"),
-        (print, "shop.resize"),
-        (lambda: None, "shop.resize"),
-    ):
-        with pytest.raises(
-            ConfigError, match=rf'submit\("{name}", \.\.\.\), not the function itself'
-        ):
-            Wish(function).check()  # type: ignore[arg-type]
+def test_a_task_is_submitted_by_itself_or_as_a_call_of_it_as_by_its_name(store: Store) -> None:
+    client = Client(store.database)
+    jobs = [
+        client.submit("own.pay", {"amount": 2}),
+        client.submit(charge, {"amount": 2}, priority=1),
+        client.submit(call(charge, amount=2), key="k"),
+        *client.submit_many(charge, [{"amount": 2}, call(charge, 2)], max_attempts=3),
+    ]
+    assert {(job.task, job.args["amount"]) for job in map(client.get, jobs)} == {("own.pay", 2)}
+    assert [job.priority for job in jobs] == [0, 1, 0, 0, 0]
+    with pytest.raises(ConfigError, match="print is no task"):
+        client.submit(print)
+    with pytest.raises(ConfigError, match=r"this cannot be a job: arguments do not fit own\.pay"):
+        client.submit(charge, {"amont": 2})
+    assert count(store) == 5
+    nightly = client.schedule("nightly", call(charge, amount=3), every="1d")
+    assert (nightly.task, nightly.args) == ("own.pay", {"amount": 3})

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tontine import verdict
+from tontine.records.counted import Noted
 from tontine.records.job import ERRORS_KEPT, LIMIT, JobError
 from tontine.store import claim, control, insert, members, read, repair, settle
 from tontine.store.call import Store
@@ -381,3 +383,40 @@ def test_an_outcome_without_progress_leaves_what_was_written(store: Store) -> No
     store.run(settle.note_running("x", [(seq, 1, 1.0, {"value": 0.33, "note": "one"})]))
     end(store, "failed", seq, error=BROKEN)
     assert job(store, seq)["progress"] == {"value": 0.33, "note": "one"}
+
+
+def test_both_ways_of_settling_store_what_was_counted(store: Store) -> None:
+    plain, counted, alone, observing = hold(store, 4)
+    noted = Noted({"rows": 5, "ratio": 0.5})
+    body = verdict.with_counts(encoded(1), noted.counts)
+    results = {plain: encoded(1), counted: body}
+    store.run(settle.settle_done("x", 1, results, are_counted=True))
+    assert end(store, "done", alone, result=body, noted=noted).accepted == {alone}
+    assert end(store, "done", observing, result=encoded(1), noted=Noted()).accepted == {observing}
+    assert [job(store, seq).get("counts") for seq in (counted, alone)] == [noted.counts] * 2
+    assert "counts" not in job(store, plain)
+    assert "counts" not in job(store, observing)
+
+
+def test_an_attempt_that_did_not_succeed_stores_no_counts(store: Store) -> None:
+    kinds = ("failed", "refused", "retry", "cancelled", "released", "lost")
+    seqs = hold(store, len(kinds))
+    for kind, seq in zip(kinds, seqs, strict=True):
+        end(store, kind, seq, error=BROKEN, noted=Noted({"rows": 5}))
+        assert "counts" not in job(store, seq), kind
+
+
+def test_a_job_that_is_put_back_has_counted_nothing(store: Store) -> None:
+    (seq,) = hold(store)
+    body = verdict.with_counts(encoded(1), {"rows": 5})
+    end(store, "done", seq, result=body, noted=Noted({"rows": 5}))
+    store.run(control.retry(seq))
+    assert "counts" not in job(store, seq)
+
+
+def test_settling_plain_jobs_says_nothing_of_counts() -> None:
+    """A plain job pays nothing: its update is the one that it was."""
+    update = next(settle.settle_done("x", 1, {1: encoded(1)})).args[1]
+    assert "counts" not in str(update)
+    each = next(settle.settle_each("x", [Outcome("done", 1, 1, result=encoded(1))])).args[0]
+    assert "counts" not in str(each)

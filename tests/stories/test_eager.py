@@ -148,7 +148,7 @@ def what_is_refused(client: Client) -> list[str]:
             partial(call, "echo")
             for call in (client.submit, partial(client.schedule, "odd", every="1m"))
         ),
-        partial(client.submit, print),  # type: ignore[arg-type]
+        partial(client.submit, print),
     ]
     return [refusal(call) for call in calls]
 

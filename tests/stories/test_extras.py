@@ -21,7 +21,7 @@ find = PathFinder.find_spec
 
 
 def find_spec(name, path=None, target=None):
-    extras = ("textual", "aiohttp", "fiftyone", "motor", "opentelemetry")
+    extras = ("textual", "aiohttp", "fiftyone", "motor", "opentelemetry", "prometheus_client")
     return None if name.partition(".")[0] in extras else find(name, path, target)
 
 
@@ -100,6 +100,12 @@ def test_looking_once_and_submitting_need_no_extra(
     assert run(plain, "submit", "story.double", '{"x": 1}', *where).returncode == 0
     once = run(plain, "observe", "--once", *where)
     assert "1 queued" in once.stdout, once.stderr
+
+
+def test_metrics_name_their_extra(plain: dict[str, str]) -> None:
+    ended = run(plain, "metrics")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "tontine[metrics]" in ended.stderr
 
 
 def test_tracing_names_its_extra(plain: dict[str, str]) -> None:

@@ -11,25 +11,31 @@ from typing import Any
 
 import bson
 
-from tontine import Module, around
+from tontine import Context, Module, around
 from tontine.module import Library
 from tontine_node.running.board import Board
 from tontine_node.worker.main import Worker
 
 
 @contextmanager
-def lone_worker(*modules: Module) -> Iterator[Worker]:
-    """A worker whose event loop runs, with its modules' start hooks called."""
+def lone_worker(*modules: Module, context: Context | None = None) -> Iterator[Worker]:
+    """A worker whose event loop runs, with its connections open and its modules' start hooks
+    called."""
     ours, theirs = socket.socketpair()
     board = Board.create(1, 1)
     with ours, theirs:
-        worker = Worker(0, theirs, board, Library(modules))
+        worker = Worker(0, theirs, board, Library(modules), context)
+        if broken := worker.opening.get_ready():
+            worker.opening.close()
+            worker.loop.close()
+            raise RuntimeError(broken)
         around.start(worker.library.start_hooks(), worker.loop)
         looping = threading.Thread(target=worker.loop.run_forever)
         looping.start()
         yield worker
         worker.loop.call_soon_threadsafe(worker.loop.stop)
         looping.join()
+        worker.opening.close()
         worker.loop.run_until_complete(asyncio.sleep(0))
         worker.loop.close()
     board.close()

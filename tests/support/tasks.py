@@ -37,6 +37,11 @@ async def triple(x: int) -> int:
 
 
 @story.task
+def count(by: int) -> None:
+    current_job().count("by", by)
+
+
+@story.task
 def nap(seconds: float) -> float:
     note("began")
     time.sleep(seconds)

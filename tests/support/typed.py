@@ -4,7 +4,8 @@ and pyright.
 Each page becomes Python files in which every line has the number that it has on the page. A block
 with a file's name behind `python` is that file; all others of a page continue each other. An HTML
 comment that begins with `python` starts anew, with code that readers of the page do not need. `<!--
-not typed: why -->` before a block leaves it out.
+not typed: why -->` before a block leaves it out. Of a block with `refused` behind `python` each
+line must be an error, for both checkers.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ ROOT = Path(__file__).resolve().parents[2]
 _PARTS = re.compile(
     r"^<!-- python\b(?P<hidden>.*?)-->$"
     r"|^(?P<left_out><!-- not typed: [^\n]+ -->)$"
-    r"|^(?P<indent> *)```python(?: (?P<name>[\w/]+\.py))?\n(?P<code>.*?)^ *```$",
+    r"|^(?P<indent> *)```python(?P<refused> refused)?(?: (?P<name>[\w/]+\.py))?\n"
+    r"(?P<code>.*?)^ *```$",
     re.DOTALL | re.MULTILINE,
 )
+
+_PLACE = re.compile(r"\s*[^\s:]*?(?P<file>page_\d+/[\w/]+\.py):(?P<line>\d+):")
+
+Line = tuple[str, int]
+"""A file, as far as its page's directory, and a line of it."""
 
 
 @dataclass(slots=True)
@@ -37,6 +44,8 @@ class Page:
     the page."""
 
     files: dict[str, dict[int, str]] = field(default_factory=dict)
+    refused: set[tuple[str, int]] = field(default_factory=set)
+    """Files and lines that checkers must refuse."""
 
     def text(self, name: str) -> str:
         lines = self.files[name]
@@ -58,7 +67,10 @@ def read(text: str) -> Page:
         group = "hidden" if part["code"] is None else "code"
         name = part["name"] or f"program_{programs}.py"
         first = text.count("\n", 0, part.start(group)) + 1
-        page.files.setdefault(name, {}).update(_numbered(dedent(part[group]), first))
+        numbered = dict(_numbered(dedent(part[group]), first))
+        page.files.setdefault(name, {}).update(numbered)
+        if part["refused"]:
+            page.refused |= {(name, number) for number, line in numbered.items() if line.strip()}
     return page
 
 
@@ -86,10 +98,11 @@ def pages() -> list[Path]:
     return sorted(page for page in found if "```python" in page.read_text())
 
 
-def write(into: Path) -> dict[Path, Path]:
+def write(into: Path) -> tuple[dict[Path, Path], set[Line]]:
     """Write the examples of all pages, each page to a directory of its own; which directory is
-    which page's."""
+    which page's, and which lines must be refused."""
     directories = {}
+    refused = set()
     for number, path in enumerate(pages()):
         page = read(path.read_text())
         directory = into / f"page_{number}"
@@ -98,7 +111,8 @@ def write(into: Path) -> dict[Path, Path]:
             (directory / name).write_text(page.text(name))
         if page.files:
             directories[directory] = path
-    return directories
+        refused |= {(f"{directory.name}/{name}", line) for name, line in page.refused}
+    return directories, refused
 
 
 def shown(page: Path) -> str:
@@ -150,17 +164,39 @@ def _complaints(command: list[str], environment: dict[str, str]) -> str:
     return ended.stdout + ended.stderr if ended.returncode else ""
 
 
+def sifted(checker: str, said: str, refused: set[Line]) -> str:
+    """What is left of what a checker said: not that it refused what it must, but what of that it
+    let pass."""
+    left: list[str] = []
+    found: set[Line] = set()
+    is_expected = False
+    for line in said.splitlines(keepends=True):
+        place = _PLACE.match(line)
+        if place:
+            is_expected = (place["file"], int(place["line"])) in refused
+        if is_expected and place:
+            found.add((place["file"], int(place["line"])))
+        elif not is_expected:
+            left.append(line)
+        elif not line.startswith(" "):
+            is_expected = False
+            left.append(line)
+    told = "".join(left) if any(_PLACE.match(line) for line in left) or not found else ""
+    passed = [f"{file}:{line}: error: {checker} lets it pass" for file, line in refused - found]
+    return told + "".join(f"/{one}\n" for one in sorted(passed))
+
+
 def main() -> int:
     with TemporaryDirectory() as temporary, ThreadPoolExecutor(2) as at_once:
         directory = Path(temporary).resolve()
-        directories = write(directory)
+        directories, refused = write(directory)
         asked = at_once.submit(pyright, directory)
-        said = [mypy(one) for one in directories]
-        told = "".join([*said, asked.result()])
+        said = "".join(mypy(one) for one in directories)
+        told = sifted("mypy", said, refused) + sifted("pyright", asked.result(), refused)
     for one, page in directories.items():
         # Whatever lies before: what mypy has kept of an earlier run names the directory of that
         # one.
-        told = re.sub(rf"/[^\s:]*/{one.name}/[\w/]+\.py", shown(page), told)
+        told = re.sub(rf"(?:/[^\s:]*)?/{one.name}/[\w/]+\.py", shown(page), told)
     sys.stdout.write(told)
     return 1 if told else 0
 

@@ -17,6 +17,7 @@ from ..loop import jittered, rest
 from ..membership.heartbeat import Heartbeat
 from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
+from .careful import Careful
 from .lane import Lane
 from .sweep import Sweep
 from .taker import AFTER_A_FAILURE, Taker
@@ -41,6 +42,7 @@ class Claimer:
         claims: Claims,
         dispatcher: Dispatcher,
         lane: Lane,
+        careful: Careful,
         troubles: Troubles,
     ) -> None:
         self.tick = 0
@@ -63,6 +65,7 @@ class Claimer:
         self._claims = claims
         self._dispatcher = dispatcher
         self._lane = lane
+        self._careful = careful
         self._troubles = troubles
         self._busy_since: float | None = clock.now()
         self._hurry = False
@@ -91,6 +94,9 @@ class Claimer:
         # back (N7).
         if self.taker.has_doubts and self._beat.has_lease():
             await self.taker.resolve()
+        # Also while it is closed: what is held may still start.
+        if self._beat.has_lease() and await self._careful.keep():
+            self._dispatcher.dispatch()
         found_work = await self._round() if self._may_claim() else False
         if self.taker.is_well:
             self._troubles.over("claiming")

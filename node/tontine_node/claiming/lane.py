@@ -53,6 +53,7 @@ class Lane:
         claims: Claims,
         dispatcher: Dispatcher,
         watching: Callable[[], bool],
+        is_noted: Callable[[str], bool],
     ) -> None:
         self.node = node
         self.sweep: Sweep | None = None
@@ -67,6 +68,7 @@ class Lane:
         self._claims = claims
         self._dispatcher = dispatcher
         self._watching = watching
+        self._is_noted = is_noted
         self._around_at = self._due_at = self._ranked_at = self._low_at = self._help_at = (
             self._fair_at
         ) = NEVER
@@ -85,7 +87,13 @@ class Lane:
 
     @property
     def tasks(self) -> list[str]:
-        return sorted(self._dispatcher.tasks)
+        """What may be claimed now: one that must not run twice only once the record says so
+        (MO7)."""
+        return sorted(
+            name
+            for name, facts in self._dispatcher.tasks.items()
+            if facts.on_lost != "fail" or self._is_noted(name)
+        )
 
     def forget_roster(self) -> None:
         """The roster changed: read it before anything else."""
@@ -249,7 +257,10 @@ class Lane:
         free = self._dispatcher.free_slots()
         taken: Jobs = []
         for job in jobs[: min(room, self._claims.affordable(len(job.raw) for job in jobs))]:
-            if len(taken) >= free and self._dispatcher.tasks[job["task"]].on_lost == "fail":
+            facts = self._dispatcher.tasks.get(job["task"])
+            if facts is None or (facts.on_lost == "fail" and not self._is_noted(job["task"])):
+                continue  # it was found before a worker said so
+            if len(taken) >= free and facts.on_lost == "fail":
                 break
             taken.append(job)
         return taken

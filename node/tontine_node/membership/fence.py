@@ -10,8 +10,7 @@ from tontine.store.settle import Outcome
 
 from ..claims import Claims, Status
 from ..loop import rest
-from ..running.board import Board
-from ..running.dispatch import Dispatcher
+from ..running.contexts import Contexts
 from ..running.pool import FENCE
 from .heartbeat import Heartbeat
 
@@ -23,17 +22,14 @@ GUARD_EVERY, GUARD_IDLE_EVERY = 0.1, 5.0
 class Fence:
     """Guards one node's lease. Nothing here may wait for the store."""
 
-    def __init__(
-        self, clock: Clock, beat: Heartbeat, board: Board, claims: Claims, dispatcher: Dispatcher
-    ) -> None:
+    def __init__(self, clock: Clock, beat: Heartbeat, claims: Claims, contexts: Contexts) -> None:
         self.is_over = False
         """The node ends and guards itself."""
         self.wake = asyncio.Event()
         self._clock = clock
         self._beat = beat
-        self._board = board
         self._claims = claims
-        self._dispatcher = dispatcher
+        self._contexts = contexts
         self._is_up = self._was_starved = False
 
     async def run(self) -> None:
@@ -48,7 +44,7 @@ class Fence:
                     "lease ran out: ended what ran",
                     extra={"event": "fenced", "starved": self._was_starved},
                 )
-                await self._dispatcher.pool.kill_all(FENCE)
+                await self._contexts.kill_all(FENCE)
             elif self._beat.has_lease() and not self.is_over:
                 # Also without a fence: a worker ends itself at the deadline, and the lease may be
                 # back by now.
@@ -64,19 +60,19 @@ class Fence:
         """
         if self._is_up or len(self._claims):
             return GUARD_EVERY
-        return min(max(GUARD_EVERY, self._board.deadline - self._clock.now()), GUARD_IDLE_EVERY)
+        return min(max(GUARD_EVERY, self._contexts.deadline - self._clock.now()), GUARD_IDLE_EVERY)
 
     def _take_down(self) -> None:
         self._is_up = self._was_starved = False
         log.info("the lease is back", extra={"event": "unfenced"})
-        self._dispatcher.hold_again()
+        self._contexts.hold_again()
         # Nobody waits for them here, where the lease is watched: what is held goes out when a
         # worker says hello.
-        self._dispatcher.pool.keep_workers()
+        self._contexts.keep_workers()
 
     def release_killed(self) -> None:
         """Give back what a fence ended. If no call had failed, the work starved the heartbeat, and
         that counts (P1)."""
         for entry in self._claims.having(Status.KILLED):
             kind = "lost" if self._was_starved else "released"
-            self._dispatcher.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]
+            self._contexts.end(entry, Outcome(kind, entry.seq, entry.attempt, begun=True))  # type: ignore[arg-type]

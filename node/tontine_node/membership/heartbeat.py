@@ -7,20 +7,26 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError, StoreUnavailable
 from tontine.legible import duration
 from tontine.records.states import Desired, NodeState
+from tontine.records.want import Want
 from tontine.store import members
 from tontine.store.call import Store
 
-from ..running.board import Board
 from ..telling.outage import AWAY, BACK, told_away
 
 log = logging.getLogger(__name__)
+
+
+class Lease(Protocol):
+    """What knows until when workers may run."""
+
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Heartbeat:
     """Beats in a thread of its own, over a connection of its own, so that nothing else can starve
     it.
 
-    `board.deadline` is the lease: it ends `L - margin` after the last acknowledged beat was sent
+    `deadline` is the lease: it ends `L - margin` after the last acknowledged beat was sent
     (N4).
     """
 
@@ -45,12 +51,15 @@ class Heartbeat:
         store: Store,
         timing: Timing,
         clock: Clock,
-        board: Board,
+        lease: Lease,
         facts: Callable[[], Mapping[str, Any]],
         changed: Callable[[], None],
     ) -> None:
         self.node = node
         self.desired = Desired.RUNNING
+        self.wants: tuple[Want, ...] | None = None
+        """What the node is to load, by the newest answer; None before the first."""
+        self.reload = 0
         self.is_dead = False
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
@@ -67,7 +76,7 @@ class Heartbeat:
         self._store = store
         self._timing = timing
         self._clock = clock
-        self._board = board
+        self._lease = lease
         self._facts = facts
         self._changed = changed
         self._stopping = threading.Event()
@@ -89,7 +98,7 @@ class Heartbeat:
             self._thread.join(self._timing.heartbeat_limit + 1)
 
     def has_lease(self) -> bool:
-        return not self.is_dead and self._clock.now() < self._board.deadline
+        return not self.is_dead and self._clock.now() < self._lease.deadline
 
     def server_now(self) -> datetime | None:
         """The server's time by the newest beat; ahead of it by what that beat was under way, and
@@ -137,14 +146,15 @@ class Heartbeat:
             log.exception("heartbeat failed", extra={"event": "heartbeat-failed"})
             self._missed("")
         else:
-            self._board.deadline = sent + self._timing.valid_for
+            self._lease.deadline = sent + self._timing.valid_for
             self.failed_since_renewal = False
             self._tell_back()
             self.told = Told(answer.at, facts)
             self.seen = sent, answer.state
             self._server = sent, answer.at
-            if answer.desired is not self.desired:
-                self.desired = answer.desired
+            asked = answer.desired, answer.wants, answer.reload
+            if asked != (self.desired, self.wants, self.reload):
+                self.desired, self.wants, self.reload = asked
                 self._changed()
 
     def _missed(self, error: str) -> None:
@@ -158,7 +168,7 @@ class Heartbeat:
         if self._away_since is None:
             self._away_since = sent if self._answered_at is None else self._answered_at
         now = self._clock.now()
-        silent_for, left = now - self._away_since, max(0.0, self._board.deadline - now)
+        silent_for, left = now - self._away_since, max(0.0, self._lease.deadline - now)
         facts = {
             "event": AWAY,
             "where": self.where,

@@ -11,6 +11,7 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import StoreError
 from tontine.records.node import Pulse
+from tontine.records.offer import Offer
 from tontine.records.roster import Roster
 from tontine.records.share import Share, crowd
 from tontine.store import events, members
@@ -33,6 +34,8 @@ class Member:
         self.name = name
         self.roster = Roster()
         self.is_wanted = False
+        self.offer = Offer()
+        """What this node wants the roster to say of it; `keep_place` makes it so."""
         self.is_doubtful = False
         """Whether a roster was read that cannot be, as far as this node knows."""
         self.alike = 1
@@ -91,7 +94,8 @@ class Member:
         await self.keep_place()
 
     async def keep_place(self) -> None:
-        """Be in the roster exactly when wanted, and show the share that comes of it."""
+        """Be in the roster exactly when wanted, with this node's offer, and show the share that
+        comes of it."""
         before = self.roster.epoch
         await self._take_place()
         await self._show_share()
@@ -112,14 +116,14 @@ class Member:
     async def _take_place(self) -> None:
         """M1, again and again until the store agrees."""
         for _ in range(20):  # each round that loses means that another node's change won
-            new = (
-                self.roster.joined_by(self.node)
-                if self.is_wanted
-                else self.roster.without([self.node])
-            )
+            if self.is_wanted:
+                verb = "offers something else" if self.node in self.roster else "joined"
+                new = self.roster.joined_by(self.node, self.offer)
+            else:
+                verb = "left"
+                new = self.roster.without([self.node])
             if new is self.roster:
                 return
-            verb = "joined" if self.is_wanted else "left"
             await self._replace(new, f"{self.name} {verb}")
 
     async def refresh(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from tontine.clock import Clock
 from tontine.errors import ConfigError, DuplicateKey, StoreUnavailable
 from tontine.records.node import Pulse
+from tontine.records.want import Want, to_documents
 from tontine.store import members
 from tontine.store.call import AsyncStore
 
@@ -49,6 +50,8 @@ class Registration:
     config: NodeConfig
     store: AsyncStore
     clock: Clock
+    wants: Sequence[Want] = ()
+    """What it is to load from its start on."""
     _namesake: _Namesake | None = None
 
     async def attempt(self) -> bool:
@@ -59,10 +62,13 @@ class Registration:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": VERSION,
-            "slots": self.config.processes * self.config.slots,
+            "slots": sum(one.processes * one.slots for one in self.config.contexts),
             "lease": timing.lease_for,
             "modules": [],
             "metrics": {},
+            "wants": to_documents(self.wants),
+            "started_with": [one for each in self.config.contexts for one in each.modules],
+            "available": list(self.config.available),
         }
         try:
             await self.store.run(members.register(self.node, record, timing.lease_for))

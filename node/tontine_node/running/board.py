@@ -44,16 +44,22 @@ class Past:
 class Board:
     """One deadline for all workers, a mark for each worker, and a line per slot of every worker."""
 
-    def __init__(self, fd: int, processes: int, slots: int) -> None:
+    def __init__(self, fd: int, places: int, slots: int) -> None:
         self.fd = fd
+        self.places = places
+        """How many workers can be at a time."""
         self.slots = slots
-        self._memory = mmap.mmap(fd, _size(processes, slots))
+        self._memory = mmap.mmap(fd, _size(places, slots))
 
     @classmethod
-    def create(cls, processes: int, slots: int) -> Board:
+    def create(cls, places: int, slots: int) -> Board:
         with _temporary_file() as file:
-            file.truncate(_size(processes, slots))
-            return cls(os.dup(file.fileno()), processes, slots)
+            file.truncate(_size(places, slots))
+            return cls(os.dup(file.fileno()), places, slots)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._memory.closed
 
     def close(self) -> None:
         self._memory.close()
@@ -129,5 +135,5 @@ def _temporary_file() -> IO[bytes]:
         ) from error
 
 
-def _size(processes: int, slots: int) -> int:
-    return _HEAD + processes * _worker_size(slots)
+def _size(places: int, slots: int) -> int:
+    return _HEAD + places * _worker_size(slots)

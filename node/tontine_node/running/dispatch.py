@@ -1,74 +1,109 @@
-"""Claimed jobs -> the workers, and their reports -> outcomes."""
+"""Claimed jobs -> the workers of a context, and their reports -> outcomes."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from tontine.clock import Clock
+from tontine.records.counted import Noted
 from tontine.records.job import SUSPECT, JobError
 from tontine.records.schedule import Schedule
+from tontine.records.task_key import fits, has_range, name_of
 from tontine.rules import attempt
 from tontine.store.settle import Outcome
 
 from ..claims import Claims, Entry, Status
-from ..config import NodeConfig
+from ..config import ContextConfig, NodeConfig
 from ..telling.troubles import Troubles
 from . import declared
 from .board import Board
 from .pace import Pace
-from .pipe import AttemptEnded, Done, Hello, Orders, PrintedLines, Reports, Submit, TaskFacts
-from .pool import FENCE, REPLACED, Child, Pool
-from .workload import Workload
+from .pipe import (
+    AttemptEnded,
+    CountedDone,
+    Done,
+    Orders,
+    PrintedLines,
+    Reports,
+    Submit,
+    TaskFacts,
+)
+from .pool import FENCE, Child, Pool
+from .unknown import UNKNOWN_TASK, UnknownTasks
+from .workload import UNKNOWN, Workload
 
 log = logging.getLogger(__name__)
 
 LINES_AT_MOST = 10_000
 SPARED_AT_MOST = 10_000
-UNKNOWN = TaskFacts()
-"""A task that no worker has: what is held of it is from before a worker was replaced."""
+
+
+class Said:
+    """What the jobs of a node have said, and is not stored yet."""
+
+    def __init__(self) -> None:
+        self.progress: dict[int, tuple[float, str]] = {}
+        self.lines: deque[PrintedLines] = deque(maxlen=LINES_AT_MOST)
 
 
 class Dispatcher:
-    """Gives the jobs of one node to its workers, and settles what becomes of them."""
+    """Gives jobs to the workers of one context, and settles what becomes of them.
+
+    All workers that get any have the same code: those of the newest generation that is ready.
+    """
 
     def __init__(
         self,
         config: NodeConfig,
+        context: ContextConfig,
         clock: Clock,
         board: Board,
         claims: Claims,
         settle: Callable[[Outcome], None],
         troubles: Troubles,
+        said: Said | None = None,
     ) -> None:
-        self.config = config
+        self.context = context
         self.clock = clock
         self.board = board
         self.claims = claims
-        self.pool = Pool(config, clock, board, troubles, self)
+        self.pool = Pool(config, context, clock, board, troubles, self)
         self.pace = Pace()
         self.workloads: dict[int, Workload] = {}
         self.held: deque[Entry] = deque()
         self.modules: list[dict[str, Any]] = []
+        """What the workers that get jobs have."""
         self.tasks: dict[str, TaskFacts] = {}
+        """The tasks of these that are served now."""
+        self.unknown = UnknownTasks()
         self.schedules: list[Schedule] = []
-        self.progress: dict[int, tuple[float, str]] = {}
-        self.lines: deque[PrintedLines] = deque(maxlen=LINES_AT_MOST)
+        self.said = said or Said()
         self.is_draining = False
         self.take_requests: Callable[[Workload, Sequence[Submit]], None] = lambda *_: None
         """Hears what jobs a worker's tasks want to submit."""
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
         self.server_now: Callable[[], datetime | None] = lambda: None
+        self.is_noted: Callable[[str], bool] = lambda _: True
+        """Whether the node's record says of a task key that it must not run twice (MO7)."""
+        self.changed: Callable[[], None] = lambda: None
+        """Hears that workers have come or gone, or that other tasks are served."""
+        self._tasks: dict[str, TaskFacts] = {}
+        self._versions: dict[str, str] = {}
+        self.dropped: frozenset[str] = frozenset()
+        """Modules that it has and serves no more."""
+        self._careful: frozenset[str] = frozenset()
+        self._serving = 0
         self._settle = settle
         self._spared: Counter[int] = Counter()
 
     @property
     def slots(self) -> int:
-        return self.config.processes * self.config.slots
+        return self.context.processes * self.context.slots
 
     def running_in(self, workload: Workload) -> dict[int, float]:
         """The jobs that a worker runs now, and since when."""
@@ -89,17 +124,19 @@ class Dispatcher:
         if not self.pool.is_ready:
             return 0
         # A worker that is busy with something long will not start what is claimed ahead for it.
-        quick = sum(not workload.is_recalled for workload in self.workloads.values())
-        slow = len(self.workloads) - quick
-        target = self.pace.claim_target(quick * self.config.slots) + slow * self.config.slots
-        holding = sum(len(workload.sent) for workload in self.workloads.values()) + len(self.held)
+        workers = [one for one in self.workloads.values() if not one.is_retiring]
+        workers = workers[: self.context.processes]
+        quick = sum(not workload.is_recalled for workload in workers)
+        slow = len(workers) - quick
+        target = self.pace.claim_target(quick * self.context.slots) + slow * self.context.slots
+        holding = sum(len(workload.sent) for workload in workers) + len(self.held)
         return target - holding if holding <= target // 2 or holding < self.slots else 0
 
     def free_slots(self) -> int:
         """Slots that would start a job at once."""
         workers = [workload for workload in self.workloads.values() if workload.can_work]
-        busy = sum(min(len(workload.sent), self.config.slots) for workload in workers)
-        return max(0, self.config.slots * len(workers) - busy - len(self.held))
+        busy = sum(min(len(workload.sent), self.context.slots) for workload in workers)
+        return max(0, self.context.slots * len(workers) - busy - len(self.held))
 
     @property
     def takes_suspects(self) -> bool:
@@ -109,15 +146,21 @@ class Dispatcher:
 
     @property
     def careful_tasks(self) -> list[str]:
-        """Tasks that must not run again once they may have begun."""
-        return sorted(name for name, facts in self.tasks.items() if facts.on_lost == "fail")
-
-    def facts_of(self, entry: Entry) -> TaskFacts:
-        return self.tasks.get(entry.task, UNKNOWN)
+        """Tasks that must not run again once they may have begun, by any code that is here."""
+        return sorted(self._careful)
 
     def attempts_of(self, entry: Entry) -> int:
         """How many attempts of a job may fail."""
-        return attempt.allowed(entry.max_attempts, self.facts_of(entry).max_attempts)
+        facts = self.tasks.get(name_of(entry.task), UNKNOWN)
+        return attempt.allowed(entry.max_attempts, facts.max_attempts)
+
+    def serves(self, task: str) -> bool:
+        """Whether it has workers for a job's task key, and may begin it."""
+        return task in self.tasks or (has_range(task) and self._fits(task))
+
+    def _fits(self, task: str) -> bool:
+        name = name_of(task)
+        return name in self.tasks and fits(task, self._versions.get(name, ""))
 
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before
@@ -125,6 +168,10 @@ class Dispatcher:
         now, is_ranked = self.clock.now(), False
         put = self.held.appendleft if first else self.held.append
         for entry in entries:
+            if entry.task not in self.tasks and not self.serves(entry.task):
+                # Claimed before its task was dropped, or replaced by code that lacks it.
+                self.end(entry, Outcome("released", entry.seq, entry.attempt))
+                continue
             entry.status = Status.HELD
             entry.since = now
             put(entry)
@@ -151,9 +198,9 @@ class Dispatcher:
 
     def _room_of(self, workload: Workload) -> int:
         ahead = 1 if workload.is_recalled else self.pace.ahead()
-        room = self.config.slots * ahead - len(workload.sent)
-        if self.config.max_jobs is not None:
-            room = min(room, self.config.max_jobs - workload.served - len(workload.sent))
+        room = self.context.slots * ahead - len(workload.sent)
+        if self.context.max_jobs is not None:
+            room = min(room, self.context.max_jobs - workload.served - len(workload.sent))
         return room
 
     def _next_for(self, workload: Workload, room: int) -> list[Entry]:
@@ -167,8 +214,12 @@ class Dispatcher:
             if entry.start_by is not None and self._is_late(entry.start_by):
                 self.end(entry, Outcome("late", entry.seq, entry.attempt))
                 continue
-            starts_now = len(workload.sent) + len(entries) < self.config.slots
-            if starts_now or (entry.start_by is None and not self._is_careful(entry)):
+            is_careful = self._is_careful(entry)
+            if is_careful and not self.is_noted(entry.task):
+                passed.append(entry)
+                continue
+            starts_now = len(workload.sent) + len(entries) < self.context.slots
+            if starts_now or (entry.start_by is None and not is_careful):
                 entries.append(entry)
             else:
                 passed.append(entry)
@@ -182,7 +233,7 @@ class Dispatcher:
     def _is_careful(self, entry: Entry) -> bool:
         """Whether it must not run again once a worker has it: it was sent for a free slot, so it
         has begun."""
-        return self.facts_of(entry).on_lost == "fail"
+        return bool(self._careful) and name_of(entry.task) in self._careful
 
     def hold_again(self) -> None:
         """What was held through a fence has not been waiting for a slot."""
@@ -205,17 +256,8 @@ class Dispatcher:
         """An attempt is over: settle it."""
         entry.status = Status.RESULT
         self.claims.grow(entry, len(outcome.result))
-        outcome.progress = self.progress.pop(entry.seq, None)
+        outcome.progress = self.said.progress.pop(entry.seq, None)
         self._settle(outcome)
-
-    def metrics(self) -> dict[str, Any]:
-        """What the node's record says of its workers."""
-        return {
-            "workers": self.pool.ready,
-            "workers_wanted": self.config.processes,
-            "crashes": self.pool.crashes,
-            "last_crash": self.pool.last_crash,
-        }
 
     def started(self, child: Child) -> None:
         """A worker's process is there."""
@@ -224,32 +266,103 @@ class Dispatcher:
     def heard(self, child: Child, reports: Reports) -> None:
         """Take a frame of reports."""
         workload = self.workloads[child.index]
-        for hello in reports.hello:
-            self._take_hello(hello)
+        if reports.hello:
+            self._renew()
         if reports.submit:  # before the reports of ends: a job that has ended submits nothing
             self.take_requests(workload, reports.submit)
         for seq, value, note in reports.progress:  # before the end of the job that said it
             if seq in workload.sent:
-                self.progress[seq] = (value, note)
+                self.said.progress[seq] = (value, note)
         if reports.done:
             self._take_done(workload, reports.done)
+        for counted in reports.counted:
+            self._take_counted(workload, counted)
         for ended in reports.ended:
             self._take_ended(workload, ended)
         for returned in reports.returned:
             self._take_returned(workload, returned.seqs)
-        self.lines.extend(reports.lines)
+        self.said.lines.extend(reports.lines)
         if workload.is_recalled and not self.running_in(workload):
             workload.is_recalled = False
-        is_used_up = self.config.max_jobs is not None and workload.served >= self.config.max_jobs
-        if is_used_up and not workload.sent:
-            child.kill(REPLACED)
+        is_used_up = self.context.max_jobs is not None and workload.served >= self.context.max_jobs
+        if is_used_up:
+            workload.retire()
+        workload.end_if_retired()
         self.dispatch()
         self.eased()
 
-    def _take_hello(self, hello: Hello) -> None:
-        self.modules = hello.modules
-        self.tasks = hello.tasks
-        self.schedules = declared.unpack(hello.schedules)
+    def drop(self, modules: frozenset[str]) -> None:
+        """Serve these no more: nothing of them is claimed from now on, and what has not begun goes
+        back (MO3)."""
+        if modules != self.dropped:
+            self.dropped = modules
+            self._serve()
+            self.dispatch()
+
+    def modules_from(self, sources: Collection[str]) -> frozenset[str]:
+        """The modules that these sources brought."""
+        return frozenset(one["name"] for one in self.modules if one.get("source") in sources)
+
+    def replace_workers(self, sources: Sequence[str] | None = None) -> int:
+        """Let new workers take the place of all that are there, with these sources or the same; the
+        number of their generation."""
+        number = self.pool.replace_workers(sources)
+        if not self.is_needed:
+            self._renew()
+        return number
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to load."""
+        return self.pool.processes > 0
+
+    def _renew(self) -> None:
+        """Workers have come or gone: let the newest serve, and those before them end (MO4)."""
+        serving = self.pool.serving
+        if serving > self._serving:
+            self.unknown.forget()
+        self._serving = max(serving, self._serving)
+        for workload in list(self.workloads.values()):
+            child = workload.child
+            if child.is_ready and (child.number < serving or not self.is_needed):
+                workload.retire()
+            elif child.can_work and child.number == serving and child.hello is not None:
+                self.modules = child.hello.modules
+                self._tasks = child.hello.tasks
+                self.schedules = declared.unpack(child.hello.schedules)
+        if not self.is_needed:
+            self.modules, self._tasks, self.schedules = [], {}, []
+        self._note_careful()
+        self._serve()
+
+    def _note_careful(self) -> None:
+        known = [self._tasks, *(workload.tasks for workload in self.workloads.values())]
+        self._careful = frozenset(
+            name for tasks in known for name, facts in tasks.items() if facts.on_lost == "fail"
+        )
+
+    def _serve(self) -> None:
+        """Decide which tasks are served, and give back what is held of others."""
+        gone = {
+            task for one in self.modules if one["name"] in self.dropped for task in one["tasks"]
+        }
+        gone |= self.unknown.broken
+        self._versions = {
+            task: str(one.get("version", "")) for one in self.modules for task in one["tasks"]
+        }
+        self.tasks = {name: facts for name, facts in self._tasks.items() if name not in gone}
+        for entry in [entry for entry in self.held if not self.serves(entry.task)]:
+            self.held.remove(entry)
+            self.end(entry, Outcome("released", entry.seq, entry.attempt))
+        if self.dropped:
+            self._recall_dropped()
+        self.changed()
+
+    def _recall_dropped(self) -> None:
+        for workload in self.workloads.values():
+            is_dropped = any(not self.serves(entry.task) for entry in workload.sent.values())
+            if is_dropped and not workload.recalls:
+                workload.recall()
 
     def _take_done(self, workload: Workload, done: Sequence[Done]) -> None:
         for seq, ran, result in done:
@@ -262,16 +375,39 @@ class Dispatcher:
         times = [ran for _, ran, _ in done]
         self.pace.ran(sum(times) / len(times), len(times), max(times))
 
+    def _take_counted(self, workload: Workload, done: CountedDone) -> None:
+        workload.served += 1
+        self.pace.ran(done.ran)
+        if entry := workload.take_report(done.seq):
+            outcome = Outcome("done", done.seq, entry.attempt, done.ran, result=done.result)
+            outcome.clean = not entry.fails and not entry.lost
+            outcome.noted = Noted.from_row(done.noted)
+            self.end(entry, outcome)
+
     def _take_ended(self, workload: Workload, ended: AttemptEnded) -> None:
         workload.served += 1
         self.pace.ran(ended.ran)
+        how = ended.how
         if entry := workload.take_report(ended.seq):
-            how = ended.how
+            if how.kind == "refused" and how.type == UNKNOWN_TASK:
+                self._take_unknown(workload, entry)
+                return
             error = JobError(how.type, how.message, how.traceback)
             outcome = Outcome(
                 how.kind, entry.seq, entry.attempt, ended.ran, error=error, delay=how.delay
             )
             self.end(entry, outcome)
+
+    def _take_unknown(self, workload: Workload, entry: Entry) -> None:
+        """A worker lacks what it said that it has: that is no fault of the job (MO2)."""
+        log.warning(
+            "a worker does not know its task",
+            extra={"event": "unknown-task", "seq": entry.seq, "task": entry.task},
+        )
+        self.end(entry, Outcome("released", entry.seq, entry.attempt))
+        workload.retire()
+        if self.unknown.note(name_of(entry.task), self.clock.now()):
+            self._serve()
 
     def _take_returned(self, workload: Workload, seqs: Iterable[int]) -> None:
         workload.recalls -= 1
@@ -279,6 +415,8 @@ class Dispatcher:
             entry = workload.sent.pop(seq, None)
             if entry is not None and seq in workload.ending:
                 self.end(entry, Outcome("cancelled", seq, entry.attempt))
+            elif entry is not None and not self.serves(entry.task):
+                self.end(entry, Outcome("released", seq, entry.attempt))
             elif entry is not None:
                 entry.status = Status.HELD
                 self.held.append(entry)
@@ -291,14 +429,17 @@ class Dispatcher:
             self.end(entry, outcome)
         blamed = set() if child.kill_reason or child.broken else self._blame(workload)
         for seq, entry in workload.sent.items():
-            if seq in blamed or self._is_careful(entry):
-                self.end(entry, self._lost(entry, child))
+            is_careful = workload.facts_of(entry).on_lost == "fail"
+            if seq in blamed or is_careful:
+                self.end(entry, _lost(entry, child, is_final=is_careful))
             elif child.kill_reason == FENCE:
                 entry.status = Status.KILLED
             else:
                 # It may have run with its report still unsent, so it must not run again under the
                 # same attempt.
                 self.end(entry, Outcome("released", seq, entry.attempt, begun=True))
+        self._note_careful()
+        self.changed()
         self.eased()
         return bool(workload.served or workload.sent)
 
@@ -323,7 +464,8 @@ class Dispatcher:
         log.warning("a worker ended", extra=facts)
         return blamed
 
-    def _lost(self, entry: Entry, child: Child) -> Outcome:
-        reason = f"was ended: {child.kill_reason}" if child.kill_reason else child.exit_reason
-        error = JobError("Lost", f"its worker {reason}")
-        return Outcome("lost", entry.seq, entry.attempt, error=error, final=self._is_careful(entry))
+
+def _lost(entry: Entry, child: Child, *, is_final: bool) -> Outcome:
+    reason = f"was ended: {child.kill_reason}" if child.kill_reason else child.exit_reason
+    error = JobError("Lost", f"its worker {reason}")
+    return Outcome("lost", entry.seq, entry.attempt, error=error, final=is_final)

@@ -14,8 +14,7 @@ from tontine.verdict import too_late
 
 from ..claims import Entry
 from .dispatch import Dispatcher
-from .pipe import Expire, Orders
-from .pool import REPLACED
+from .pipe import Expire, Orders, TaskFacts
 from .process import memory_of
 from .workload import Workload
 
@@ -29,17 +28,20 @@ CANCELLED_FOR = 0.5
 class Limits:
     """Looks a few times a second; knows what runs from the board alone."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        self._dispatcher = dispatcher
-        self._max_memory = dispatcher.config.max_memory
+    def __init__(self, dispatchers: Iterable[Dispatcher], clock: Clock) -> None:
+        self._dispatchers = list(dispatchers)
         self._clock = clock
 
     def look(self) -> None:
         """One look at every worker."""
+        for dispatcher in self._dispatchers:
+            self._look_at(dispatcher)
+
+    def _look_at(self, dispatcher: Dispatcher) -> None:
         now = self._clock.now()
-        for workload in self._dispatcher.workloads.values():
-            running = self._dispatcher.running_in(workload)
-            self._retire_if_worn(workload)
+        for workload in list(dispatcher.workloads.values()):
+            running = dispatcher.running_in(workload)
+            _retire_if_worn(workload, dispatcher.context.max_memory)
             longest = max((now - since for since in running.values()), default=0.0)
             if not workload.is_recalled and longest > STUCK_AFTER:
                 workload.recall()
@@ -49,32 +51,23 @@ class Limits:
     def cancel(self, seqs: Iterable[int]) -> None:
         """End these jobs: unstarted ones at once, running ones after a moment to end tidily."""
         wanted = set(seqs)
-        held = self._dispatcher.held
+        for dispatcher in self._dispatchers:
+            self._cancel_in(dispatcher, wanted)
+
+    def _cancel_in(self, dispatcher: Dispatcher, wanted: set[int]) -> None:
+        held = dispatcher.held
         for entry in [entry for entry in held if entry.seq in wanted]:
             held.remove(entry)
-            self._dispatcher.end(entry, Outcome("cancelled", entry.seq, entry.attempt))
-        for workload in self._dispatcher.workloads.values():
+            dispatcher.end(entry, Outcome("cancelled", entry.seq, entry.attempt))
+        for workload in dispatcher.workloads.values():
             mine = [seq for seq in workload.sent if seq in wanted and seq not in workload.ending]
             for seq in mine:
                 workload.ending[seq] = self._clock.now() + CANCELLED_FOR
             if mine:
                 workload.child.send(Orders(cancel=mine))
 
-    def _retire_if_worn(self, workload: Workload) -> None:
-        """Replace a worker that has grown too large, once it has nothing to do."""
-        limit = self._max_memory
-        if (
-            limit is not None
-            and workload.can_work
-            and memory_of(workload.child.process.pid) > limit
-        ):
-            workload.is_retiring = True
-            workload.recall()
-        if workload.is_retiring and not workload.sent:
-            workload.child.kill(REPLACED)
-
     def _keep_time(self, workload: Workload, entry: Entry, ran: float, now: float) -> None:
-        facts = self._dispatcher.facts_of(entry)
+        facts = workload.facts_of(entry)
         limit = entry.timeout or facts.timeout
         patience_ends = workload.ending.get(entry.seq)
         if limit is not None and ran > limit:
@@ -82,23 +75,30 @@ class Limits:
                 workload.ending[entry.seq] = now + EXPIRED_FOR
                 workload.child.send(Orders(expire=[Expire(entry.seq, limit)]))
             elif not facts.is_async or _is_past(patience_ends, now):
-                workload.give_up(entry, self._timed_out(entry, ran, limit))
+                workload.give_up(entry, _timed_out(facts, entry, ran, limit))
         elif _is_past(patience_ends, now):
             workload.give_up(entry, _cancelled(entry, ran))
 
-    def _timed_out(self, entry: Entry, ran: float, limit: float) -> Outcome:
-        facts = self._dispatcher.facts_of(entry)
-        fails = entry.fails + 1
-        again_in = attempt.again_in(
-            fails,
-            self._dispatcher.attempts_of(entry),
-            may_help=facts.retries_timeouts,
-            delay=lambda: _delay_before(fails, facts.delays),
-        )
-        error = JobError("TimeoutError", str(too_late(limit)))
-        if again_in is None:
-            return Outcome("failed", entry.seq, entry.attempt, ran, error=error)
-        return Outcome("retry", entry.seq, entry.attempt, ran, error=error, delay=again_in)
+
+def _retire_if_worn(workload: Workload, limit: int | None) -> None:
+    """Replace a worker that has grown too large, once it has nothing to do."""
+    if limit is not None and workload.can_work and memory_of(workload.child.process.pid) > limit:
+        workload.retire()
+    workload.end_if_retired()
+
+
+def _timed_out(facts: TaskFacts, entry: Entry, ran: float, limit: float) -> Outcome:
+    fails = entry.fails + 1
+    again_in = attempt.again_in(
+        fails,
+        attempt.allowed(entry.max_attempts, facts.max_attempts),
+        may_help=facts.retries_timeouts,
+        delay=lambda: _delay_before(fails, facts.delays),
+    )
+    error = JobError("TimeoutError", str(too_late(limit)))
+    if again_in is None:
+        return Outcome("failed", entry.seq, entry.attempt, ran, error=error)
+    return Outcome("retry", entry.seq, entry.attempt, ran, error=error, delay=again_in)
 
 
 def _is_past(deadline: float | None, now: float) -> bool:

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -49,6 +49,8 @@ class Orders:
     cancel: Sequence[int] = ()
     expire: Sequence[Expire] = ()
     submitted: SubmitAnswer | None = None
+    retire: bool = False
+    """Close what is open and end; who has nothing to do is told so (MC1)."""
 
     def pack(self) -> bytes:
         head: Head = {}
@@ -58,6 +60,8 @@ class Orders:
             bodies = [document for _, document in self.run]
         if self.recall:
             head["recall"] = True
+        if self.retire:
+            head["retire"] = True
         if self.cancel:
             head["cancel"] = self.cancel
         if self.expire:
@@ -69,7 +73,9 @@ class Orders:
 
     @classmethod
     def unpack(cls, head: Head, body: bytes) -> Orders:
-        orders = cls(recall="recall" in head, cancel=head.get("cancel", ()))
+        orders = cls(
+            recall="recall" in head, cancel=head.get("cancel", ()), retire="retire" in head
+        )
         orders_end = 0
         if "run" in head:
             seqs, sizes = head["run"]
@@ -105,14 +111,29 @@ class Hello(NamedTuple):
     """As `declared.py` packs them."""
 
 
+Phase = Literal["import", "configuration", "connection", "configure"]
+
+
 class BrokenModules(NamedTuple):
-    """A worker cannot load its modules, and ends."""
+    """A worker cannot get ready, and ends."""
 
     why: str
+    phase: Phase = "import"
+    """How far it came. Only the first two are mistakes that a new try cannot cure."""
 
 
 Done = tuple[int, float, bytes]
 """A job's seq, the seconds that it ran and its result. A plain tuple, because there are many."""
+
+
+class CountedDone(NamedTuple):
+    """The same of a job that has counted or observed something: that is in the row, as `Noted`
+    makes it."""
+
+    seq: int
+    ran: float
+    noted: list[Any]
+    result: bytes
 
 
 class AttemptEnded(NamedTuple):
@@ -155,7 +176,15 @@ class Submit(NamedTuple):
 
 
 Report = (
-    Hello | BrokenModules | Done | AttemptEnded | Returned | ProgressSaid | PrintedLines | Submit
+    Hello
+    | BrokenModules
+    | Done
+    | CountedDone
+    | AttemptEnded
+    | Returned
+    | ProgressSaid
+    | PrintedLines
+    | Submit
 )
 
 
@@ -163,6 +192,7 @@ _NAMES: dict[type, str] = {
     Hello: "hello",
     BrokenModules: "broken",
     tuple: "done",
+    CountedDone: "counted",
     AttemptEnded: "ended",
     Returned: "returned",
     ProgressSaid: "progress",
@@ -178,7 +208,8 @@ def size_of(report: Report) -> int:
 
 
 def pack_reports(reports: Iterable[Report]) -> bytes:
-    """One frame of a worker; results come first in its body, then requests."""
+    """One frame of a worker; results come first in its body, those of jobs that count after the
+    others, then requests."""
     head: Head = {}
     bodies: list[bytes] = []
     for report in reports:
@@ -187,6 +218,9 @@ def pack_reports(reports: Iterable[Report]) -> bytes:
         seqs, times, results = zip(*done, strict=True)
         head["done"] = seqs, times, [len(result) for result in results]
         bodies += results
+    if counted := head.get("counted"):
+        head["counted"] = [(*one[:-1], len(one.result)) for one in counted]
+        bodies += [one.result for one in counted]
     if asked := head.get("submit"):
         head["submit"] = [(*one[:-1], len(one.request)) for one in asked]
         bodies += [one.request for one in asked]
@@ -201,6 +235,7 @@ class Reports:
     hello: Sequence[Hello] = ()
     broken: Sequence[BrokenModules] = ()
     done: Sequence[Done] = ()
+    counted: Sequence[CountedDone] = ()
     ended: Sequence[AttemptEnded] = ()
     returned: Sequence[Returned] = ()
     progress: Sequence[ProgressSaid] = ()
@@ -215,6 +250,13 @@ class Reports:
             seqs, times, sizes = head["done"]
             reports.done = list(zip(seqs, times, cut(body, sizes), strict=True))
             results_end = sum(sizes)
+        if "counted" in head:
+            results = cut(body[results_end:], [size for *_, size in head["counted"]])
+            rows = zip(head["counted"], results, strict=True)
+            reports.counted = [
+                CountedDone(seq, ran, noted, raw) for (seq, ran, noted, _), raw in rows
+            ]
+            results_end += sum(size for *_, size in head["counted"])
         if "submit" in head:
             requests = cut(body[results_end:], [size for *_, size in head["submit"]])
             asked = zip(head["submit"], requests, strict=True)

@@ -1,5 +1,5 @@
-"""The worker processes of a node: started, listened to, replaced when they end, killed. What they
-work on is their master's matter."""
+"""The worker processes of a context: started, listened to, replaced when they end or when there is
+newer code, killed. What they work on is their master's matter."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from subprocess import SubprocessError
 from typing import Protocol
 
 from tontine.clock import Clock
 from tontine.config import worker_environment
-from tontine.errors import ConfigError
+from tontine.context_tables import DEFAULT
 
-from ..config import NodeConfig
+from ..config import ContextConfig, NodeConfig
+from ..loop import rest
 from ..telling.troubles import Troubles
 from . import pipe
 from .board import Board
+from .generations import Generations, code_of
 from .process import Process, explain_exit, keep_alive
+from .tries import Tries
 
 log = logging.getLogger(__name__)
 
 FENCE = "the lease ran out"
 REPLACED = "it is replaced"
-START_LIMIT = 60.0
 STARTS_AT_MOST = 3
 END_WITHIN = 5.0
 """How long SIGKILL may take to end a worker before the node goes on without it."""
@@ -36,6 +38,8 @@ READ_WITHIN = 1.0
 """How long the last reports of a worker that has ended may take to arrive."""
 CLOSED_FOR = 0.2
 """How long a worker may live after it has closed its connection."""
+CLOSES_WITHIN = 5.0
+"""How long a worker that is retired may take to close what it has open (MC1)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +54,14 @@ class Child:
     """It has loaded the modules."""
     kill_reason: str = ""
     broken: str = ""
-    """Why it cannot load the modules."""
+    """Why it cannot get ready."""
+    number: int = 0
+    """Its generation."""
+    order: int = 0
+    """How many were started before it and with it."""
+    started_at: float = 0.0
+    hello: pipe.Hello | None = None
+    """What it has, as soon as it has said so."""
 
     @property
     def can_work(self) -> bool:
@@ -68,6 +79,13 @@ class Child:
         self.kill_reason = self.kill_reason or reason
         self.process.kill()
 
+    def retire(self, reason: str) -> None:
+        """Let one that has nothing to do close what it has open, and end."""
+        if not self.kill_reason:
+            self.kill_reason = reason
+            self.send(pipe.Orders(retire=True))
+            asyncio.get_running_loop().call_later(CLOSES_WITHIN, self.process.kill)
+
     def hang_up(self) -> None:
         """Let the connection end after what is still in it, although somebody else may hold its
         other end.
@@ -80,7 +98,7 @@ class Child:
                 connection.shutdown(socket.SHUT_RD)
 
 
-async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+async def spawn(index: int, config: NodeConfig, context: ContextConfig, board: Board) -> Child:
     """Start a worker by exec, with one end of a socket pair and the board."""
     ours, theirs = socket.socketpair()
     with theirs:
@@ -88,10 +106,11 @@ async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
         # nobody knows.
         reader, writer = await asyncio.open_connection(sock=ours, limit=2**20)
         board.clear(index)
-        numbers = (index, theirs.fileno(), board.fd, config.processes, config.slots, os.getpid())
+        numbers = (index, theirs.fileno(), board.fd, board.places, context.slots, os.getpid())
         module = [sys.executable, "-m", "tontine_node.worker.main"]
-        command = [*module, *map(str, numbers), config.log.word, *config.modules]
+        command = [*module, *map(str, numbers), config.log.word, context.argument()]
         environment = worker_environment(config.store, share_uri=config.share_uri)
+        environment |= context.env
         try:
             return Child(
                 index, Process(command, environment, (theirs.fileno(), board.fd)), reader, writer
@@ -115,12 +134,30 @@ class Master(Protocol):
 
 
 class Pool:
-    """The workers of one node, each in a place of its own."""
+    """The workers of one context, each in a place of its own.
+
+    There are as many as the context wants, and one more while others are replaced.
+    """
 
     def __init__(
-        self, config: NodeConfig, clock: Clock, board: Board, troubles: Troubles, master: Master
+        self,
+        config: NodeConfig,
+        context: ContextConfig,
+        clock: Clock,
+        board: Board,
+        troubles: Troubles,
+        master: Master,
     ) -> None:
+        self.context = context
+        """What the next worker is started with."""
         self.children: dict[int, Child] = {}
+        self.generations = Generations()
+        self.tries = Tries()
+        self.has_loaded = False
+        """Whether a worker has ever been ready."""
+        self.refusal = ""
+        """Why no worker can ever get ready, as long as nobody changes a file or the
+        configuration."""
         self.crashes = 0
         self.last_crash = ""
         self.spawn = spawn
@@ -128,15 +165,16 @@ class Pool:
         self._clock = clock
         self._board = board
         self._troubles = troubles
+        self._trouble = troubles_of(context)
         self._master = master
         self._keepers: dict[int, asyncio.Task[None]] = {}
         self._ending = asyncio.Event()
-        self._has_loaded = False
-        """Whether a worker has ever loaded the modules."""
-        self._refusal = ""
+        self._hurried = asyncio.Event()
+        """Set when a try that is waited for may be made at once."""
         self._failing: set[int] = set()
         """Places where a worker cannot be started."""
-        self._spawn_failed_at = float("-inf")
+        self._started = 0
+        self._is_kept = False
 
     @property
     def is_ending(self) -> bool:
@@ -152,35 +190,62 @@ class Pool:
         return sum(child.can_work for child in list(self.children.values()))
 
     @property
+    def serving(self) -> int:
+        """The newest generation that is ready."""
+        return max((one.number for one in self.children.values() if one.can_work), default=0)
+
+    @property
     def pids(self) -> set[int]:
         return {child.process.pid for child in list(self.children.values())}
+
+    @property
+    def processes(self) -> int:
+        """How many workers it wants: none to load nothing."""
+        return self.context.processes if self.context.modules else 0
+
+    def replace_workers(self, modules: Sequence[str] | None = None) -> int:
+        """New ones are wanted, with these sources or with the same; the number of their
+        generation."""
+        if modules is not None:
+            self.context = replace(self.context, modules=tuple(modules))
+        number = self.generations.ask()
+        self._hurried.set()
+        self.fill()
+        return number
 
     def keep_workers(self) -> None:
         """Start all workers, and from now on in place of each that ends another one."""
         self._ending.clear()
-        for index in range(self._config.processes):
+        self._is_kept = True
+        self.fill()
+
+    def fill(self) -> None:
+        """Keep as many workers as there should be, and one more beside those that are to be
+        replaced."""
+        if self.is_ending or not self._is_kept:
+            return
+        for place in range(self._board.places):
+            kept = [one for one, keeper in self._keepers.items() if not keeper.done()]
+            outdated = sum(self._is_outdated(one) for one in kept)
+            if len(kept) - outdated >= self.processes:
+                return
+            if len(kept) >= self.processes + (outdated > 0):
+                return
             # The keeper of a worker that does not end is still there, and goes on when it does.
-            if index not in self._keepers or self._keepers[index].done():
-                self._keepers[index] = asyncio.create_task(self._keep(index))
+            if place not in kept:
+                self._keepers[place] = asyncio.create_task(self._keep(place))
 
-    async def start(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Start all workers; returns when one has loaded the modules, raises `ConfigError` if they
-        cannot be.
+    def _is_outdated(self, place: int) -> bool:
+        child = self.children.get(place)
+        return child is not None and child.number < self.generations.wanted
 
-        A process that cannot even be started is no fault of theirs: that is waited out, or until
-        `is_over`.
-        """
-        self._refusal = ""
-        self.keep_workers()
-        begun, crashes, modules = self._clock.now(), self.crashes, ", ".join(self._config.modules)
-        while not self.is_ready and not is_over():
-            if self._refusal:
-                raise ConfigError(self._refusal)
-            if self.crashes >= crashes + STARTS_AT_MOST:
-                raise ConfigError(f"workers end while they load {modules}: {self.last_crash}")
-            if self._clock.now() > max(begun, self._spawn_failed_at) + START_LIMIT:
-                raise ConfigError(f"no worker could load {modules} in {START_LIMIT:g} s")
-            await asyncio.sleep(0.01)
+    def _is_needed(self, place: int) -> bool:
+        """Whether a worker is still wanted in a place where one has ended."""
+        others = [one for one, keeper in self._keepers.items() if one != place]
+        current = [
+            one for one in others if not self._keepers[one].done() and not self._is_outdated(one)
+        ]
+        return len(current) < self.processes
 
     async def kill_all(self, reason: str) -> list[int]:
         """End every worker at once and wait until they are gone; the pids of those that even so do
@@ -193,7 +258,7 @@ class Pool:
             await asyncio.wait(keepers, timeout=END_WITHIN)
         stuck = [child.process.pid for child in self.children.values()]
         if stuck:
-            self._troubles.note("workers", f"SIGKILL does not end the worker processes {stuck}")
+            self._troubles.note(self._trouble, f"SIGKILL does not end the worker processes {stuck}")
             log.error(
                 "workers do not end; going on without them",
                 extra={"event": "workers-stay", "pids": stuck},
@@ -203,6 +268,7 @@ class Pool:
     def kill_for_good(self, reason: str) -> None:
         """End every worker at once, and start no other."""
         self._ending.set()
+        self._hurried.set()
         self.kill_now(reason)
 
     def kill_now(self, reason: str) -> None:
@@ -212,33 +278,64 @@ class Pool:
 
     def take(self, child: Child, reports: pipe.Reports) -> None:
         """Take what a worker says: first whether it can work at all."""
-        for _ in reports.hello:
-            self._has_loaded = child.is_ready = True
-            self._failing.discard(child.index)
-            if not self._failing:
-                self._troubles.over("workers")
+        for hello in reports.hello:
+            self._take_hello(child, hello)
         for broken in reports.broken:
-            child.broken = self._refusal = broken.why
+            child.broken = broken.why
+            if broken.phase in ("import", "configuration"):
+                self.refusal = broken.why
             self._note_crash(broken.why)
-            self._note_failure(child.index, broken.why, is_told=not self._has_loaded)
+            self._note_failure(child.index, broken.why, is_told=not self.has_loaded)
         self._master.heard(child, reports)
+        if reports.hello:
+            self.fill()
+
+    def _take_hello(self, child: Child, hello: pipe.Hello) -> None:
+        child.hello = hello
+        child.number = self.generations.said(child.number, child.order, code_of(hello.modules))
+        child.is_ready = self.has_loaded = True
+        self.refusal = ""
+        self.tries.ready(self._clock.now())
+        self._failing.discard(child.index)
+        if not self._failing:
+            self._troubles.over(self._trouble)
 
     async def _keep(self, index: int) -> None:
-        """Keep one worker running."""
+        """Keep one worker running, as long as one is needed here."""
 
         async def live() -> bool:
+            if not self._is_needed(index):
+                return True
+            await self._wait_for_next_try()
+            if self.is_ending or not self._is_needed(index):
+                return True
+            number = self.generations.wanted
             try:
-                child = await self.spawn(index, self._config, self._board)
+                child = await self.spawn(index, self._config, self.context, self._board)
             except (OSError, SubprocessError, RuntimeError, MemoryError) as error:
-                self._spawn_failed_at = self._clock.now()
                 self._note_failure(index, str(error) or type(error).__name__)
                 return False
+            self._started += 1
+            child.number, child.order = number, self._started
+            child.started_at = self._clock.now()
             self.children[index] = child
             self._master.started(child)
             await self._live(child)
-            return self._bury(child)
+            self._bury(child)
+            return True
 
-        await keep_alive(live, self._ending)
+        await keep_alive(live, self._ending, lambda: self._is_needed(index))
+        self._keepers.pop(index, None)
+        self.fill()
+
+    async def _wait_for_next_try(self) -> None:
+        """Until a context whose workers did not get ready may start another."""
+        self._hurried.clear()
+        while not self.is_ending and not self._hurried.is_set():
+            left = self.tries.next_at - self._clock.now()
+            if left <= 0:
+                return
+            await rest(self._hurried, left)
 
     async def _live(self, child: Child) -> None:
         """Listen to a worker until its process has ended: others may hold its connection open for
@@ -246,13 +343,24 @@ class Pool:
         if self.is_ending:
             child.kill("the node ends")
         listening = asyncio.create_task(self._listen(child))
+        limit = asyncio.get_running_loop().call_later(
+            self.context.start_within, self._give_up_start, child
+        )
         try:
             await child.process.ended.wait()
             child.hang_up()
             await asyncio.wait([listening], timeout=READ_WITHIN)
         finally:
+            limit.cancel()
             listening.cancel()
             child.writer.close()
+
+    def _give_up_start(self, child: Child) -> None:
+        if not child.is_ready and not child.kill_reason:
+            child.broken = f"it was not ready after {self.context.start_within:g} s"
+            self._note_crash(child.broken)
+            self._note_failure(child.index, child.broken)
+            child.process.kill()
 
     async def _listen(self, child: Child) -> None:
         """Take what a worker says until it is silent. What it does then nobody can know, so it must
@@ -273,9 +381,9 @@ class Pool:
             )
         child.process.kill()
 
-    def _bury(self, child: Child) -> bool:
-        """A worker is gone; whether it was of any use, or ended for no fault of its own."""
-        was_killed = bool(child.kill_reason)
+    def _bury(self, child: Child) -> None:
+        """A worker is gone. One that was of no use, and did not end at our wish, is a try that
+        failed."""
         if self._board.ended_at_deadline(child.index):
             child.kill_reason = child.kill_reason or FENCE
         if not child.kill_reason and not child.broken:
@@ -283,11 +391,16 @@ class Pool:
         was_useful = self._master.ended(child)
         self._board.clear(child.index)
         del self.children[child.index]
-        return was_useful or was_killed
+        if not was_useful and not child.kill_reason:
+            why = child.broken or f"its worker {child.exit_reason} before its first job"
+            self.tries.failed(child.started_at, self._clock.now(), why)
 
     def _note_crash(self, why: str) -> None:
         self.crashes += 1
         self.last_crash = why
+        if not self.has_loaded and self.crashes >= STARTS_AT_MOST and not self.refusal:
+            modules = ", ".join(self.context.modules)
+            self.refusal = f"workers end while they load {modules}: {why}"
 
     def _note_failure(self, index: int, why: str, *, is_told: bool = False) -> None:
         """A worker cannot be started: said once in the log, and in the node's record until it can.
@@ -300,4 +413,9 @@ class Pool:
                 extra={"event": "no-worker", "error": why},
             )
         self._failing.add(index)
-        self._troubles.note("workers", f"a worker could not be started: {why}")
+        self._troubles.note(self._trouble, f"a worker could not be started: {why}")
+
+
+def troubles_of(context: ContextConfig) -> str:
+    """What is in trouble, as the node's record has it, when workers of a context are."""
+    return "workers" if context.name == DEFAULT else f"workers of {context.name}"

@@ -87,14 +87,18 @@ def _wait_for_end(pid: int) -> None:
                 time.sleep(POLL_EVERY)
 
 
-async def keep_alive(live: Callable[[], Awaitable[bool]], ending: asyncio.Event) -> None:
-    """Live one life after another until it is time to end, with a growing pause after lives in
-    vain.
+async def keep_alive(
+    live: Callable[[], Awaitable[bool]],
+    ending: asyncio.Event,
+    is_needed: Callable[[], bool] = lambda: True,
+) -> None:
+    """Live one life after another until it is time to end, or none is needed any more, with a
+    growing pause after lives in vain.
 
     `live` starts a process and waits for its end; it tells whether that was of any use.
     """
     in_vain = 0
-    while not ending.is_set():
+    while not ending.is_set() and is_needed():
         in_vain = 0 if await live() else in_vain + 1
         if in_vain and not ending.is_set():
             pause = min(PAUSE * 2 ** min(in_vain - 1, 10), PAUSE_AT_MOST)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tontine.records.task_key import name_of
 from tontine.store.settle import Outcome
 
 from ..claims import Entry
-from .pipe import Orders
-from .pool import Child
+from .pipe import Orders, TaskFacts
+from .pool import REPLACED, Child
+
+UNKNOWN = TaskFacts()
+"""A task that nobody has any more, or that was sent before its worker said what it has."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +49,27 @@ class Workload:
         """Whether to send it orders now. Not between a recall and its answer: `sent` would have
         unbegun ones before others that have begun, and after a crash nobody could tell which."""
         return self.can_work and not self.recalls
+
+    @property
+    def tasks(self) -> Mapping[str, TaskFacts]:
+        """What it said that it has."""
+        return {} if self.child.hello is None else self.child.hello.tasks
+
+    def facts_of(self, entry: Entry) -> TaskFacts:
+        """What its own code says of one of its jobs (MO7)."""
+        return self.tasks.get(name_of(entry.task), UNKNOWN)
+
+    def retire(self) -> None:
+        """Give it nothing more, and let it end when what it runs has ended."""
+        if not self.is_retiring:
+            self.is_retiring = True
+            if self.sent:
+                self.recall()
+        self.end_if_retired()
+
+    def end_if_retired(self) -> None:
+        if self.is_retiring and not self.sent:
+            self.child.retire(REPLACED)
 
     def recall(self) -> None:
         """Ask for the orders it has not begun."""

@@ -21,7 +21,7 @@ from ..claims import Claims
 from ..loop import Loop, jittered
 from ..membership.heartbeat import Heartbeat
 from ..membership.member import Member
-from ..running.dispatch import Dispatcher
+from ..running.contexts import Contexts
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Repairer:
         beat: Heartbeat,
         member: Member,
         claims: Claims,
-        dispatcher: Dispatcher,
+        contexts: Contexts,
         retention: Callable[[], Retention],
         troubles: Troubles,
     ) -> None:
@@ -53,7 +53,7 @@ class Repairer:
         self._beat = beat
         self._member = member
         self._claims = claims
-        self._dispatcher = dispatcher
+        self._contexts = contexts
         self._retention = retention
         self._troubles = troubles
         self._forgot_at = clock.now()
@@ -116,7 +116,7 @@ class Repairer:
         if not self._beat.has_lease():
             return 0
         repaired = await self._store.run(
-            repair.repair(self._dispatcher.careful_tasks, self._retention(), holders)
+            repair.repair(self._contexts.careful_tasks, self._retention(), holders)
         )
         for node, count in repaired.items():
             if count:

@@ -16,7 +16,7 @@ from tontine.store.raw import read
 from tontine.store.retention import Retention
 
 from ..claims import Claims
-from ..running.dispatch import Dispatcher
+from ..running.contexts import Contexts
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ class Reporter:
         store: AsyncStore,
         clock: Clock,
         claims: Claims,
-        dispatcher: Dispatcher,
+        contexts: Contexts,
         retention: Callable[[], Retention],
     ) -> None:
         self.node = node
         self._store = store
         self._clock = clock
         self._claims = claims
-        self._dispatcher = dispatcher
+        self._contexts = contexts
         self._retention = retention
         self._shown: dict[int, tuple[float, str] | None] = {}
         self._shown_at = 0.0
@@ -53,7 +53,7 @@ class Reporter:
         now = self._clock.now()
         return {
             seq: since
-            for seq, since in self._dispatcher.running().items()
+            for seq, since in self._contexts.running().items()
             if now - since > SHOW_AFTER
         }
 
@@ -68,11 +68,11 @@ class Reporter:
         """When longer jobs started, and how far they are."""
         now, running, marks = self._clock.now(), self.long_running(), []
         for seq, since in running.items():
-            progress, entry = self._dispatcher.progress.get(seq), self._claims.get(seq)
+            progress, entry = self._contexts.said.progress.get(seq), self._claims.get(seq)
             if entry is not None and (seq not in self._shown or self._shown[seq] != progress):
                 note = {"value": progress[0], "note": progress[1]} if progress else None
                 marks.append((seq, entry.attempt, now - since, note))
-        self._shown = {seq: self._dispatcher.progress.get(seq) for seq in running}
+        self._shown = {seq: self._contexts.said.progress.get(seq) for seq in running}
         if marks:
             await self._store.run(settle.note_running(self.node, marks))
 
@@ -80,7 +80,7 @@ class Reporter:
         """Store what tasks have printed up to now; lines that the store does not take are gone."""
         async with self._keeping:
             try:
-                for _ in range(0, len(self._dispatcher.lines), LINES_AT_ONCE):
+                for _ in range(0, len(self._contexts.said.lines), LINES_AT_ONCE):
                     await self._store.run(logs.append(self._next_lines(), self._retention()))
             except StoreError as error:
                 log.warning(
@@ -88,7 +88,7 @@ class Reporter:
                 )
 
     def _next_lines(self) -> list[logs.Part]:
-        lines = self._dispatcher.lines
+        lines = self._contexts.said.lines
         parts: list[logs.Part] = []
         while lines and len(parts) < LINES_AT_ONCE:
             seq, attempt, some = lines.popleft()

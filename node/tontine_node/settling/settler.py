@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from tontine.records.job import JobError
@@ -18,6 +19,7 @@ from tontine.store.settle import Outcome, Settled
 from ..claims import Claims, Entry
 from ..telling.journal import Journal
 from ..telling.troubles import Troubles
+from .tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Settler:
         self.failed = 0
         self.retried = 0
         self.dropped = 0
+        self.tally = Tally()
         self._store = store
         self._claims = claims
         self._retention = retention
@@ -69,13 +72,14 @@ class Settler:
         self._none.clear()
         self._some.set()
 
-    def metrics(self) -> dict[str, int]:
+    def metrics(self) -> dict[str, Any]:
         """What the node's record says of its jobs since its start."""
         return {
             "done": self.done,
             "failed": self.failed,
             "retried": self.retried,
             "dropped": self.dropped,
+            **self.tally.metrics(),
         }
 
     async def drained(self) -> None:
@@ -236,9 +240,11 @@ class Settler:
     async def _send(self, batch: Sequence[Outcome]) -> Settled:
         if _group(batch[0]) is not None:
             results = {one.seq: one.result for one in batch}
-            return await self._store.run(
-                settle.settle_done(self.node, batch[0].attempt, results, self._retention())
+            counted = any(one.noted is not None for one in batch)
+            steps = settle.settle_done(
+                self.node, batch[0].attempt, results, self._retention(), are_counted=counted
             )
+            return await self._store.run(steps)
         return await self._store.run(settle.settle_each(self.node, batch, self._retention()))
 
     def _is_mine(self, one: Outcome) -> bool:
@@ -254,6 +260,8 @@ class Settler:
     def _count(self, one: Outcome) -> None:
         if one.kind == "done":
             self.done += 1
+            if one.noted is not None and (entry := self._claims.get(one.seq)) is not None:
+                self.tally.add(entry.task, one.noted)
             return
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"

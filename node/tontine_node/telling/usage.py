@@ -30,4 +30,14 @@ class Usage:
             ):  # it has ended, or no file can be opened: no reason not to beat
                 continue
         self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
-        return {"cpu": round(cpu, 3), "memory": memory}
+        return {"cpu": round(cpu, 3), "memory": memory, "host": _host()}
+
+
+def _host() -> dict[str, Any]:
+    """What all of the machine's processes take of it; 1.0 of `cpu` is all of its cores."""
+    try:
+        memory = psutil.virtual_memory()
+        cpu = round(psutil.cpu_percent() / 100, 3)
+    except (psutil.Error, OSError):  # as above
+        return {}
+    return {"cpu": cpu, "memory": memory.total, "memory_used": memory.total - memory.available}

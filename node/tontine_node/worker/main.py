@@ -1,5 +1,5 @@
-"""The worker process: it loads the modules, reads orders and writes reports. It has no database
-connection.
+"""The worker process: it loads the modules, opens its connections, reads orders and writes reports.
+It has none to the database.
 
 Threads: one reads orders, one for each slot runs them, one writes reports (many to a frame), one
 watches the lease and the master. Async tasks share one event loop, in the main thread.
@@ -24,14 +24,18 @@ from typing import Any
 
 from tontine import around, verdict
 from tontine.clock import SystemClock
+from tontine.context import Context, run_in
+from tontine.context_profile import load_profile
 from tontine.errors import ConfigError
 from tontine.module import Library, load
 
+from ..config import ContextConfig
 from ..log_style import LogStyle
 from ..running import declared, pipe
 from ..running.board import Board
 from . import capture
 from .lifeline import Lifeline, end_group, end_with_parent
+from .opening import Opening
 from .postbox import Postbox
 from .run import Runner
 from .slots import Slots
@@ -45,32 +49,50 @@ class Worker:
     """One worker process."""
 
     def __init__(
-        self, index: int, connection: socket.socket, board: Board, library: Library
+        self,
+        index: int,
+        connection: socket.socket,
+        board: Board,
+        library: Library,
+        context: Context | None = None,
     ) -> None:
         clock = SystemClock()
         self.connection = connection
         self.board = board
         self.library = library
-        self.outbox: queue.SimpleQueue[pipe.Report] = queue.SimpleQueue()
+        self.outbox: queue.SimpleQueue[pipe.Report | None] = queue.SimpleQueue()
+        """None is the end: what was said before it is sent, and the process ends."""
         self.postbox = Postbox(self.outbox.put)
         self.loop = asyncio.new_event_loop()
+        self.opening = Opening(context, self.loop)
+        self.retired = asyncio.Event()
         self.lifeline = Lifeline(index, board, clock)
         self.runner = Runner(library, self.loop, self.outbox.put, self.postbox.ask)
         self.slots = Slots(index, board, clock, self.lifeline, self.runner, self.outbox.put)
 
     def run(self) -> None:
-        """Serve until the master closes the connection or the lease runs out."""
+        """Serve until it is retired, the master closes the connection or the lease runs out."""
         os.register_at_fork(after_in_child=self.renounce)
-        for target in (self.read_orders, self.write_reports, self.watch):
-            threading.Thread(target=_or_end, args=(target,), daemon=True).start()
+        writing, *others = (
+            threading.Thread(target=_or_end, args=(target,), daemon=True)
+            for target in (self.write_reports, self.read_orders, self.watch)
+        )
+        for thread in (writing, *others):
+            thread.start()
         for slot in range(self.board.slots):
             name = f"slot-{slot}"
             threading.Thread(
                 target=_or_end, args=(self.slots.serve, slot), daemon=True, name=name
             ).start()
-        around.start(self.library.start_hooks(), self.loop)
-        self.outbox.put(describe(self.library))
-        self.loop.run_forever()
+        if broken := self.opening.get_ready():
+            self.outbox.put(broken)
+        else:
+            around.start(self.library.start_hooks(), self.loop)
+            self.outbox.put(describe(self.library))
+            self.loop.run_until_complete(self.retired.wait())
+        self.opening.close()
+        self.outbox.put(None)
+        writing.join()
 
     def read_orders(self) -> None:
         while frame := pipe.read(self.connection):
@@ -85,26 +107,35 @@ class Worker:
                 self.runner.cancel(seq)
             for seq, limit in orders.expire:
                 self.runner.expire(seq, limit)
+            if orders.retire:
+                self.loop.call_soon_threadsafe(self.retired.set)
         end_group()  # the master is gone: nobody may learn what this worker would do next (N6)
 
     def write_reports(self) -> None:
-        while True:
-            reports = [self.outbox.get()]
-            if (
-                self.slots.inbox
-            ):  # its slots have enough to do: a frame of many costs no more than a frame of one
-                time.sleep(LINGER)
-            size = pipe.size_of(reports[0])
-            while len(reports) < REPORTS_AT_ONCE and size < BYTES_AT_ONCE:
-                try:
-                    reports.append(self.outbox.get_nowait())
-                except queue.Empty:
-                    break
-                size += pipe.size_of(reports[-1])
+        is_over = False
+        while not is_over:
+            reports, is_over = self._gather()
             try:
                 self.connection.sendall(pipe.pack_reports(reports))
             except OSError:
-                os._exit(0)
+                break
+        os._exit(0)
+
+    def _gather(self) -> tuple[list[pipe.Report], bool]:
+        """What is to be said next, in one frame; and whether nothing comes after it."""
+        report = self.outbox.get()
+        if self.slots.inbox:
+            # Its slots have enough to do: a frame of many costs no more than a frame of one.
+            time.sleep(LINGER)
+        reports: list[pipe.Report] = []
+        size = 0
+        while report is not None:
+            reports.append(report)
+            size += pipe.size_of(report)
+            if len(reports) == REPORTS_AT_ONCE or size >= BYTES_AT_ONCE or self.outbox.empty():
+                return reports, False
+            report = self.outbox.get()
+        return reports, True
 
     def watch(self) -> None:
         """Watch the lease and the master, and send on what the jobs have to say."""
@@ -156,13 +187,14 @@ def _or_end(target: Callable[..., None], *args: Any) -> None:
         os._exit(70)
 
 
-def _load(modules: Sequence[str]) -> Library | pipe.BrokenModules:
+def _load(context: ContextConfig) -> tuple[Library, Context | None] | pipe.BrokenModules:
     try:
-        return load(modules)
+        library = load(context.modules)
+        return library, load_profile(context.profile) if context.profile else None
     except ConfigError as error:
-        return pipe.BrokenModules(f"{error}{_place(error)}")
+        return pipe.BrokenModules(f"{error}{_place(error)}", "configuration")
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
-        names = ", ".join(modules)
+        names = ", ".join((*context.modules, *filter(None, [context.profile])))
         return pipe.BrokenModules(
             f"{names} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         )
@@ -186,9 +218,9 @@ def _place(error: BaseException) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """`python -m tontine_node.worker.main INDEX CONNECTION-FD BOARD-FD PROCESSES SLOTS PARENT LOG
-    MODULE...`"""
+    CONTEXT`, the last as `ContextConfig.argument()` writes it."""
     index, connection_fd, board_fd, processes, slots, parent = map(int, arguments[:6])
-    log, modules = LogStyle.parse(arguments[6]), arguments[7:]
+    log, context = LogStyle.parse(arguments[6]), ContextConfig.of_argument(arguments[7])
     end_with_parent(parent)
     # Only the master decides when a worker ends. Not SIG_IGN, which programs that a task starts
     # would inherit.
@@ -199,11 +231,12 @@ def main(arguments: Sequence[str]) -> None:
     connection = socket.socket(fileno=connection_fd)
     board = Board(board_fd, processes, slots)
     capture.shield()
-    library = _load(modules)
-    if isinstance(library, pipe.BrokenModules):
-        connection.sendall(pipe.pack_reports([library]))
+    run_in(context.name)
+    loaded = _load(context)
+    if isinstance(loaded, pipe.BrokenModules):
+        connection.sendall(pipe.pack_reports([loaded]))
         return
-    worker = Worker(index, connection, board, library)
+    worker = Worker(index, connection, board, *loaded)
     worker.runner.output = capture.install(as_json=log.as_json)
     worker.runner.tells_begin = log.verbose
     worker.run()

@@ -23,6 +23,7 @@ from tontine.offspring import ChildRequest
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report
 from .capture import Output
+from .counted import CountedEnd, counted
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 
@@ -54,10 +55,10 @@ class Runner:
         self._begun = threading.Event()
         """Set when a job begins, for whoever rests until then."""
 
-    def run(self, seq: int, raw: bytes, begun: float) -> bytes | verdict.NoResult:
+    def run(self, seq: int, raw: bytes, begun: float) -> bytes | verdict.NoResult | CountedEnd:
         """Run one job, and tell what is left to be told of it."""
         try:
-            return self.attempt(seq, raw, begun)
+            end = self.attempt(seq, raw, begun)
         finally:
             job, _ = self.current.pop(seq, (None, None))
             if job is not None:
@@ -65,6 +66,9 @@ class Runner:
                     self.output.finish_line(job)
                 self.say_news(job)
             self._expired.pop(seq, None)
+        if job is not None and job.noted is not None and isinstance(end, bytes):
+            return counted(end, job.noted)
+        return end
 
     def attempt(self, seq: int, raw: bytes, begun: float | None = None) -> bytes | verdict.NoResult:
         """Its result as BSON, or how it ended otherwise."""

@@ -11,7 +11,8 @@ from tontine import verdict
 from tontine.clock import Clock
 
 from ..running.board import Board
-from ..running.pipe import AttemptEnded, Report, Returned
+from ..running.pipe import AttemptEnded, CountedDone, Report, Returned
+from .counted import CountedEnd
 from .lifeline import Lifeline
 from .run import Runner
 
@@ -61,6 +62,9 @@ class Slots:
             ran = self._clock.now() - begun
             if isinstance(end, bytes):
                 self._post((seq, ran, verdict.with_time(end, ran)))
+            elif isinstance(end, CountedEnd):
+                body = verdict.with_time(end.result, ran)
+                self._post(CountedDone(seq, ran, end.noted, body))
             else:
                 self._post(AttemptEnded(seq, ran, end))
 

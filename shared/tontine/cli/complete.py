@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from ..config import StoreConfig
 from ..legible import legible
+from ..records.loaded import loaded_in, texts_in
 from ..records.node import Sighting
 from ..rules.health import known_tasks
 
@@ -40,6 +41,31 @@ def complete_schedules(context: click.Context, _: click.Parameter, incomplete: s
     from ..store.schedules import read_schedules
 
     return _matching((one.name for one in _answers(context, read_schedules())), incomplete, ())
+
+
+def complete_announced(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The names of modules that live nodes have."""
+    names = (one.name for record in _live_records(context) for one in loaded_in(record))
+    return _matching(names, incomplete, ())
+
+
+def complete_module_words(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """A node first, unless all are meant; then what it may load, or what it has."""
+    words = context.params.get("words") or ()
+    command = context.info_name
+    if not words and not context.params.get("every"):
+        return _matching((node.name for node in _live_nodes(context)), incomplete, ())
+    records = [
+        record
+        for record in _live_records(context)
+        if not words or words[0] in (record.get("name"), record["_id"])
+    ]
+    if command == "add":
+        fields = ("started_with", "available")
+        names = [one for record in records for field in fields for one in texts_in(record, field)]
+    else:
+        names = [one.name for record in records for one in loaded_in(record)]
+    return _matching(names if command != "reload" else (), incomplete, ())
 
 
 def complete_modules(
@@ -93,9 +119,13 @@ def _matching(names: Iterable[str], incomplete: str, without: Iterable[str]) -> 
 
 
 def _live_nodes(context: click.Context) -> Iterator[Sighting]:
+    yield from map(Sighting.from_document, _live_records(context))
+
+
+def _live_records(context: click.Context) -> Iterator[dict[str, Any]]:
     from ..store.read import read_nodes
 
-    yield from map(Sighting.from_document, _answers(context, read_nodes(dead=False)))
+    yield from _answers(context, read_nodes(dead=False))
 
 
 def _answers(context: click.Context, steps: Operation[list[Any]]) -> Iterator[Any]:

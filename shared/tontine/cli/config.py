@@ -18,6 +18,9 @@ from ..config import (
     refuse_misspelt,
     told,
 )
+from ..context_settings import contexts_of
+from ..context_tables import DEFAULT as DEFAULT_CONTEXT
+from ..context_tables import OF_DEFAULT
 from ..errors import ConfigError
 from ..settings import SettingsFile
 from ..uri import shown
@@ -41,7 +44,7 @@ def config(uri: str | None, database: str | None, config_file: str | None, as_js
     """
     refuse_misspelt()
     file = read_file(config_file)
-    rows = [*_of_all(uri, database, config_file, file), *_of_node(file)]
+    rows = [*_of_all(uri, database, config_file, file), *_of_node(file), *_of_contexts(file)]
     if as_json:
         for name, said in rows:
             write_json({"setting": name, "value": said.value, "from": said.by})
@@ -78,6 +81,17 @@ def _of_node(file: SettingsFile) -> Iterator[tuple[str, Said]]:
     said = written(file, node)
     for key, parameter in own_parameters(node).items():
         yield f"node.{key}", _said(parameter, context, key, said, file)
+
+
+def _of_contexts(file: SettingsFile) -> Iterator[tuple[str, Said]]:
+    """What the file says of contexts, in its own words; but of the default one only what no flag
+    can say. Variables may hold passwords: only their names are shown."""
+    contexts_of(file)
+    for name, table in file.contexts().items():
+        for key, value in table.items():
+            if name != DEFAULT_CONTEXT or key not in OF_DEFAULT:
+                shown_value = sorted(value) if key == "env" else value
+                yield f"contexts.{name}.{key}", Said(shown_value, str(file.path))
 
 
 def _said(

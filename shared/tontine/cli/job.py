@@ -37,7 +37,7 @@ _ORDER = (
     ),
     *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
-_LATER = ("progress", "args", "meta", "result", "error", "errors")
+_LATER = ("progress", "args", "meta", "counts", "result", "error", "errors")
 _WIDTH = 14
 
 
@@ -101,7 +101,7 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
         yield _field(
             "progress", Text(legible(f"{percent(value)}  {progress.get('note') or ''}".strip()))
         )
-    for name in ("args", "meta", "result"):
+    for name in ("args", "meta", "counts", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))
     for place, error in _earlier(document):

@@ -4,7 +4,6 @@ lead to."""
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..config import StoreConfig, read_file, refuse_misspelt, seconds
+from ..config import StoreConfig, megabytes, read_file, refuse_misspelt, seconds
+from ..context_settings import contexts_of
+from ..context_tables import DEFAULT, OF_DEFAULT
 from ..errors import ConfigError
 from ..settings import NODE_KEYS, SettingsFile
 from .complete import complete_files
@@ -49,10 +50,10 @@ class Megabytes(click.ParamType):  # type: ignore[type-arg]
     name = "mb"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d+)\s*(MB|GB)?", str(value).strip(), re.IGNORECASE)
-        if found is None or not int(found[1]):
-            self.fail(f"{value!r} is no amount of memory: write it like 500MB or 2GB", param, ctx)
-        return int(found[1]) * (1024 if (found[2] or "").upper() == "GB" else 1)
+        try:
+            return megabytes(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
 
 
 def store_options(command: Command) -> Command:
@@ -101,7 +102,9 @@ def check_settings(named: str | None = None) -> Mapping[str, Any]:
     """
     refuse_misspelt()
     file = read_file(named)
-    node = node_command() if file.values.get("node") else None
+    contexts_of(file)
+    says_of_nodes = file.values.get("node") or file.contexts().get(DEFAULT)
+    node = node_command() if says_of_nodes else None
     return {} if node is None else written(file, node)
 
 
@@ -131,19 +134,21 @@ def _key(parameter: click.Parameter) -> str:
 
 
 def written(file: SettingsFile, command: click.Command) -> Mapping[str, Any]:
-    """What a file says of `tontine node`, checked by its own parameters."""
+    """What a file says of `tontine node`, checked by its own parameters; with what it says of the
+    default context, whose settings they are."""
     own = own_parameters(command)
     section = file.section("node", NODE_KEYS)
     for key, value in section.items():
         if complaint := _complaint(own[key], value):
             raise file.refusal(f"node.{key}", complaint)
-    return section
+    default = file.contexts().get(DEFAULT, {})
+    return {**section, **{key: default[key] for key in OF_DEFAULT if key in default}}
 
 
 def _complaint(parameter: click.Parameter, value: Any) -> str | None:
     """Why a value of a file is none for this parameter."""
     try:
-        if parameter.nargs != -1:
+        if not isinstance(value, list):
             parameter.type.convert(value, None, None)
     except click.BadParameter as error:
         return f"cannot be that: {error.message}"

@@ -11,6 +11,7 @@ from bson.code import Code
 
 from ..legible import legible
 from ..lookalike import lookalikes
+from .counted import counts_in
 from .states import FINAL, JobState
 
 ERRORS_KEPT = 10
@@ -153,6 +154,8 @@ class Job:
     an earlier run's."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What the producer wants to know of it later; no argument of its task."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """What its task has counted, once it is done."""
 
     def __repr__(self) -> str:
         number = self.seq if self.is_numbered else f"_id={self.id!r}"
@@ -195,6 +198,7 @@ class Job:
             parent=_parent(document),
             existed=existed,
             meta=meta if isinstance(meta, Mapping) else {},
+            counts=counts_in(document["counts"]) if "counts" in document else {},
         )
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..legible import legible
 from .job import is_text
+from .loaded import ABSENT
 from .share import Share
 from .states import Desired, NodeState
 from .trouble import Trouble, lack_of_workers, read_troubles
@@ -38,7 +39,7 @@ class Announced:
 
 
 def modules_in(record: Mapping[str, Any]) -> list[Announced]:
-    """The modules of a record, in its order; what has no name is none."""
+    """The modules that a node serves by its record, in its order; what has no name is none."""
     return [
         Announced(
             one["name"],
@@ -47,7 +48,7 @@ def modules_in(record: Mapping[str, Any]) -> list[Announced]:
             _texts(one.get("schedules")),
         )
         for one in _listed(record.get("modules"))
-        if isinstance(one, Mapping) and is_text(one.get("name"))
+        if isinstance(one, Mapping) and is_text(one.get("name")) and one.get("state") not in ABSENT
     ]
 
 

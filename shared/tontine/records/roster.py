@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .job import is_text, is_whole
+from .kind import Kind, read_kinds, with_place
+from .offer import Offer
 from .share import Share, rank_of
 
 UNSOUND = -1
@@ -19,10 +21,12 @@ FURTHEST = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """One epoch's members, by node id; a member's place is its rank."""
+    """One epoch's members, by node id; a member's place is its rank. The kinds say what each
+    offers: a member that is in none is old software."""
 
     epoch: int = 0
     members: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Roster:
@@ -35,7 +39,16 @@ class Roster:
             [member for member in members if is_text(member)] if isinstance(members, list) else []
         )
         number = int(epoch) if is_whole(epoch) and 0 <= epoch < LAST_EPOCH else UNSOUND
-        return cls(number, tuple(dict.fromkeys(known)))
+        distinct = tuple(dict.fromkeys(known))
+        return cls(number, distinct, read_kinds(document.get("kinds"), set(distinct)))
+
+    def to_document(self) -> dict[str, Any]:
+        """What a change writes."""
+        return {
+            "epoch": self.epoch,
+            "members": list(self.members),
+            "kinds": [kind.to_document() for kind in self.kinds],
+        }
 
     def is_in(self, document: Mapping[str, Any] | None) -> bool:
         """Whether a document says exactly this."""
@@ -54,9 +67,23 @@ class Roster:
             return None
         return Share(self.epoch, self.members.index(node), len(self.members))
 
-    def owner_of(self, seq: int) -> str | None:
-        """The member whose share a number is in; None while there is no member."""
-        return self.members[rank_of(seq, len(self.members))] if self.members else None
+    def members_of(self, key: str) -> tuple[str, ...]:
+        """The members that divide the jobs of a task key (MS1). Where nobody says what he offers,
+        all are old software, and all divide all."""
+        if not self.kinds:
+            return self.members
+        able = {node for kind in self.kinds if kind.offer.has(key) for node in kind.of}
+        return tuple(member for member in self.members if member in able)
+
+    def owner_of(self, seq: int, key: str) -> str | None:
+        """The member that should claim a job, by its number and its task key (MS2); None while no
+        member serves it."""
+        able = self.members_of(key)
+        return able[rank_of(seq, len(able))] if able else None
+
+    def offer_of(self, node: str) -> Offer | None:
+        """What a node says that it offers; None when it is no member, or old software."""
+        return next((kind.offer for kind in self.kinds if node in kind.of), None)
 
     def shares(self) -> dict[str, Share]:
         """Every member's share."""
@@ -65,15 +92,22 @@ class Roster:
             for rank, node in enumerate(self.members)
         }
 
-    def joined_by(self, node: str) -> Roster:
-        """The next roster with `node` as its last member; itself when nothing changes."""
-        return self if node in self.members else Roster(self.epoch + 1, (*self.members, node))
+    def joined_by(self, node: str, offer: Offer | None = None) -> Roster:
+        """The next roster with `node` in it, as its last member if it was none, and with this
+        offer; itself when nothing changes. Without one it joins as old software does."""
+        if node in self.members and self.offer_of(node) == offer:
+            return self
+        members = self.members if node in self.members else (*self.members, node)
+        return Roster(self.epoch + 1, members, with_place(self.kinds, node, offer))
 
     def without(self, nodes: Iterable[str]) -> Roster:
         """The next roster without `nodes`; itself when nothing changes."""
         gone = set(nodes)
         left = tuple(member for member in self.members if member not in gone)
-        return self if left == self.members else Roster(self.epoch + 1, left)
+        if left == self.members:
+            return self
+        kinds = (kind.cut_to(set(left)) for kind in self.kinds)
+        return Roster(self.epoch + 1, left, tuple(kind for kind in kinds if kind.of))
 
     def is_followed_by(self, other: Roster) -> bool:
         """Whether the other can have come after this one."""
@@ -86,4 +120,4 @@ class Roster:
         That document was restored, edited or made anew; its members are the news in it.
         """
         believed = other.epoch if other.epoch - self.epoch < FURTHEST else 0
-        return Roster(max(self.epoch, believed, 0) + 1, other.members)
+        return Roster(max(self.epoch, believed, 0) + 1, other.members, other.kinds)

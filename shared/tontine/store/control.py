@@ -17,7 +17,12 @@ from .which import number_of
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
 
+_UNLESS_DONE = {
+    name: {"$cond": [{"$eq": ["$state", JobState.DONE.value]}, "$$REMOVE", f"${name}"]}
+    for name in ("stages", "saved")
+}
 PUT_BACK: list[dict[str, Any]] = [
+    {"$set": _UNLESS_DONE},  # of a job that is done, all of it runs again (ME3)
     {
         "$set": {
             "state": JobState.QUEUED.value,
@@ -29,7 +34,7 @@ PUT_BACK: list[dict[str, Any]] = [
         }
     },
     {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
-    {"$unset": ["start_by", "held_until"]},  # its key is held from its next end on
+    {"$unset": ["start_by", "held_until", "counts"]},  # its key is held from its next end on
 ]
 """What makes a queued job of a finished one (J9). The attempt is never reset."""
 

@@ -24,7 +24,6 @@ from ..errors import (
     TooLarge,
     Unstorable,
 )
-from ..module import task_of
 from ..options import given
 from ..records.batch import Batch
 from ..records.job import LARGEST, Job, nobodys_task, problem, too_large, utc
@@ -280,13 +279,6 @@ def _check(wish: Wish, chunk: Sequence[Mapping[str, Any] | None]) -> None:
 
 
 def _check_task(task: object) -> None:
-    if callable(task):
-        name = task_of(task) or "shop.resize"
-        raise ConfigError(
-            f'this cannot be a job: give its task by name, like submit("{name}", ...), not the '
-            "function itself; "
-            "whoever submits need not import it"
-        )
     if isinstance(task, str) and task and (reason := nobodys_task(task)):
         raise ConfigError(f"this cannot be a job: {reason}")
 

@@ -13,10 +13,11 @@ from bson import Int64
 from pymongo import ReturnDocument
 
 from ..errors import DuplicateKey, LeaseLost
-from ..records.job import is_text
+from ..records.job import is_text, is_whole
 from ..records.node import Pulse
 from ..records.roster import Roster
 from ..records.states import NODE_MOVES, Desired, NodeState, sources
+from ..records.want import Want, read_wants
 from .bell import ring
 from .call import Operation, delete_many, find, find_one, find_one_and_update, update_one
 from .names import CLUSTER, NODES, ROSTER
@@ -53,6 +54,10 @@ class Beat:
     at: datetime
     state: NodeState | None
     """None when somebody has written something else there."""
+    wants: tuple[Want, ...] | None = None
+    """What it is to load; None when the record does not tell."""
+    reload: int = 0
+    """Raised by whoever asks for new workers."""
 
 
 def heartbeat(
@@ -73,7 +78,7 @@ def heartbeat(
         NODES,
         {"_id": node, "state": _ALIVE},
         [{"$set": update}],
-        projection={"desired": 1, "beat": 1, "lease_until": 1, "state": 1},
+        projection=dict.fromkeys(("desired", "beat", "lease_until", "state", "wants", "reload"), 1),
         return_document=ReturnDocument.AFTER,
         raw=True,
         within=within,
@@ -81,8 +86,14 @@ def heartbeat(
     if record is None:
         raise LeaseLost(f"node {node} was declared dead")
     at = record["lease_until"] - timedelta(seconds=lease_for)
+    reload = record.get("reload")
     return Beat(
-        _desired(record.get("desired")), int(record["beat"]), at, _state(record.get("state"))
+        _desired(record.get("desired")),
+        int(record["beat"]),
+        at,
+        _state(record.get("state")),
+        read_wants(record.get("wants")),
+        int(reload) if isinstance(reload, int) else 0,
     )
 
 
@@ -123,6 +134,34 @@ def describe(node: str, values: Mapping[str, Any]) -> Operation[None]:
     if len(kept) < len(values):
         update["$unset"] = dict.fromkeys(values.keys() - kept.keys(), "")
     yield update_one(NODES, {"_id": node, "state": _ALIVE}, update, repeats=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What became of a change of `careful`."""
+
+    is_so: bool
+    """Whether the record says it."""
+    changes: int
+    """How many there have been."""
+
+
+def note_careful(node: str, keys: list[str], number: int) -> Operation[Noted]:
+    """Change number so and so of the task keys that a node must not run twice (MO7).
+
+    A change that lands late, after another one, changes nothing: it has its number in its filter.
+    """
+    before = {"careful_changes": number - 1 or None}
+    change = {"$set": {"careful": keys, "careful_changes": number}}
+    answer = yield update_one(NODES, {"_id": node, "state": _ALIVE, **before}, change, repeats=True)
+    if answer.modified_count:
+        return Noted(True, number)
+    # Made again after an unknown outcome, it finds itself there already.
+    record = yield find_one(NODES, {"_id": node}, projection={"careful": 1, "careful_changes": 1})
+    changes = (record or {}).get("careful_changes")
+    if not is_whole(changes):
+        return Noted(False, 0)
+    return Noted(changes == number and (record or {}).get("careful") == keys, int(changes))
 
 
 def beats() -> Operation[dict[str, Pulse]]:
@@ -222,7 +261,7 @@ def mend_roster(known: Roster) -> Operation[Roster | None]:
         "_id": ROSTER,
         "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}},
     }
-    values = {"epoch": Int64(new.epoch), "members": list(new.members)}
+    values = {**new.to_document(), "epoch": Int64(new.epoch)}
     answer = yield update_one(CLUSTER, seen, {"$set": values})
     if not answer.modified_count:
         return None
@@ -235,7 +274,7 @@ def replace_roster(seen: Roster, new: Roster) -> Operation[bool]:
     answer = yield update_one(
         CLUSTER,
         {"_id": ROSTER, "epoch": seen.epoch},
-        {"$set": {"epoch": new.epoch, "members": list(new.members)}},
+        {"$set": new.to_document()},
     )
     if answer.modified_count:
         yield from ring(CLUSTER)

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 JOBS, NODES, CLUSTER, EVENTS = "jobs", "nodes", "cluster", "events"
 LOGS, SCHEDULES, SAMPLES, BELL, INBOX = "logs", "schedules", "samples", "bell", "inbox"
-PLANS = "plans"
+PLANS, MODULES = "plans", "modules"
 ROSTER, COUNTER, SETTINGS, SCHEMA = "roster", "counter", "settings", "schema"

@@ -11,7 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .names import BELL, CLUSTER, EVENTS, INBOX, JOBS, LOGS, NODES, PLANS, SAMPLES, SCHEDULES
+from .names import (
+    BELL,
+    CLUSTER,
+    EVENTS,
+    INBOX,
+    JOBS,
+    LOGS,
+    MODULES,
+    NODES,
+    PLANS,
+    SAMPLES,
+    SCHEDULES,
+)
 
 EVERY = ""
 """Stands for every collection of the database, and for the database itself."""
@@ -61,6 +73,7 @@ NODE = Role(
         EVENTS: ("insert", "update"),
         LOGS: ("find", "insert", "update"),
         SCHEDULES: ("find", "insert", "update"),
+        MODULES: ("find", "insert", "update"),
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 
+from ..records.counted import Noted
 from ..records.job import LAST_ATTEMPT, LAST_SEQ, JobError, is_whole
 from ..records.states import JobState
 from .bell import ring_jobs
@@ -74,6 +75,9 @@ class Outcome:
     say so."""
     begun: bool = False
     """For `released`: a worker may have begun it, so that it was started in time."""
+    noted: Noted | None = None
+    """For `done`: what the task has counted and observed; its counts are in `result`, too, as `c`.
+    """
 
 
 @dataclass(slots=True)
@@ -86,15 +90,22 @@ class Settled:
 
 
 def settle_done(
-    node: str, attempt: int, results: Mapping[int, bytes], retention: Retention = FOR_EVER
+    node: str,
+    attempt: int,
+    results: Mapping[int, bytes],
+    retention: Retention = FOR_EVER,
+    *,
+    are_counted: bool = False,
 ) -> Operation[Settled]:
     """Settle many jobs of one attempt number as done in one update that looks each result up by its
-    place (J3)."""
+    place (J3). Only where some `are_counted`, counts are looked for (MM2)."""
     seqs = sorted(results)
     mine = _looked_up(seqs, results)
     done = ending(
         JobState.DONE, result="$$mine.r", started_at={"$subtract": ["$$NOW", "$$mine.ms"]}
     )
+    if are_counted:
+        done["counts"] = "$$mine.c"
     if retention.done is not None:
         done["expire_at"] = retention.expiry(done=True)
     update = [
@@ -299,6 +310,8 @@ def _conclusion(one: Outcome) -> list[Stage]:
             "$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}
         }
         fields |= {"result": result, "errors": ERRORS_SO_FAR}
+        if one.noted is not None and one.noted.counts:
+            fields["counts"] = {"$literal": one.noted.counts}
         return [{"$set": ending(JobState.DONE, **fields)}, {"$unset": "error"}]
     if one.kind == "cancelled":
         return [{"$set": ending(JobState.CANCELLED, **fields)}]

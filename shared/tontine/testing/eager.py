@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar, Unpack, overload
 
 from ..around import End
-from ..asked import Args
 from ..async_client import AsyncClient
 from ..awaiting import judged
+from ..calls import AnyTask, Args, TaskCall, named, named_many
 from ..client import Client
 from ..config import Duration, seconds
 from ..errors import ConfigError
@@ -72,6 +72,7 @@ class EagerQueue(Client):
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
+        self._reserve: Any = None
         self._memory = Memory(_library(modules), now, at_once=at_once, declared=schedules)
 
     @property
@@ -79,24 +80,26 @@ class EagerQueue(Client):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+    def submit(self, task: AnyTask, args: Args = None, **options: Any) -> Job:
         """Add one job, with the options of a client, and run what is due; the job as it was
         added."""
-        return self._drive(self._memory.submit(_wish_of(task, options), args))
+        name, args = named(task, args)
+        return self._drive(self._memory.submit(_wish_of(name, options), args))
 
     def submit_many(
         self,
-        task: str,
-        many: Iterable[Args],
+        task: AnyTask,
+        many: Iterable[Args | TaskCall],
         *,
         progress: Callable[[int], None] | None = None,
         **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
-        steps = self._memory.submit_many(_wish_of(task, options), many)
+        name, each = named_many(task, many)
+        steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(self._drive(steps), progress)
 
-    @overload
+    @overload  # type: ignore[override]  # plans take a node, or run_plan
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
     def wait(
@@ -115,11 +118,11 @@ class EagerQueue(Client):
         """One job as it is now."""
         return self._memory.get(job, key)
 
-    def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
+    def cancel(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Cancel a queued job at once; ask a running one to end."""
         return self._memory.cancel(job, key)
 
-    def retry(self, job: Any = None, *, key: str | None = None) -> Job:
+    def retry(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Put a finished job back in the queue, and run what is due."""
         return self._drive(self._memory.retry(job, key))
 
@@ -146,7 +149,7 @@ class EagerQueue(Client):
     def schedule(
         self,
         name: str,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -206,6 +209,7 @@ class AsyncEagerQueue(AsyncClient):
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
+        self._reserve: Any = None
         self._memory = _memory or Memory(
             _library(modules), now, at_once=at_once, declared=schedules
         )
@@ -219,24 +223,26 @@ class AsyncEagerQueue(AsyncClient):
         """The time by the queue's own clock."""
         return self._memory.now
 
-    async def submit(self, task: str, args: Args = None, **options: Any) -> Job:
+    async def submit(self, task: AnyTask, args: Args = None, **options: Any) -> Job:
         """Add one job, with the options of a client, and run what is due; the job as it was
         added."""
-        return await self._drive(self._memory.submit(_wish_of(task, options), args))
+        name, args = named(task, args)
+        return await self._drive(self._memory.submit(_wish_of(name, options), args))
 
     async def submit_many(
         self,
-        task: str,
-        many: Iterable[Args],
+        task: AnyTask,
+        many: Iterable[Args | TaskCall],
         *,
         progress: Callable[[int], None] | None = None,
         **options: Any,
     ) -> Batch:
         """Add one job per arguments, with the options of a client, and run what is due."""
-        steps = self._memory.submit_many(_wish_of(task, options), many)
+        name, each = named_many(task, many)
+        steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(await self._drive(steps), progress)
 
-    @overload
+    @overload  # type: ignore[override]  # plans take a node, or run_plan
     async def wait(
         self,
         jobs: Job,
@@ -269,11 +275,11 @@ class AsyncEagerQueue(AsyncClient):
         """One job as it is now."""
         return self._memory.get(job, key)
 
-    async def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
+    async def cancel(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Cancel a queued job at once; ask a running one to end."""
         return self._memory.cancel(job, key)
 
-    async def retry(self, job: Any = None, *, key: str | None = None) -> Job:
+    async def retry(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Put a finished job back in the queue, and run what is due."""
         return await self._drive(self._memory.retry(job, key))
 
@@ -300,7 +306,7 @@ class AsyncEagerQueue(AsyncClient):
     async def schedule(
         self,
         name: str,
-        task: str,
+        task: AnyTask,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -356,7 +362,7 @@ def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
 
 def _schedule_of(
     name: str,
-    task: str,
+    task: AnyTask,
     args: Args,
     cron: str | None,
     every: Duration | None,
@@ -364,8 +370,9 @@ def _schedule_of(
 ) -> Schedule:
     interval = None if every is None else seconds(every)
     age = None if options.get("max_age") is None else seconds(options["max_age"])
+    task_name, args = named(task, args)
     return Schedule(
-        name, task, {} if args is None else args, cron, interval, **{**options, "max_age": age}
+        name, task_name, {} if args is None else args, cron, interval, **{**options, "max_age": age}
     )
 
 

@@ -10,6 +10,7 @@ from ..current import CurrentJob
 from ..function import is_async
 from ..module import Task
 from ..offspring import recorded
+from ..records.counted import Noted, Observed
 from ..records.job import Job
 from . import calling
 
@@ -24,6 +25,10 @@ class Run:
     """All that it said of its progress: values and notes."""
     submitted: list[Job] = field(default_factory=list)
     """What it submitted with `current_job().submit(...)`."""
+    counts: dict[str, float] = field(default_factory=dict)
+    """What it counted with `current_job().count(...)`."""
+    observed: dict[str, Observed] = field(default_factory=dict)
+    """What it observed with `current_job().observe(...)`."""
 
 
 def run_task(
@@ -93,6 +98,7 @@ def _prepared(
         document={"meta": dict(meta or {})},
         submit=recorded(run.submitted),
     )
+    job.noted = Noted(run.counts, run.observed)
     if cancelled:
         job.mark_cancelled()
     return run, job, given

@@ -148,6 +148,7 @@ class Memory:
             "started_at",
             "progress",
             "result",
+            "counts",
             "error",
             "start_by",
         ):
@@ -367,6 +368,8 @@ class Memory:
             end = yield MemoryAttempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
+        if isinstance(end, bytes) and job.noted is not None and job.noted.counts:
+            document["counts"] = dict(job.noted.counts)
         return self._settle(document, cast("End", end))
 
     def _settle(self, document: Document, end: End) -> None:

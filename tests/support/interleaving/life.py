@@ -12,9 +12,10 @@ from tontine.errors import TontineError
 from tontine.records.states import Desired
 from tontine.store import members
 from tontine.store.bell import Hint
-from tontine_node.config import NodeConfig
+from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.node import Node
 from tontine_node.running.board import Board
+from tontine_node.running.pipe import Hello
 from tontine_node.running.pool import Child
 
 from .loop import ManualClock, ManualLoop
@@ -89,8 +90,11 @@ class Life:
         began: Callable[[Run], None],
         sabotage: Callable[[Node], None],
         complain: Callable[[str], None],
+        hello: Hello,
     ) -> None:
         self.name = name
+        self.hello = hello
+        """What its workers say that they have, those that are started from now on."""
         self.is_frozen = False
         self.is_over = False
         self.was_stopped = False
@@ -116,16 +120,19 @@ class Life:
             node = self.node = Node(self._config, wire, None, self._clock)  # type: ignore[arg-type]
             wire.sender = node.id
             self.ids.append(node.id)
-            node.dispatcher.pool.spawn = self._spawn
+            for dispatcher in node.contexts:
+                dispatcher.pool.spawn = self._spawn
             setattr(node.beat, "start", Pulse(node, self._clock, wire).start)  # noqa: B010 - a coroutine in its stead
             node.listener.is_open = self._hears
             self._sabotage(node)
             if self.was_stopped or not await node.run():
                 return
 
-    async def _spawn(self, index: int, config: NodeConfig, board: Board) -> Child:
+    async def _spawn(
+        self, index: int, config: NodeConfig, context: ContextConfig, board: Board
+    ) -> Child:
         board.clear(index)
-        worker = Worker(self.node.id, index, board, self._clock.now, self._began)
+        worker = Worker(self.node.id, index, board, self._clock.now, self._began, self.hello)
         self.workers.append(worker)
         return worker.as_child()
 
@@ -139,9 +146,9 @@ class Life:
 
     def lease_of(self, node: str) -> float:
         """Until when that incarnation's lease is valid by its own stopwatch."""
-        if self.is_over or node != self.node.id or self.node.board._memory.closed:
+        if self.is_over or node != self.node.id or self.node.contexts.is_closed:
             return float("-inf")
-        return self.node.board.deadline
+        return self.node.contexts.deadline
 
     @property
     def runs(self) -> list[tuple[Worker, Run]]:
@@ -190,8 +197,9 @@ class Life:
         for worker in self.workers:
             worker.exit(KILLED)
         self.node._tasks.clear()
-        self.node.dispatcher.pool._keepers.clear()
-        self.node.dispatcher.pool.children.clear()
+        for dispatcher in self.node.contexts:
+            dispatcher.pool._keepers.clear()
+            dispatcher.pool.children.clear()
         self.loop.abandon()
-        if not self.node.board._memory.closed:
-            self.node.board.close()
+        if not self.node.contexts.is_closed:
+            self.node.contexts.close()

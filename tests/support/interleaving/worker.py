@@ -27,6 +27,20 @@ FACTS = {
 }
 
 
+def hello_with(*tasks: str, version: str = "1") -> pipe.Hello:
+    """What a worker says that has these tasks."""
+    names = sorted({task.partition(".")[0] for task in tasks})
+    modules = [
+        {
+            "name": name,
+            "version": version,
+            "tasks": sorted(task for task in tasks if task.startswith(f"{name}.")),
+        }
+        for name in names
+    ]
+    return pipe.Hello(modules, {task: FACTS[task] for task in tasks})
+
+
 @dataclass(eq=False, slots=True)
 class Run:
     """One execution of one job."""
@@ -55,6 +69,7 @@ class Worker:
         board: Board,
         now: Callable[[], float],
         began: Callable[[Run], None],
+        hello: pipe.Hello,
     ):
         self.node = node
         self.pid = os.getpid()
@@ -68,7 +83,7 @@ class Worker:
         self._frames = bytearray()
         self._inbox: deque[tuple[int, bytes]] = deque()
         self.ended = asyncio.Event()
-        self._report(pipe.Hello([{"name": "t", "tasks": sorted(FACTS)}], FACTS))
+        self._report(hello)
 
     def as_child(self) -> Child:
         return Child(self._index, cast(Any, self), self.reader, cast(Any, self))

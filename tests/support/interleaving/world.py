@@ -18,6 +18,7 @@ from tontine.store.bell import Hint
 from tontine.store.call import Call, Operation
 from tontine.store.insert import Wish
 from tontine.store.names import BELL, COUNTER, JOBS
+from tontine_node.running.pipe import Hello
 
 from .auditor import Auditor
 from .history import ASK, CANCEL, RETRY, History, Violation, Witness, is_claim, is_roster_change
@@ -25,7 +26,7 @@ from .life import TIMING, Life
 from .loop import ManualClock, ManualLoop
 from .network import Direct, Message, Network, Wire
 from .planted import NONE, Fault
-from .worker import CAREFUL, TASK, Run, Worker
+from .worker import CAREFUL, TASK, Run, Worker, hello_with
 
 STEP = 2 * TIMING.heartbeat_every
 """Time passes in steps that let every healthy node beat often enough."""
@@ -95,9 +96,16 @@ class World:
 
     # What happens
 
-    def start_node(self, name: str | None = None, slots: int = 1, *, hears: bool = False) -> Life:
+    def start_node(
+        self,
+        name: str | None = None,
+        slots: int = 1,
+        *,
+        hears: bool = False,
+        hello: Hello | None = None,
+    ) -> Life:
         """A new process; with the name of another one it waits for that one's end. Perhaps it
-        `hears` the bell."""
+        `hears` the bell. Its workers have what their `hello` says."""
         name = name or NAMES[len(self.lives)]
         life = Life(
             name,
@@ -108,6 +116,7 @@ class World:
             self._begun,
             self._fault.sabotage,
             self._complain,
+            hello or hello_with(TASK, CAREFUL),
         )
         self.lives.append(life)
         self._go(life)

@@ -14,7 +14,7 @@ from tontine.clock import SystemClock
 from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
 from tontine_node.claims import Claims, Entry
-from tontine_node.config import NodeConfig
+from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.running.board import Board
 from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
@@ -55,15 +55,31 @@ class Gone:
     def kill(self) -> None: ...
 
 
+TASKS = {
+    name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
+    for name, on_lost in (("plain", "retry"), ("careful", "fail"))
+}
+
+
 def new_child(index: int) -> Child:
     return Child(
         index, cast("Any", Gone()), asyncio.StreamReader(), cast("Any", Ears()), is_ready=True
     )
 
 
+def hello(*tasks: str, version: str = "1", digest: str = "") -> Reports:
+    """What a worker says that has these tasks."""
+    named = tasks or tuple(TASKS)
+    module = {"name": "m", "version": version, "digest": digest, "tasks": sorted(named)}
+    return Reports(hello=[Hello([module], {name: TASKS.get(name, TaskFacts()) for name in named})])
+
+
 def add_worker(dispatcher: Dispatcher, index: int) -> None:
-    dispatcher.pool.children[index] = new_child(index)
-    dispatcher.started(dispatcher.pool.children[index])
+    child = new_child(index)
+    child.number = dispatcher.pool.generations.wanted
+    dispatcher.pool.children[index] = child
+    dispatcher.started(child)
+    dispatcher.pool.take(child, hello())
 
 
 def entry(seq: int, task: str) -> Entry:
@@ -79,14 +95,18 @@ def outcomes() -> list[Outcome]:
 async def dispatcher(outcomes: list[Outcome]) -> Any:
     """Two workers of one slot each, a plain task and one that must not run twice."""
     config = NodeConfig(modules=("m",), name="n", processes=2, slots=1)
-    board = Board.create(2, 1)
-    dispatcher = Dispatcher(config, SystemClock(), board, Claims(), outcomes.append, Troubles())
+    board = Board.create(3, 1)
+    dispatcher = Dispatcher(
+        config,
+        config.contexts[0],
+        SystemClock(),
+        board,
+        Claims(),
+        outcomes.append,
+        Troubles(),
+    )
     for index in range(2):
         add_worker(dispatcher, index)
-    dispatcher.tasks = {
-        name: TaskFacts(on_lost, is_async=False, timeout=None, max_attempts=1, delays=[])
-        for name, on_lost in (("plain", "retry"), ("careful", "fail"))
-    }
     yield dispatcher
     for keeper in dispatcher.pool._keepers.values():
         keeper.cancel()
@@ -233,7 +253,7 @@ async def test_workers_that_sigkill_does_not_end_are_left_and_keep_their_jobs(
     dispatcher.pool.children.clear()
     dispatcher.workloads.clear()
 
-    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+    async def spawn(index: int, config: NodeConfig, context: ContextConfig, board: Board) -> Child:
         return new_child(index)
 
     dispatcher.pool.spawn = spawn
@@ -267,13 +287,13 @@ async def test_a_worker_that_cannot_be_started_is_tried_again_and_again(
         * 2
     )
 
-    async def spawn(index: int, config: NodeConfig, board: Board) -> Child:
+    async def spawn(index: int, config: NodeConfig, context: ContextConfig, board: Board) -> Child:
         if error := next(failures, None):
             raise error
         return new_child(index)
 
     dispatcher.pool.spawn = spawn
-    await dispatcher.pool.start()  # also the first time that is waited out
+    dispatcher.pool.keep_workers()  # also the first time that is waited out
     await until(lambda: len(dispatcher.pool.children) == 2)
     (trouble,) = dispatcher.pool._troubles.to_document()
     assert (trouble["what"], trouble["times"]) == ("workers", 6)
@@ -309,18 +329,107 @@ async def test_what_a_task_said_last_goes_with_its_outcome(
     dispatcher.heard(first, Reports(done=[(1, 0.1, b"")], progress=said))
     dispatcher.heard(second, Reports(ended=[AttemptEnded(2, 0.1, NoResult("failed", "E", "m"))]))
     assert [(one.seq, one.progress) for one in outcomes] == [(1, (0.67, "most")), (2, None)]
-    assert not dispatcher.progress
+    assert not dispatcher.said.progress
 
 
 @pytest.mark.parametrize(("retries", "kind"), [(True, "retry"), (False, "failed")])
 async def test_a_task_says_whether_it_is_tried_again_when_it_ran_too_long(
     dispatcher: Dispatcher, outcomes: list[Outcome], retries: bool, kind: str
 ) -> None:
-    dispatcher.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
+    for child in dispatcher.pool.children.values():
+        assert child.hello is not None
+        child.hello.tasks["plain"] = TaskFacts("retry", False, 0.5, 3, [1.0, 2.0], retries)
     dispatcher.offer([entry(1, "plain")])
     child = next(workload.child for workload in dispatcher.workloads.values() if workload.sent)
     dispatcher.board.started(child.index, 0, 1, dispatcher.clock.now() - 60)
-    Limits(dispatcher, dispatcher.clock).look()
+    Limits([dispatcher], dispatcher.clock).look()
     assert not outcomes, "the worker may still run it"
     dispatcher.pool._bury(child)
     assert [(one.kind, one.delay) for one in outcomes] == [(kind, 1.0 if retries else 0.0)]
+
+
+def say(dispatcher: Dispatcher, index: int, reports: Reports, order: int) -> Child:
+    """A worker is started in a place, and says what it has."""
+    child = new_child(index)
+    child.is_ready, child.number = False, dispatcher.pool.generations.wanted
+    child.order = order
+    dispatcher.pool.children[index] = child
+    dispatcher.started(child)
+    dispatcher.pool.take(child, reports)
+    return child
+
+
+async def test_a_worker_with_newer_code_gets_all_new_jobs_and_the_others_end(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    old = dispatcher.pool.children[0]
+    dispatcher.offer([entry(1, "plain")])
+    assert sent(dispatcher) == [[1], []]
+    say(dispatcher, 2, hello("plain", "new", version="2"), order=9)
+    assert dispatcher.workloads[0].is_retiring
+    assert dispatcher.pool.children[1].kill_reason, "it had nothing to do"
+    assert not old.kill_reason, "it runs a job"
+    dispatcher.offer([entry(2, "new"), entry(3, "plain")])
+    assert sent(dispatcher) == [[1], [], [2, 3]]
+    dispatcher.heard(old, Reports(done=[(1, 0.1, b"")]))
+    assert old.kill_reason
+    assert kinds(outcomes) == {1: "done"}
+
+
+async def test_what_is_held_and_newer_code_lacks_goes_back(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)])
+    say(dispatcher, 2, hello("plain", version="2"), order=9)
+    assert kinds(outcomes) == {3: "released"}
+    dispatcher.offer([entry(4, "careful")])
+    assert kinds(outcomes) == {3: "released", 4: "released"}, "a claim that came late"
+    assert dispatcher.careful_tasks == ["careful"], "as long as an old worker has it"
+    dispatcher.pool._bury(dispatcher.pool.children[0])
+    assert kinds(outcomes)[1] == "lost", "by what its own worker said of it"
+
+
+async def test_an_unknown_task_is_no_fault_of_the_job_and_ends_its_worker(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    refused = NoResult("refused", "UnknownTask", "no module here has it")
+    dispatcher.offer([entry(1, "plain")])
+    child = dispatcher.pool.children[0]
+    dispatcher.heard(child, Reports(ended=[AttemptEnded(1, 0.0, refused)]))
+    assert [(one.seq, one.kind, one.begun) for one in outcomes] == [(1, "released", False)]
+    assert child.kill_reason, "it is replaced"
+    assert "plain" in dispatcher.tasks
+    dispatcher.offer([entry(2, "plain")])
+    other = dispatcher.pool.children[1]
+    dispatcher.heard(other, Reports(ended=[AttemptEnded(2, 0.0, refused)]))
+    assert list(dispatcher.tasks) == ["careful"], "twice within a minute"
+    assert "failed" not in kinds(outcomes).values()
+    say(dispatcher, 2, hello(), order=9)
+    assert list(dispatcher.tasks) == ["careful"], "the same code once more"
+    say(dispatcher, 0, hello(digest="mended"), order=10)
+    assert sorted(dispatcher.tasks) == ["careful", "plain"]
+
+
+async def test_what_is_dropped_is_taken_back_from_workers_and_comes_back_when_it_is_wanted(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)] + [entry(4, "plain")])
+    dispatcher.drop(frozenset({"m"}))
+    assert dispatcher.tasks == {}
+    assert kinds(outcomes) == {3: "released"}
+    for workload in list(dispatcher.workloads.values()):
+        assert workload.recalls == 1
+        begun, *rest = sorted(workload.sent)
+        dispatcher.board.started(workload.child.index, 0, begun, 0.0)
+        dispatcher.heard(workload.child, Reports(returned=[Returned(rest)]))
+    assert kinds(outcomes) == {3: "released", 4: "released"}
+    dispatcher.drop(frozenset())
+    assert sorted(dispatcher.tasks) == ["careful", "plain"]
+
+
+async def test_a_range_is_served_by_versions_inside_it_only(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    dispatcher.offer([entry(1, "plain@>=1,<2"), entry(2, "plain@>=2")])
+    assert sent(dispatcher) == [[1], []]
+    assert kinds(outcomes) == {2: "released"}

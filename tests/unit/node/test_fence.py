@@ -29,12 +29,12 @@ from tontine_node.membership.fence import GUARD_EVERY, GUARD_IDLE_EVERY, Fence
 def test_the_lease_is_looked_at_often_unless_there_is_nothing_to_end(
     held: list[str], is_up: bool, left: float, pause: float
 ) -> None:
-    clock, board, nobody = (
+    clock, contexts, nobody = (
         SimpleNamespace(now=lambda: 100.0),
         SimpleNamespace(deadline=100.0 + left),
         None,
     )
-    fence = Fence(*cast("Any", (clock, nobody, board, held, nobody)))
+    fence = Fence(*cast("Any", (clock, nobody, held, contexts)))
     fence._is_up = is_up
     assert fence._pause() == pause
 
@@ -47,11 +47,11 @@ async def test_a_long_rest_ends_when_something_comes_in(monkeypatch: pytest.Monk
         fence.is_over = True
         ended.set()
 
-    clock, board = SimpleNamespace(now=lambda: 0.0), SimpleNamespace(deadline=3600.0)
+    clock = SimpleNamespace(now=lambda: 0.0)
     beat = SimpleNamespace(has_lease=lambda: False, failed_since_renewal=True)
     held: list[str] = []
-    dispatcher = SimpleNamespace(pool=SimpleNamespace(kill_all=kill_all))
-    fence = Fence(*cast("Any", (clock, beat, board, held, dispatcher)))
+    contexts = SimpleNamespace(deadline=3600.0, kill_all=kill_all)
+    fence = Fence(*cast("Any", (clock, beat, held, contexts)))
     guard = asyncio.create_task(fence.run())
     await asyncio.sleep(0)
     assert not ended.is_set()

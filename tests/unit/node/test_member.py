@@ -12,6 +12,8 @@ from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.records.node import Pulse
 from tontine.records.roster import Roster
+from tontine.records.states import Desired
+from tontine.store.members import Beat
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
 
@@ -33,9 +35,7 @@ def test_the_server_s_time_is_what_the_newest_beat_said_and_what_has_passed_sinc
 ) -> None:
     at, clock = datetime(2026, 1, 1, tzinfo=UTC), SystemClock()
     board = SimpleNamespace(deadline=0.0)
-    store = SimpleNamespace(
-        run=lambda steps: steps.close() or SimpleNamespace(at=at, state=None, desired="running")
-    )
+    store = SimpleNamespace(run=lambda steps: steps.close() or Beat(Desired.RUNNING, 1, at, None))
     beat = Heartbeat(
         "n", cast("Any", store), Timing(), clock, cast("Any", board), dict, lambda: None
     )

@@ -14,6 +14,8 @@ import pytest
 from tests.support.interleaving.loop import ManualClock
 from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
+from tontine.records.states import Desired
+from tontine.store.members import Beat
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.telling.outage import AWAY, BACK, OutageFilter
 
@@ -96,7 +98,7 @@ def test_the_heartbeat_says_where_and_for_how_long_and_that_it_is_back(
 ) -> None:
     clock, answer = (
         ManualClock(),
-        SimpleNamespace(at=datetime(2026, 1, 1, tzinfo=UTC), state=None, desired="running"),
+        Beat(Desired.RUNNING, 1, datetime(2026, 1, 1, tzinfo=UTC), None),
     )
     refused = StoreUnavailable("connection refused")
     answers = iter([answer, refused, refused, answer])

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -113,6 +113,7 @@ FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
 DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
+    st.builds(pipe.CountedDone, SEQS, TIMES, st.just([{"rows": 1}, {}, 0]), DOCUMENTS),
     st.builds(
         pipe.AttemptEnded,
         SEQS,
@@ -133,7 +134,7 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         ),
         st.just([]),
     ),
-    st.builds(pipe.BrokenModules, TEXTS),
+    st.builds(pipe.BrokenModules, TEXTS, st.sampled_from(get_args(pipe.Phase))),
 )
 ORDERS = st.builds(
     pipe.Orders,
@@ -142,6 +143,7 @@ ORDERS = st.builds(
     cancel=st.lists(SEQS, max_size=3),
     expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
     submitted=st.none() | st.builds(pipe.SubmitAnswer, SEQS, DOCUMENTS),
+    retire=st.booleans(),
 )
 
 

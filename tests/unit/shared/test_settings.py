@@ -18,6 +18,8 @@ from tontine.cli.options import own_parameters, written
 from tontine.errors import ConfigError
 from tontine.settings import SettingsFile
 from tontine_node.command import node
+from tontine_node.config import ContextConfig
+from tontine_node.contexts import of_command
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +79,7 @@ def test_a_file_of_another_user_is_read_only_in_the_working_directory(
     ("text", "message"),
     [
         ("databse = 'x'", r"tontine.toml: `databse` is no setting: did you mean `database`\?"),
-        ("[colour]", r"`colour` is no setting: there are uri, database, embedded, node"),
+        ("[colour]", r"`colour` is no setting: there are uri, database, embedded, node, contexts"),
         ("database = 5", r"`database` must be a text, not a whole number"),
         ("uri = ''", r"`uri` must be a text, not an empty text"),
         ("embedded = 'yes'", r"`embedded` must be true or false, not a text"),
@@ -96,6 +98,44 @@ def test_a_file_of_another_user_is_read_only_in_the_working_directory(
         ),
         ("[node]\nmodules = 'x'", r"`node.modules` must be a list of texts, not a text"),
         ("[node]\nname = 5", r"`node.name` must be a text, not a whole number"),
+        ("[node]\navailable = 'x'", r"`node.available` must be a list of texts, not a text"),
+        ("[context.mail]", r"`context` is no setting: did you mean `contexts`\?"),
+        ("contexts = 5", r"`contexts` must be a table, \[contexts\], not a whole number"),
+        ("contexts.mail = 5", r"`contexts.mail` must be a table, \[contexts.mail\], not a whole"),
+        (
+            "[contexts.mail]\nproces = 2",
+            r"`contexts.mail.proces` is no setting: did you mean `processes`\?",
+        ),
+        ("[contexts.mail]\nslots = '5'", r"`contexts.mail.slots` must be a whole number, not a t"),
+        ("[contexts.mail]\nslots = 5", r"`contexts.mail` loads nothing: say what, like modules ="),
+        (
+            "[contexts.mail]\nenv = { PORT = 25 }",
+            r"`contexts.mail.env.PORT` must be a text in quotes, not a whole number",
+        ),
+        (
+            "[contexts.mail]\nmodules = ['m']\nenv = { 'A B' = 'x' }",
+            r"`contexts.mail.env` has 'A B', which cannot name a variable",
+        ),
+        (
+            "[contexts.mail]\nmodules = ['m']\nprofile = 'mail.context'",
+            r"`contexts.mail.profile` cannot be 'mail.context': .* like \"mail.context:mail\"",
+        ),
+        (
+            "[contexts.'my mail']\nmodules = ['m']",
+            r"`contexts.my mail` cannot name a context: a letter, then letters, digits",
+        ),
+        (
+            "[contexts.a]\nmodules = ['x', 'm']\n[contexts.b]\nmodules = ['m:shop']",
+            r"`contexts.b.modules` has 'm:shop', and `contexts.a.modules` has 'm': a module",
+        ),
+        (
+            "[node]\nmodules = ['./m.py']\n[contexts.b]\nmodules = ['m.py']",
+            r"`contexts.b.modules` has 'm.py', and `node.modules` has './m.py'",
+        ),
+        (
+            "[node]\nslots = 2\n[contexts.default]\nslots = 3",
+            r"`contexts.default.slots` and `node.slots` say the same of the default context: keep",
+        ),
         ("uri = ", r"the settings in .*tontine.toml cannot be read: Invalid value"),
     ],
 )
@@ -289,3 +329,136 @@ def test_a_setting_that_was_renamed_still_has_its_former_name(
     assert parsed("m", "--streams")["streams"] is True
     assert parsed("m", "--no-streams")["streams"] is False
     assert parsed("m")["streams"] is None, "only a flag: variables and files say `listen`"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("processes = 0", r"`contexts.mail.processes` cannot be that: 0 is not among 1 to 512"),
+        ("slots = 2000", r"`contexts.mail.slots` cannot be that: 2000 is not among 1 to 1024"),
+        ("max_jobs = -1", r"`contexts.mail.max_jobs` cannot be that: -1 is not among 1 to"),
+        ("max_memory = 'much'", r"`contexts.mail.max_memory` cannot be that: 'much' is no amount"),
+        ("max_memory = 15", r"`contexts.mail.max_memory` cannot be that: a worker needs about 30"),
+        ("start_within = 'soon'", r"`contexts.mail.start_within` cannot be that: 'soon' is not a"),
+        ("start_within = 0", r"`contexts.mail.start_within` cannot be that: a worker needs some"),
+    ],
+)
+def test_values_of_contexts_are_checked_by_every_command(
+    here: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TONTINE_URI", "mongodb://127.0.0.1:1/shop")
+    (here / "tontine.toml").write_text(f"[contexts.mail]\nmodules = ['m']\n{text}")
+    for command in (["jobs"], ["config"], ["node"]):
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(tontine, command, catch_exceptions=False)
+
+
+def test_two_modules_of_one_file_may_be_in_two_contexts(here: Path) -> None:
+    (here / "tontine.toml").write_text(
+        "[contexts.a]\nmodules = ['m:shop']\n[contexts.b]\nmodules = ['m:mail']"
+    )
+    assert list(settings.read(None).contexts()) == ["a", "b"]
+
+
+TWO_CONTEXTS = """
+[node]
+available = ["etl.tasks"]
+[contexts.default]
+modules = ["shop.tasks"]
+processes = 4
+env = { KEY = "secret" }
+start_within = "1m"
+[contexts.mail]
+modules = ["mail.tasks"]
+profile = "mail.context:mail"
+slots = 50
+env = { SMTP_HOST = "smtp.internal" }
+max_jobs = 7
+max_memory = "500MB"
+start_within = "30s"
+"""
+MAIL = ContextConfig(
+    "mail",
+    ("mail.tasks",),
+    "mail.context:mail",
+    slots=50,
+    env={"SMTP_HOST": "smtp.internal"},
+    max_jobs=7,
+    max_memory=500 * 2**20,
+    start_within=30,
+)
+
+
+def contexts_of(*arguments: str) -> tuple[ContextConfig, ...]:
+    """The contexts that `tontine node` would have."""
+    context = node.make_context("node", [*arguments])
+    limits = {name: context.params[name] for name in ("processes", "slots", "max_jobs")}
+    return of_command(context, context.params["modules"], limits)
+
+
+def test_a_node_without_modules_has_the_contexts_of_the_file(here: Path) -> None:
+    (here / "tontine.toml").write_text(TWO_CONTEXTS)
+    usual = ContextConfig("default", ("shop.tasks",), None, 4, env={"KEY": "secret"})
+    assert contexts_of() == (usual, MAIL)
+    assert parsed()["available"] == ("etl.tasks",)
+    assert [one.processes for one in contexts_of("--processes", "8")] == [8, 1]
+
+
+def test_modules_that_are_named_make_the_default_context_and_no_other(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "tontine.toml").write_text(TWO_CONTEXTS)
+    named = ContextConfig("default", ("a", "b"), None, 4, env={"KEY": "secret"})
+    assert contexts_of("a", "b") == (named,)
+    monkeypatch.setenv("TONTINE_MODULES", "a b")
+    assert contexts_of() == (named,)
+
+
+def test_modules_in_the_table_of_nodes_are_the_default_context_s_beside_others(here: Path) -> None:
+    (here / "tontine.toml").write_text(
+        "[node]\nmodules = ['shop.tasks']\nslots = 3\n[contexts.etl]\nmodules = ['etl.tasks']"
+    )
+    assert contexts_of() == (
+        ContextConfig("default", ("shop.tasks",), slots=3),
+        ContextConfig("etl", ("etl.tasks",)),
+    )
+
+
+def test_what_is_said_of_a_default_context_that_is_not_there_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "[contexts.mail]\nmodules = ['m']\n[contexts.etl]\nmodules = ['e']\n"
+    (here / "tontine.toml").write_text(text)
+    assert [one.name for one in contexts_of()] == ["mail", "etl"]
+    told = r"is for the context `default`, and this node has only mail, etl: say it in \[contexts.m"
+    with pytest.raises(ConfigError, match=f"--max-jobs {told}"):
+        contexts_of("--max-jobs", "3")
+    (here / "tontine.toml").write_text(f"{text}\n[node]\nslots = 2")
+    with pytest.raises(ConfigError, match=f"`node.slots` {told}"):
+        contexts_of()
+    (here / "tontine.toml").write_text(text)
+    monkeypatch.setenv("TONTINE_PROCESSES", "2")
+    with pytest.raises(ConfigError, match=f"TONTINE_PROCESSES {told}"):
+        contexts_of()
+
+
+def test_a_node_without_modules_and_without_contexts_is_told_of_both() -> None:
+    with pytest.raises(ConfigError, match=r"name at least one module.*or contexts in tontine.toml"):
+        CliRunner().invoke(tontine, ["node"], catch_exceptions=False)
+
+
+def test_contexts_are_shown_with_the_names_of_their_variables_only(here: Path) -> None:
+    file = here / "tontine.toml"
+    file.write_text(TWO_CONTEXTS)
+    told = shown()
+    assert told["node.modules"] == (["shop.tasks"], str(file))
+    assert told["node.processes"] == (4, str(file))
+    assert told["node.available"] == (["etl.tasks"], str(file))
+    assert told["contexts.default.env"] == (["KEY"], str(file))
+    assert "contexts.default.processes" not in told, "node.processes says it"
+    assert told["contexts.mail.modules"] == (["mail.tasks"], str(file))
+    assert told["contexts.mail.env"] == (["SMTP_HOST"], str(file))
+    assert told["contexts.mail.start_within"] == ("30s", str(file))
+    text = CliRunner().invoke(tontine, ["config"]).stdout
+    assert "secret" not in text
+    assert "smtp.internal" not in text

@@ -96,7 +96,7 @@ class Evidence:
         """The member whose share the job's number is in."""
         if self.job is None or not self.job.is_numbered:
             return None
-        return self.roster.owner_of(self.job.seq)
+        return self.roster.owner_of(self.job.seq, self.job.task)
 
     @property
     def owner(self) -> Sighting | None:

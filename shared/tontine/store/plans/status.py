@@ -16,6 +16,7 @@ from ..names import JOBS, PLANS
 from .values import item_results
 
 _COUNT_WITHIN = 60.0
+_STATES = frozenset(state.value for state in JobState)
 
 
 def read_status(seq: int) -> Operation[PlanStatus]:
@@ -72,7 +73,7 @@ def count_jobs(seq: int) -> Operation[dict[tuple[str, str], JobCounts]]:
 
 def _add(counts: dict[str, Any], group: Mapping[str, Any]) -> None:
     state = str(group["_id"].get("state"))
-    if state in JobState:
+    if state in _STATES:
         counts[state] = int(group["count"])
         if state in (JobState.FAILED, JobState.CANCELLED):
             counts["stopped"] = counts.get("stopped", 0) + int(group["stopped"])

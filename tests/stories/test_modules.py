@@ -1,0 +1,217 @@
+"""Modules that change while nodes run: their files, and which of them a node is to have."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tontine import Client
+from tontine.records.want import Want
+from tontine.store import modules
+from tontine.testing import NodeProcess
+
+pytestmark = pytest.mark.story
+
+HEAD = """
+import os
+import time
+from pathlib import Path
+from tontine import Module
+
+shop = Module("shop", version="{version}")
+"""
+TASK = """
+
+@shop.task
+def {name}(gate: str = "") -> int:
+    while gate and not Path(gate).exists():
+        time.sleep(0.01)
+    return os.getpid()
+"""
+
+
+def write(file: Path, *tasks: str, version: str = "1.0", more: str = "") -> None:
+    """A module with these tasks, put in place whole."""
+    text = HEAD.format(version=version) + "".join(TASK.format(name=name) for name in tasks) + more
+    draft = file.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    directory = tmp_path / "code"
+    directory.mkdir()
+    write(directory / "shop_tasks.py", "old")
+    return directory / "shop_tasks.py"
+
+
+def begin(cluster: Cluster, name: str, *modules: str, options: tuple[str, ...] = ()) -> NodeProcess:
+    # Files that are written within one second, and are of one size, look alike to cached bytecode.
+    environment = {"PYTHONDONTWRITEBYTECODE": "1"}
+    node = cluster.launch(
+        *modules,
+        name=name,
+        options=["--processes", "2", "--lease", "3s", *options],
+        environment=environment,
+    )
+    cluster.wait_for_state(name, "waiting", "working")
+    eventually(lambda: metrics(cluster, name).get("workers") == 2, what="both workers are there")
+    return node
+
+
+def metrics(cluster: Cluster, name: str) -> Any:
+    return (cluster.record(name) or {}).get("metrics", {})
+
+
+def failed(cluster: Cluster) -> list[Any]:
+    return [(job["task"], job.get("error")) for job in cluster.jobs(state="failed")]
+
+
+def workers(node: NodeProcess) -> set[int]:
+    return {worker.pid for worker in node.workers()}
+
+
+def test_a_worker_that_is_replaced_after_the_files_changed_fails_no_job(
+    cluster: Cluster, file: Path
+) -> None:
+    node = begin(cluster, "a", str(file))
+    before = workers(node)
+    write(file, "new", version="2.0")
+    with Client(cluster.database) as client:
+        client.submit_many("shop.new", [{}] * 200)
+        os.kill(before.pop(), signal.SIGKILL)
+        eventually(
+            lambda: (
+                cluster.database.jobs.count_documents({"state": {"$in": ["done", "failed"]}}) == 200
+            ),
+            60,
+            f"{cluster._tail('a')}",
+        )
+    assert not failed(cluster), "a worker was given a task that it does not have"
+
+
+def module(cluster: Cluster, node: str, name: str) -> dict[str, Any]:
+    """What a node's record says of a module: of its newest version, if there are more."""
+    record = cluster.record(node) or {}
+    found = [one for one in record.get("modules", ()) if one["name"] == name]
+    return found[0] if found else {}
+
+
+def wait_for_module(cluster: Cluster, node: str, name: str, **facts: Any) -> dict[str, Any]:
+    def is_so() -> dict[str, Any] | None:
+        said = module(cluster, node, name)
+        return (
+            said if said and all(said.get(key) == value for key, value in facts.items()) else None
+        )
+
+    return eventually(is_so, 60, f"{name} {facts} on {node}: {cluster._tail(node)}")
+
+
+def offered(cluster: Cluster, node: NodeProcess) -> set[str]:
+    """The tasks that the roster says a node has."""
+    record = cluster.record(node.name) or {}
+    offer = cluster.roster().offer_of(record.get("_id", ""))
+    return offer.names() if offer else set()
+
+
+@pytest.fixture
+def running(cluster: Cluster, file: Path) -> NodeProcess:
+    other = file.with_name("etl_tasks.py")
+    write(other, "load")
+    other.write_text(other.read_text().replace("shop", "etl"))
+    return begin(cluster, "a", str(file), str(other))
+
+
+def test_new_files_take_over_when_asked_and_a_long_job_keeps_its_old_worker(
+    cluster: Cluster, file: Path, running: NodeProcess, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    node_id = (cluster.record("a") or {})["_id"]
+    with Client(cluster.database) as client:
+        long = client.submit("shop.old", {"gate": str(gate)})
+        eventually(lambda: client.get(long.seq or 0).state == "working")
+        write(file, "old", "new", version="2.0")
+        cluster.store.run(modules.ask_to_reload([node_id]))
+        eventually(lambda: (cluster.record("a") or {}).get("reloaded") == 1, 60, cluster._tail("a"))
+        quick = client.wait(client.submit("shop.new"), timeout=60)
+        assert quick.state == "done"
+        versions = [
+            (one["version"], one["state"])
+            for one in (cluster.record("a") or {})["modules"]
+            if one["name"] == "shop"
+        ]
+        assert versions == [("2.0", "serving"), ("1.0", "draining")], "the record shows both"
+        assert len(workers(running)) <= 3, "one more than processes at most"
+        gate.touch()
+        slow = client.wait(long, timeout=60)
+    assert (slow.state, slow.attempt) == ("done", 1)
+    assert slow.result != quick.result
+    eventually(lambda: slow.result not in workers(running), what="the old worker ends")
+    eventually(lambda: len((cluster.record("a") or {})["modules"]) == 2)
+    eventually(lambda: offered(cluster, running) == {"shop.old", "shop.new", "etl.load"})
+    assert {one["_id"] for one in cluster.store.run(modules.versions("shop"))} == {
+        "shop@1.0",
+        "shop@2.0",
+    }
+
+
+def test_files_that_cannot_be_loaded_leave_the_old_workers_at_work(
+    cluster: Cluster, file: Path, running: NodeProcess
+) -> None:
+    before = workers(running)
+    node_id = (cluster.record("a") or {})["_id"]
+    write(file, "old", version="2.0", more="\n\nraise RuntimeError('no such luck')\n")
+    cluster.store.run(modules.ask_to_reload([node_id]))
+    said = wait_for_module(cluster, "a", "shop", state="broken")
+    assert "no such luck" in said["error"]
+    assert said["version"] == "1.0"
+    with Client(cluster.database) as client:
+        job = client.wait(client.submit("shop.old"), timeout=60)
+        assert job.result in before
+        assert "reloaded" not in (cluster.record("a") or {})
+        write(file, "old", version="3.0")
+        wait_for_module(cluster, "a", "shop", state="serving", version="3.0")
+        eventually(lambda: not workers(running) & before)
+        assert client.wait(client.submit("shop.old"), timeout=60).state == "done"
+
+
+def test_a_module_is_dropped_while_its_jobs_are_queued_and_run_and_comes_back(
+    cluster: Cluster, file: Path, running: NodeProcess, tmp_path: Path
+) -> None:
+    gate, source = tmp_path / "gate", str(file.with_name("etl_tasks.py"))
+    node_id = (cluster.record("a") or {})["_id"]
+    with Client(cluster.database) as client:
+        runs = client.submit("etl.load", {"gate": str(gate)})
+        eventually(lambda: client.get(runs.seq or 0).state == "working")
+        client.submit_many("etl.load", [{"gate": str(gate)}] * 20)
+        cluster.store.run(modules.want_no_more([node_id], [source]))
+        wait_for_module(cluster, "a", "etl", state="draining")
+        eventually(lambda: offered(cluster, running) == {"shop.old"})
+        eventually(lambda: len(cluster.jobs(state="working")) <= 2, what="the others go back")
+        assert client.wait(client.submit("shop.old"), timeout=60).state == "done"
+        gate.touch()
+        eventually(lambda: not module(cluster, "a", "etl"), 60, "the drop is done")
+        left = cluster.jobs(state="queued")
+        assert len(left) >= 19
+        assert client.wait(client.submit("shop.old"), timeout=60).state == "done"
+        assert len(cluster.jobs(state="queued")) == len(left), "it starts nothing of it"
+        cluster.store.run(modules.want([node_id], Want(source)))
+        wait_for_module(cluster, "a", "etl", state="serving")
+        eventually(lambda: not cluster.jobs(state={"$in": ["queued", "working"]}), 60)
+    assert not failed(cluster)
+
+
+def test_what_a_node_was_not_started_with_is_refused(
+    cluster: Cluster, file: Path, running: NodeProcess
+) -> None:
+    cluster.database.nodes.update_one({"name": "a"}, {"$push": {"wants": {"source": "os.path"}}})
+    said = wait_for_module(cluster, "a", "os.path", state="refused")
+    assert "'available'" in said["error"]
+    assert offered(cluster, running) == {"shop.old", "etl.load"}
