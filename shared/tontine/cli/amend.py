@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -26,8 +27,9 @@ from .many import (
 )
 from .options import json_option, opened, store_options
 from .output import note, write_json
+from .plan_amend import cancel_plan, is_plans, retry_plan
 
-Change = Callable[[Store, int], tuple[int, JobState, str]]
+Change = Callable[[Store, int], tuple[int, str, str]]
 """Changes one job: the exit code that this deserves, the job's state now, and what to say."""
 
 _seqs = click.argument("seqs", nargs=-1, type=click.IntRange(0, 2**63 - 1), metavar="[SEQ...]")
@@ -61,7 +63,8 @@ def retry(
 
     Filters find failed jobs unless --state names other states; what is found is counted first and
     asked about. A job that is done is put back only with --done, or after a question. --since and
-    --until are about the time when a job ended.
+    --until are about the time when a job ended. A plan's number goes on with a plan that failed,
+    was cancelled or is stuck: what is done of it is not run again.
 
     Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs
     --done; the others are put back all the same.
@@ -75,6 +78,7 @@ def retry(
         _each(
             seqs,
             lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes),
+            retry_plan,
             as_json,
             store,
         )
@@ -86,12 +90,14 @@ def retry(
 @click.command()
 @_seqs
 @filter_options(OPEN)
+@click.option("--no-undo", is_flag=True, help="Of a plan: leave what is done of it as it is.")
 @changing_options
 @json_option
 @store_options
 def cancel(
     *,
     seqs: tuple[int, ...],
+    no_undo: bool,
     every: bool,
     dry_run: bool,
     yes: bool,
@@ -103,7 +109,8 @@ def cancel(
     soon as their node has ended them.
 
     What filters find is counted first and asked about. --since and --until are about the time of
-    submission.
+    submission. A plan's number stops the plan: what is queued of it is cancelled, what runs is
+    asked to end, and what was done is undone.
 
     Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled
     all the same.
@@ -113,7 +120,7 @@ def cancel(
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
-        _each(seqs, _cancel, as_json, store)
+        _each(seqs, _cancel, partial(cancel_plan, undo=not no_undo), as_json, store)
     else:
         change_many(store, _cancelling(meant), dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -168,7 +175,7 @@ def _same(meant: Filter) -> Operation[Filter]:
     return meant.anchored((yield from now()))
 
 
-def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, JobState, str]:
+def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, str, str]:
     from ..store import control
 
     seen = store.run(control.read_job(seq)).state
@@ -184,7 +191,7 @@ def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, 
     return 1, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"
 
 
-def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
+def _cancel(store: Store, seq: int) -> tuple[int, str, str]:
     from ..store import control
 
     job = store.run(control.cancel(seq))
@@ -200,19 +207,22 @@ def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
     return 1, job.state, f"job {seq} is {job.state.value} already"
 
 
-def _each(seqs: tuple[int, ...], change: Change, as_json: bool, config: StoreConfig) -> None:
+def _each(
+    seqs: tuple[int, ...], change: Change, change_plan: Change, as_json: bool, config: StoreConfig
+) -> None:
     code = 0
     with opened(config) as store:
         for seq in dict.fromkeys(seqs):
             try:
-                fault, state, message = change(store, seq)
+                is_plan = is_plans(store, seq)
+                fault, state, message = (change_plan if is_plan else change)(store, seq)
             except (UnknownJob, ConfigError) as error:
                 code = 2
                 note(f"tontine: {error}")
                 continue
             code = max(code, fault)
             if as_json:
-                write_json({"seq": seq, "ok": not fault, "state": state.value, "message": message})
+                write_json({"seq": seq, "ok": not fault, "state": str(state), "message": message})
             else:
                 click.echo(message, err=bool(fault))
     raise click.exceptions.Exit(code)
