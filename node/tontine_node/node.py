@@ -22,7 +22,7 @@ from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
-from tontine.store.names import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES, PLANS
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
@@ -45,6 +45,9 @@ from .membership.member import Member
 from .membership.modules import Modules
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
+from .planning.accepter import Accepter
+from .planning.advances import Advances
+from .planning.onlooker import Onlooker
 from .running.changes import Changes
 from .running.contexts import Contexts
 from .running.described import describe_contexts
@@ -157,6 +160,17 @@ class Node:
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
+        self.advances = Advances(store, clock, self._retention, troubles)
+        self.accepter = Accepter(
+            store,
+            timing,
+            clock,
+            member.own_share,
+            self.advances,
+            self._retention,
+            troubles,
+        )
+        self.onlooker = Onlooker(store, timing, clock, member, self.advances, troubles)
         self.drain = Drain(
             config.grace,
             clock,
@@ -191,6 +205,11 @@ class Node:
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
+        self.settler.advance = self.advances.settled
+        self.settler.advanced = self.advances.drained
+        self.settler.causal = self.advances.causal
+        self.onlooker.repair = self.repairer.repair
+        self.repairer.repaired = self.onlooker.repaired
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
         self.member.repair = self.repairer.repair
@@ -200,6 +219,7 @@ class Node:
             CLUSTER: [lambda _: self.claimer.look_now()],
             NODES: [lambda _: self.beat.hurry()],
             HELP: [lambda _: self.claimer.help_soon()],
+            PLANS: [lambda _: self.accepter.wake.set(), self.onlooker.take_hint],
         }
 
     def ask_to_stop(self) -> None:
@@ -273,6 +293,9 @@ class Node:
             "fence": self.fence.run,
             "samples": self.sampler.run,
             "healing": self.healer.run,
+            "accepting": self.accepter.run,
+            "advancing": self.advances.run,
+            "looking at plans": self.onlooker.run,
         }
         if self.config.listens:
             loops["listening"] = self.listener.run

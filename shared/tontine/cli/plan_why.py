@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ..diagnose.why.plan import explain_place, explain_plan
 from ..diagnose.why import Finding
+from ..diagnose.why.plan import explain_place, explain_plan
 from ..errors import UnknownPlan
 from ..legible import legible
 from ..records.job import Job

@@ -250,10 +250,17 @@ class PlanPlace:
     is the same."""
 
     seq: int
+    """The number of its plan."""
     step: str
+    """The name of its step."""
     kind: JobKind = "step"
+    """`step`, `undo` or `finally`."""
     item: int | None = None
+    """Its place among the jobs of a mapped step."""
     try_: int = 0
+    """How often the plan had been retried when it was released, or put back."""
+    outcome: str | None = None
+    """Of a `finally`: how the plan ends."""
 
     @property
     def id(self) -> str:
@@ -264,8 +271,14 @@ class PlanPlace:
         return f"plan/{self.seq}/{self.step}{back}{item}"
 
     def to_document(self) -> dict[str, Any]:
-        item = {} if self.item is None else {"item": self.item}
-        return {"seq": self.seq, "step": self.step, **item, "kind": self.kind, "try": self.try_}
+        optional = {"item": self.item, "outcome": self.outcome}
+        return {
+            "seq": self.seq,
+            "step": self.step,
+            "kind": self.kind,
+            "try": self.try_,
+            **{name: value for name, value in optional.items() if value is not None},
+        }
 
     @classmethod
     def from_document(cls, document: Any) -> PlanPlace | None:
@@ -278,7 +291,15 @@ class PlanPlace:
             return None
         if not is_whole(tries) or not (item is None or is_whole(item)):
             return None
-        return cls(int(seq), step, kind, None if item is None else int(item), int(tries))
+        outcome = document.get("outcome")
+        return cls(
+            int(seq),
+            step,
+            kind,
+            None if item is None else int(item),
+            int(tries),
+            outcome if is_text(outcome) else None,
+        )
 
 
 def all_of(seq: int) -> dict[str, str]:

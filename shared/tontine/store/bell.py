@@ -54,6 +54,11 @@ def ring_jobs(first: int, last: int, *, fresh: bool) -> Operation[None]:
     yield from _ring({"what": JOBS, "first": Int64(first), "last": Int64(last), "fresh": fresh})
 
 
+def ring_new_plan() -> Operation[None]:
+    """Tell the first member that there is a plan to accept, and nobody to look at others."""
+    yield from _ring({"what": PLANS, "fresh": True})
+
+
 def ring_plan(seq: int) -> Operation[None]:
     """Tell the owner of a plan to look at it."""
     yield from _ring({"what": PLANS, "seq": Int64(seq)})
@@ -104,4 +109,4 @@ def _hint(news: Mapping[str, Any]) -> Hint:
     seq = news.get("seq")
     if isinstance(seq, int):
         return Hint(str(news.get("what")), int(seq), int(seq))
-    return Hint(str(news.get("what")))
+    return Hint(str(news.get("what")), is_fresh=news.get("fresh") is True)

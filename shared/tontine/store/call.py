@@ -115,8 +115,10 @@ class Causal:
             session.advance_operation_time(self.operation_time)
 
     def note(self, session: Any) -> None:
-        self.operation_time = session.operation_time
-        self.cluster_time = session.cluster_time
+        """Where several go on from one, it is as far as the furthest."""
+        time = session.operation_time
+        if time is not None and (self.operation_time is None or time > self.operation_time):
+            self.operation_time, self.cluster_time = time, session.cluster_time
 
 
 def _within(call: Call, session: Any) -> Call:

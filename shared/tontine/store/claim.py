@@ -42,6 +42,7 @@ _FIELDS = dict.fromkeys(
         "timeout",
         "run_at",
         "start_by",
+        "plan",
     ),
     1,
 )

@@ -14,7 +14,7 @@ from ...records.states import PlanState
 from ...rules.plan import retried_to
 from ...rules.plan_check import problem
 from ...storable import REFUSALS, unstorable
-from ..bell import ring, ring_plan
+from ..bell import ring, ring_new_plan, ring_plan
 from ..call import DECODED, Operation, find_one, insert_one, update_many, update_one
 from ..control import PUT_BACK
 from ..counter import Reserve, raise_counter, take
@@ -46,7 +46,7 @@ def submit(
                 return PlanRecord.from_document(plan), False
             yield from raise_counter()
             continue
-        yield from ring(PLANS)
+        yield from ring_new_plan()
         return PlanRecord.from_document(plan), False
     raise StoreError("numbers are taken as fast as they are given, and a plan got none")
 

@@ -42,7 +42,9 @@ def sources(plan: PlanRecord, deed: Release) -> list[str]:
 def make_one(plan: PlanRecord, deed: Release, results: Results) -> Operation[Document]:
     """The document of a release that is a single job, without its number."""
     step = _step(plan, deed)
-    place = PlanPlace(plan.seq or 0, deed.step, deed.kind, try_=plan.try_ or 0)
+    outcome = str(plan.outcome) if deed.kind == "finally" else None
+    tries = plan.try_ or 0
+    place = PlanPlace(plan.seq or 0, deed.step, deed.kind, try_=tries, outcome=outcome)
     if deed.kind == "undo":
         return (yield from _make_undo(plan, step, place, results))
     values = yield from taken_values(plan, step, step.take, results)
