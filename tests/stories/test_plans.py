@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tontine import Client, Plan, PlanFailed
+from tontine import Client, Plan, PlanFailed, Step
 from tontine.records.states import PlanState
 
 pytestmark = pytest.mark.story
@@ -114,7 +114,7 @@ def test_a_saga_undoes_what_it_did(client: Client, cluster: Cluster) -> None:
     plan = Plan("trip")
     before = None
     for what in ("flight", "hotel", "car"):
-        after = [] if before is None else [before]
+        after: list[Step] = [] if before is None else [before]
         step = plan.step("shop.book", {"what": what}, name=what, after=after)
         step.undo("shop.unbook", {"booking": step})
         before = step
