@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.cluster import Cluster
@@ -21,6 +22,11 @@ def pytest_configure() -> None:
     """A shell starts what runs in the background so that it ignores Ctrl-C, and all that it starts
     in turn."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Both are times that a test could miss on a slow day.
+    settings.register_profile(
+        "unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

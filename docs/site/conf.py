@@ -42,7 +42,10 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
 # docs/api/index.md tells what they stand for.
-_WORDS = "After Args Before Duration Errors Function Missed Moment OnLost Overlap Start Wait Which"
+_WORDS = (
+    "After AnyTask Args Before Configure Duration Errors Function Missed Moment OnLost Opened "
+    "Overlap StandIn Start Wait Which"
+)
 autodoc_type_aliases = {word: word for word in _WORDS.split()}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90

@@ -17,6 +17,7 @@ from .loop import rest
 from .membership.fence import Fence
 from .membership.heartbeat import Heartbeat
 from .membership.member import Member
+from .running.closing import close_idle
 from .running.contexts import Contexts
 from .running.limits import Limits
 from .settling.reporter import Reporter
@@ -83,6 +84,8 @@ class Drain:
             tell_ending(
                 running, self.contexts.careful_tasks, f"the grace of {self.grace:g} s is over"
             )
+        if self.stops_asked < 2 and not self.beat.is_dead:
+            await close_idle(self.contexts, "the node stops")
         self.fence.is_over = True
         stuck = await self.contexts.kill_all("the node stops")
         self.contexts.release_held()

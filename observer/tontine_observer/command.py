@@ -48,6 +48,7 @@ class Flags:
     board: Board
     replay: Path | None
     screen: Settings
+    demo: int | None = None
 
 
 @click.command(name="observe")
@@ -94,6 +95,7 @@ class Flags:
 @click.option(
     "--read-only", is_flag=True, help="Offer no requests, whatever the database user may do."
 )
+@click.option("--demo", type=int, hidden=True, help="The descriptor of the demo's wire.")
 @click.option("--no-streams", is_flag=True, help="Poll instead of following a change stream.")
 @click.option(
     "--nice",
@@ -117,6 +119,7 @@ def observe(
     replay: Path | None,
     redact: tuple[str, ...],
     read_only: bool,
+    demo: int | None,
     no_streams: bool,
     nice: int,
     web: WebOptions | None,
@@ -157,6 +160,7 @@ def observe(
         board=board,
         replay=replay,
         screen=screen,
+        demo=demo,
     )
     with _recording(record, board.known):
         code = _run(
@@ -198,8 +202,10 @@ def _run(flags: Flags, *, once: bool, as_json: bool, lines: bool, plain: bool, w
 def _open_screen(flags: Flags) -> int:
     _need_textual()
     from .terminal.app import ObserverApp
+    from .terminal.demo import DemoLink
 
-    app = ObserverApp(_source(flags), flags.screen)
+    demo = None if flags.demo is None else DemoLink(flags.demo)
+    app = ObserverApp(_source(flags), flags.screen, demo)
     settle_in(flags.nice)
     app.run()
     return app.return_code or 0

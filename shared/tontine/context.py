@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, overload
 from .errors import ConfigError, NotOpen
 from .function import check_hook
 
-T = TypeVar("T")
+Opened = TypeVar("Opened")
+StandIn = TypeVar("StandIn")
 Configure = TypeVar("Configure", bound=Callable[[], Any])
 Manager = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
@@ -27,7 +28,7 @@ def run_in(name: str) -> None:
     _running_in[:] = [name]
 
 
-class Connection(Generic[T]):
+class Connection(Generic[Opened]):
     """Something that each worker of a context opens before its first job: calling it gives what is
     open."""
 
@@ -39,13 +40,13 @@ class Connection(Generic[T]):
         self.open = open
         """Makes the context manager that a worker enters."""
         self.__doc__ = open.__doc__
-        self._open: list[T] = []
-        self._standing_in: list[T] = []
+        self._open: list[Opened] = []
+        self._standing_in: list[Any] = []
 
-    def __call__(self) -> T:
+    def __call__(self) -> Opened:
         """What is open; `NotOpen` where it is not."""
         if self._standing_in:
-            return self._standing_in[-1]
+            return self._standing_in[-1]  # type: ignore[no-any-return]
         if not self._open:
             raise NotOpen(self._why_not())
         return self._open[0]
@@ -54,9 +55,12 @@ class Connection(Generic[T]):
         return f"<connection {self.name} of context {self.context.name}>"
 
     @contextlib.contextmanager
-    def standing_in(self, value: T) -> Iterator[T]:
+    def standing_in(self, value: StandIn) -> Iterator[StandIn]:
         """In a test: calling it gives this value, in all threads of this process, until the block
-        ends."""
+        ends.
+
+        It may be anything that behaves as the tasks need it.
+        """
         self._standing_in.append(value)
         try:
             yield value
@@ -64,7 +68,7 @@ class Connection(Generic[T]):
             place = next(i for i, one in enumerate(self._standing_in) if one is value)
             del self._standing_in[place]
 
-    def opened(self, value: T) -> None:
+    def opened(self, value: Opened) -> None:
         """A worker has opened it."""
         self._open[:] = [value]
 
@@ -116,11 +120,13 @@ class Context:
     # say so.
     @overload
     def connection(
-        self, open: Callable[[], AbstractAsyncContextManager[T]], /
-    ) -> Connection[T]: ...
+        self, open: Callable[[], AbstractAsyncContextManager[Opened]], /
+    ) -> Connection[Opened]: ...
 
     @overload
-    def connection(self, open: Callable[[], AbstractContextManager[T]], /) -> Connection[T]: ...
+    def connection(
+        self, open: Callable[[], AbstractContextManager[Opened]], /
+    ) -> Connection[Opened]: ...
 
     def connection(self, open: Any, /) -> Connection[Any]:
         """Open it in each worker before the first job, and close it when the worker ends.

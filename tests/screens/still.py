@@ -11,8 +11,9 @@ from typing import Any
 
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
+from tontine.rules.complaint import Weight
 from tontine_observer.query.filters import RowFilter
-from tontine_observer.records.alert import Alert, Weight
+from tontine_observer.records.alert import Alert
 from tontine_observer.records.change import Change, ChangeKind
 from tontine_observer.records.flow import Flow, Series
 from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow
@@ -149,17 +150,17 @@ def flow() -> Flow:
 
 def changes() -> tuple[Change, ...]:
     told = (
-        (420, ChangeKind.NOTE, "demo", "started node ivy (pid 4711) in its place"),
-        (103, ChangeKind.NODE, "node-03", 'working → paused  by ops: "deploy"'),
+        (420, ChangeKind.NOTE, "demo", "killed node node-07 (pid 4711), which held 1 job"),
+        (103, ChangeKind.NODE, "node-03", "paused: the others have its share"),
         (
             90,
             ChangeKind.ERROR,
             "#4889",
             "shop.resize failed: TimeoutError: upstream did not answer",
         ),
-        (84, ChangeKind.NODE, "node-07", "working → dead  (lease expired)"),
+        (84, ChangeKind.NODE, "node-07", "died holding #4795: node-00 has it, 0 lost"),
         (60, ChangeKind.REQUEST, "node-03", "ops asked it to pause"),
-        (42, ChangeKind.EPOCH, "E14", "N 13 → 12  node-12 left"),
+        (42, ChangeKind.EPOCH, "E14", "12 members, 13 before"),
     )
     return tuple(
         Change(NOW - timedelta(seconds=ago), kind, who, what, Target(Pane.NODES, f"{who}-1"))

@@ -17,6 +17,7 @@ from tontine_observer.records.job import JobPage
 from tontine_observer.stage.commands import COMMANDS
 from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
 from tontine_observer.terminal.keys import remapped
+from tontine_observer.terminal.screens.alerts import Alerts
 from tontine_observer.terminal.screens.choose import Choose
 from tontine_observer.terminal.screens.confirm import Confirm
 from tontine_observer.terminal.screens.help import ABOUT, Help
@@ -70,7 +71,7 @@ async def test_the_cursor_moves_and_stays_inside() -> None:
             await press(app, pilot, keys)
             assert app.stage.view.list.place == place
         await press(app, pilot, "home", "pagedown")
-        assert app.stage.view.list.place == 10
+        assert app.stage.view.list.place == 9
         await press(app, pilot, "pageup", "h", "l")
         assert app.stage.view.list.place == 0
         assert app.stage.view.at is None
@@ -362,6 +363,10 @@ async def test_an_alert_can_be_shown_and_put_aside_until_it_comes_back() -> None
     async with shown(board=board) as (app, pilot):
         assert "share 7 stalled" in text(app)
         await press(app, pilot, "exclamation_mark")
+        assert isinstance(app.screen, Alerts)
+        assert "share 7 stalled" in app.screen.text
+        assert "node-05 has run" in app.screen.text
+        await press(app, pilot, "down", "up", "enter")
         assert app.stage.view.focus == SHARES
         assert app.stage.current(SHARES).rank == 7
         await press(app, pilot, "x")
@@ -385,12 +390,13 @@ async def test_a_key_that_means_nothing_here_says_where_it_does() -> None:
 
 async def test_the_mouse_chooses_rows_tabs_and_alerts() -> None:
     async with shown() as (app, pilot):
-        await pilot.click(offset=(5, 8))
+        await pilot.click(offset=(5, 9))
         assert app.stage.current(NODES).name == "node-04"
-        await pilot.click(offset=(13, 2))
+        await pilot.click(offset=(13, 3))
         assert app.stage.view.tab == SHARES
         await pilot.click(offset=(10, 1))
-        assert app.stage.current(SHARES).rank == 7
+        await pilot.pause()
+        assert isinstance(app.screen, Alerts)
 
 
 async def test_m_lets_go_of_the_mouse_where_the_terminal_can() -> None:
@@ -445,6 +451,6 @@ async def test_every_command_does_no_harm_in_any_pane(pane: str) -> None:
             app.overview.close_filter()
             if len(app.screen_stack) > 2:
                 await pilot.pause()
-                assert isinstance(app.screen, Help | Page | Choose | Sentences | Confirm)
+                assert isinstance(app.screen, Help | Page | Choose | Sentences | Confirm | Alerts)
                 await pilot.press("escape")
         assert app.is_running

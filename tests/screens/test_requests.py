@@ -73,7 +73,7 @@ async def test_a_pause_says_what_becomes_of_the_share() -> None:
         assert "members 12 → 11" in app.screen.text
 
 
-async def test_a_drain_wants_the_name_typed() -> None:
+async def test_a_stop_wants_the_name_typed() -> None:
     source = StillSource()
     async with shown(source=source) as (app, pilot):
         await press(app, pilot, "D")

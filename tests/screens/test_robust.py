@@ -50,7 +50,7 @@ async def test_an_outage_dims_the_picture_keeps_it_and_ends() -> None:
             assert style.color is not None
             return style.color.name
 
-        before = colour(4)
+        before = colour(5)
         board.change(
             shown=replace(board.shown, link=Link(Mode.STALE, reason="refused", age=14, retry_in=4))
         )
@@ -58,7 +58,7 @@ async def test_an_outage_dims_the_picture_keeps_it_and_ends() -> None:
         assert "STALE 14s" in text(app)
         assert "this is 14s old; retry in 4 s: refused" in text(app)
         assert "node-07" in text(app)
-        assert colour(4) != before
+        assert colour(5) != before
         await press(app, pilot, "j", "3", "j")
         assert app.stage.current(JOBS).seq == 4998
         board.change(shown=replace(board.shown, link=Link(Mode.LIVE, lag=0.1)))

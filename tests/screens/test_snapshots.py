@@ -138,7 +138,7 @@ async def test_ascii_only_whatever_the_store_says() -> None:
     [
         (("question_mark",), "help"),
         (("p",), "pause"),
-        (("D",), "drain"),
+        (("D",), "stop"),
         (("3", "enter"), "job"),
         (("enter",), "node"),
         (("colon",), "palette"),
@@ -149,7 +149,7 @@ async def test_ascii_only_whatever_the_store_says() -> None:
 async def test_what_opens_over_it(keys: tuple[str, ...], word: str) -> None:
     async with shown() as (app, pilot):
         await press(app, pilot, *keys)
-        compare(name((80, 24), word), dump(app, has_styles=word == "drain"))
+        compare(name((80, 24), word), dump(app, has_styles=word == "stop"))
 
 
 @pytest.mark.parametrize("size", [(40, 10), (20, 4), (10, 2), (1, 1)], ids=str)

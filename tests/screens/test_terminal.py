@@ -110,7 +110,7 @@ def test_without_colour_no_colour_is_sent() -> None:
         shown.press_and_watch(b"x")
         shown.press_and_watch(b"\x1b")
         shown.press_and_watch(b"D")
-        shown.wait_for_text("Drain node-00")
+        shown.wait_for_text("Stop node-00")
         assert COLOURS.findall(shown.written) == []
         assert b"\x1b[" in shown.written
 

@@ -101,6 +101,19 @@ def test_inserted_long_after_it_was_announced_it_is_found_without_another_ring(
     assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
 
 
+def test_one_that_is_too_deep_for_the_answer_is_claimed_in_the_usual_way(world: World) -> None:
+    listeners(world)
+    args: dict[str, Any] = {"a": 1}
+    for _ in range(178):  # with the job around it MongoDB's limit, which an answer is beyond
+        args = {"a": args}
+    world.submit(args=args)
+    world.go_on(world.flow_until(is_insert))
+    world.go_on(world.flow_until(claims))
+    assert facts(world) == ("queued", 0, 0), "refused"
+    world.go_on(world.flow_until(lambda message: is_claim(message.call), within=0.4))
+    assert facts(world) == ("working", 1, 0)
+
+
 def test_a_lost_answer_leaves_it_pending_until_the_node_gives_it_back(world: World) -> None:
     (only,) = listeners(world)
     claim = claim_under_way(world)

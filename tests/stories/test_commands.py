@@ -303,7 +303,7 @@ def test_observe_reports_what_nobody_can_run_and_never_writes(run: Run, store: S
     before = store.database.command("dbHash")["collections"]
     observed = run("observe")
     assert observed.code == 1
-    assert "! 1 job queued and no node to run them" in observed.out
+    assert "! no node is there, and 1 job waits" in observed.out
     assert "\x1b" not in observed.out
     assert store.database.command("dbHash")["collections"] == before
 

@@ -25,7 +25,8 @@ def test_the_hello_example_greets(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "tests"), [("shop", 4), ("fastapi_app", 2), ("django_app", 3), ("photobox", 6)]
+    ("example", "tests"),
+    [("shop", 4), ("fastapi_app", 2), ("django_app", 3), ("mail", 3), ("photobox", 6)],
 )
 def test_an_example_passes_its_own_tests(example: str, tests: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

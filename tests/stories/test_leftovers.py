@@ -86,7 +86,8 @@ def trouble(cluster: Cluster, what: str) -> str | None:
 def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(
     users: Client, tmp_path: Path
 ) -> None:
-    files = [tmp_path / how for how in LEAVING]
+    # A bare daemon may be of the other worker, too, as long as that lives.
+    files = [tmp_path / how for how in LEAVING if how != "bare"]
     gate = tmp_path / "gate"
     neighbour = users.submit("story.gate", {"path": str(gate)})
     late = [
@@ -101,7 +102,7 @@ def test_a_job_that_passed_its_time_limit_takes_along_what_it_started(
     gate.touch()
     assert users.wait(neighbour, timeout=30).state == "done"
     started = [pid for file in files for pid in pids_in(file)]
-    assert len(started) >= len(LEAVING)
+    assert len(started) >= len(files)
     eventually(lambda: not [pid for pid in started if is_there(pid)], 30, "nothing is left of them")
 
 

@@ -58,11 +58,12 @@ async def test_a_death_and_its_inheritance_are_seen_and_can_be_looked_back_on(
         then = board.picture(before)
         assert then.members == victim
         assert {row.name: row.state for row in then.nodes}["ada"] in ("waiting", "working")
-        told = [(change.subject, change.text) for change in board.changes({ChangeKind.NODE})]
-        assert any(
-            subject == "ada" and "dead" in text and "lease expired" in text
-            for subject, text in told
-        )
+        told = [
+            change.text for change in board.changes({ChangeKind.NODE}) if change.subject == "ada"
+        ]
+        assert told[-1] == "died holding nothing: bea has its share"
+        assert board.picture().story == f"ada {told[-1]}"
+        assert board.picture().is_healthy
         await until(lambda: board.next_change(before) is not None)
 
 

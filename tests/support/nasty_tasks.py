@@ -48,6 +48,13 @@ def _by_pool(pids: Path) -> None:
         pool.submit(_sleep_in_pool, pids)
 
 
+def _by_bare_daemon(pids: Path) -> None:
+    """In a session of its own and without an environment: nothing but its age tells where it came
+    from."""
+    write_and_sleep = f"echo $$ >> {pids}; exec sleep 300"
+    subprocess.Popen(["/bin/sh", "-c", write_and_sleep], env={}, start_new_session=True)
+
+
 def _sleep_in_pool(pids: Path) -> None:
     _write_pid(pids)
     time.sleep(300)
@@ -64,6 +71,7 @@ LEAVING: dict[str, Callable[[Path], None]] = {
     "fork": _by_fork,
     "daemon": _by_daemon,
     "pool": _by_pool,
+    "bare": _by_bare_daemon,
 }
 
 

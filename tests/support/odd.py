@@ -83,13 +83,12 @@ def as_written(document: Mapping[str, Any]) -> RawBSONDocument:
 def put(collection: Collection[Any], documents: Sequence[Mapping[str, Any]]) -> int:
     """Insert documents past the validator; how many the server took: no `_id` may be an array, no
     number be twice."""
+    raw = [as_written(document) for document in documents]
     try:
-        raw = [as_written(document) for document in documents]
-        return len(
-            collection.insert_many(raw, ordered=False, bypass_document_validation=True).inserted_ids
-        )
+        collection.insert_many(raw, ordered=False, bypass_document_validation=True)
     except BulkWriteError as error:
         return int(error.details["nInserted"])
+    return len(raw)
 
 
 def scribble(collection: Collection[Any], where: Mapping[str, Any], field: str, name: str) -> bool:

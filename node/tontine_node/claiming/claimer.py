@@ -57,7 +57,7 @@ class Claimer:
             lane,
             troubles,
             self._may_claim,
-            lambda seq: self.hint(seq, seq),
+            self._look_at,
         )
         self._store = store
         self._clock = clock
@@ -135,6 +135,11 @@ class Claimer:
                     asyncio.get_running_loop().call_later(delay, self._look_again, first)
         self._hurry = self._hurry or not is_fresh
         self.wake.set()
+
+    def _look_at(self, seq: int) -> None:
+        """A job seemed to be claimed, and may be there, fresh or given back."""
+        self._lane.hint(seq, seq, is_fresh=True)
+        self.hint(seq, seq)
 
     def _look_again(self, seq: int) -> None:
         """A job is announced before it is inserted: what was not there yet may be there now."""

@@ -103,6 +103,12 @@ class Taker:
                     job = await self._store.run(
                         claim.claim_announced(self.node, seq, self._lane.tasks)
                     )
+        except Unstorable as error:
+            # One level too deep for the answer, where it stands within another document: claimed
+            # as others are, it is not in the answer.
+            self._doubt(error)
+            await self.resolve()
+            return False
         except StoreError as error:
             self._doubt(error)
             return False

@@ -2,8 +2,8 @@
 worker they are of.
 
 A worker's group is ended by `process.py`; here is what left the group. Each process that a worker's
-tasks start has the worker's cookie in its environment. Elsewhere than on Linux nobody is adopted,
-and there is nothing to do.
+tasks start has the worker's cookie in its environment, unless it dropped that: then its age tells.
+Elsewhere than on Linux nobody is adopted, and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import psutil
 
@@ -39,13 +39,16 @@ def is_adopting() -> bool:
     return bool(answer.value)
 
 
-def end(cookie: str) -> None:
-    """End what carries this cookie, and what that leaves behind in turn, until none is left. It may
-    take a while."""
+def end(worker: int, cookie: str) -> None:
+    """End what this worker has left, and what that leaves behind in turn, until nothing is left. It
+    may take a while.
+
+    The worker has ended and is not yet reaped.
+    """
     if not is_adopting():
         return
     until = time.monotonic() + END_WITHIN
-    while (found := _carrying(cookie)) is None or found:
+    while (found := _left_by(worker, cookie)) is None or found:
         if time.monotonic() > until:
             pids = [process.pid for process in found or ()]
             log.warning(
@@ -57,9 +60,6 @@ def end(cookie: str) -> None:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         time.sleep(0.01)
-        for process in found or ():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
 
 
 def reap(workers: Collection[int]) -> bool:
@@ -73,16 +73,39 @@ def reap(workers: Collection[int]) -> bool:
     return True
 
 
-def _carrying(cookie: str) -> list[psutil.Process] | None:
+def _left_by(worker: int, cookie: str) -> list[psutil.Process] | None:
     """None when nobody can tell, because no file can be opened."""
     try:
-        return [child for child in psutil.Process().children() if _cookie_of(child) == cookie]
+        since = psutil.Process(worker).create_time()
+        cookies = {child: _cookie_of(child) for child in psutil.Process().children()}
     except (psutil.Error, OSError):
         return None
+    left = [child for child, its in cookies.items() if its == cookie]
+    bare = [child for child, its in cookies.items() if its == ""]
+    if bare and os.getpid() != 1:  # the first process of a container adopts everybody's
+        others = [child for child, its in cookies.items() if its not in (cookie, "", None)]
+        left += [child for child in bare if _can_only_be_of(since, child, others)]
+    return left
+
+
+def _can_only_be_of(since: float, child: psutil.Process, others: Iterable[psutil.Process]) -> bool:
+    """Whether a process without a cookie is of the worker that was started at `since`, if of any.
+
+    What a node starts before its workers, an embedded MongoDB for one, is older than they are. A
+    worker on its way from fork to exec looks like its master.
+    """
+    try:
+        born = child.create_time()
+        is_a_tasks = born >= since and child.cmdline() != psutil.Process().cmdline()
+        return is_a_tasks and all(other.create_time() > born for other in others)
+    except (psutil.Error, OSError):
+        return False
 
 
 def _cookie_of(process: psutil.Process) -> str | None:
+    """Its cookie, "" if it has none; None when that cannot be told."""
     try:
-        return process.environ().get(COOKIE)
+        cookie = process.environ().get(COOKIE, "")
+        return None if process.status() == psutil.STATUS_ZOMBIE else cookie
     except (psutil.Error, OSError):  # it has ended, or it is another user's
         return None

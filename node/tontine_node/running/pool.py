@@ -160,6 +160,7 @@ class Pool:
         configuration."""
         self.crashes = 0
         self.last_crash = ""
+        self._silent_ends = 0
         self.spawn = spawn
         self._config = config
         self._clock = clock
@@ -267,9 +268,13 @@ class Pool:
 
     def kill_for_good(self, reason: str) -> None:
         """End every worker at once, and start no other."""
+        self.start_no_more()
+        self.kill_now(reason)
+
+    def start_no_more(self) -> None:
+        """Let those that end be the last."""
         self._ending.set()
         self._hurried.set()
-        self.kill_now(reason)
 
     def kill_now(self, reason: str) -> None:
         """Kill every worker that is there; in any thread."""
@@ -282,10 +287,12 @@ class Pool:
             self._take_hello(child, hello)
         for broken in reports.broken:
             child.broken = broken.why
-            if broken.phase in ("import", "configuration"):
+            is_refused = broken.phase in ("import", "configuration")
+            if is_refused:
                 self.refusal = broken.why
             self._note_crash(broken.why)
-            self._note_failure(child.index, broken.why, is_told=not self.has_loaded)
+            ends_node = is_refused and not self.has_loaded and len(self._config.contexts) == 1
+            self._note_failure(child.index, broken.why, is_told=ends_node)
         self._master.heard(child, reports)
         if reports.hello:
             self.fill()
@@ -296,7 +303,11 @@ class Pool:
         child.is_ready = self.has_loaded = True
         self.refusal = ""
         self.tries.ready(self._clock.now())
-        self._failing.discard(child.index)
+        if self._failing:
+            self._failing.discard(child.index)
+            if not self._failing:
+                extra = {"event": "workers-again", "context": self.context.name}
+                log.info("workers are ready again", extra=extra)
         if not self._failing:
             self._troubles.over(self._trouble)
 
@@ -388,6 +399,7 @@ class Pool:
             child.kill_reason = child.kill_reason or FENCE
         if not child.kill_reason and not child.broken:
             self._note_crash(child.exit_reason)
+            self._refuse_if_hopeless()
         was_useful = self._master.ended(child)
         self._board.clear(child.index)
         del self.children[child.index]
@@ -398,19 +410,25 @@ class Pool:
     def _note_crash(self, why: str) -> None:
         self.crashes += 1
         self.last_crash = why
-        if not self.has_loaded and self.crashes >= STARTS_AT_MOST and not self.refusal:
+
+    def _refuse_if_hopeless(self) -> None:
+        """Workers that end without a word before any was ready: what they load does that. What
+        fails to connect, or takes too long, is tried again for ever (MC3)."""
+        self._silent_ends += 1
+        if not self.has_loaded and self._silent_ends >= STARTS_AT_MOST and not self.refusal:
             modules = ", ".join(self.context.modules)
-            self.refusal = f"workers end while they load {modules}: {why}"
+            self.refusal = f"workers end while they load {modules}: {self.last_crash}"
 
     def _note_failure(self, index: int, why: str, *, is_told: bool = False) -> None:
         """A worker cannot be started: said once in the log, and in the node's record until it can.
 
-        Modules that no worker has ever loaded end the node, which tells why itself.
+        Modules of its only context that no worker has ever loaded end the node, which tells why
+        itself.
         """
         if not self._failing and not is_told:
             log.error(
                 "a worker could not be started; trying again",
-                extra={"event": "no-worker", "error": why},
+                extra={"event": "no-worker", "context": self.context.name, "error": why},
             )
         self._failing.add(index)
         self._troubles.note(self._trouble, f"a worker could not be started: {why}")

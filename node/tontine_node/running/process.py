@@ -64,7 +64,7 @@ class Process:
         try:
             _wait_for_end(self.pid)
             self.kill()
-            orphans.end(self._cookie)
+            orphans.end(self.pid, self._cookie)
         finally:
             with contextlib.suppress(
                 RuntimeError

@@ -6,6 +6,7 @@ A record may bring a `sentence`: what people read in place of its message and fa
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ import orjson
 
 from ..log_style import LogStyle
 from .outage import OutageFilter
+from .outlet import open_outlet
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -57,7 +59,8 @@ class _Json(logging.Formatter):
 
 
 def set_up(style: LogStyle) -> None:
-    """Send this process's log to stderr."""
+    """Send this process's log to stderr, as far as somebody reads it."""
+    sys.stderr = open_outlet(sys.stderr)
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if style.as_json else _Lines())
     handler.addFilter(OutageFilter(verbose=style.verbose))

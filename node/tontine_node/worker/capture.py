@@ -6,11 +6,9 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
 from tontine.clock import wall_time
@@ -18,6 +16,7 @@ from tontine.current import CurrentJob, running_job
 from tontine.verdict import printable
 
 from ..telling.logs import for_machines, for_people
+from ..telling.outlet import open_outlet
 
 LINE_LIMIT = 2000
 HELD_AT_MOST = 64 * 1024
@@ -225,13 +224,8 @@ class Output:
 
 
 def shield() -> None:
-    """From now on nothing fails because it prints."""
-    sys.stdout, sys.stderr = _Patient(_open(sys.stdout)), _Patient(_open(sys.stderr))
-
-
-def _open(stream: TextIO | None) -> TextIO:
-    """Python has no stream where the descriptor is closed."""
-    return stream or Path(os.devnull).open("w")
+    """From now on nothing fails, or waits, because it prints."""
+    sys.stdout, sys.stderr = (_Patient(open_outlet(one)) for one in (sys.stdout, sys.stderr))
 
 
 def install(*, as_json: bool = False) -> Output:

@@ -34,12 +34,22 @@ class Glyphs:
     epoch: str
     thumb: str
     up: str
+    told: str
+    """Before what has just happened."""
     hands: str
     """Left, right, up, down: the arrows on the keys."""
 
 
 UNICODE = Glyphs(
-    node={"initializing": "◌", "waiting": "○", "working": "●", "paused": "‖", "dead": "✕"},
+    node={
+        "initializing": "◌",
+        "waiting": "○",
+        "working": "●",
+        "paused": "‖",
+        "silent": "◇",
+        "gone": "⊗",
+        "dead": "✕",
+    },
     job={
         "queued": "·",
         "claimed": "◔",
@@ -61,7 +71,7 @@ UNICODE = Glyphs(
         "h": "_",
         " ": " ",
     },
-    lane={"w": "━", "-": "─", "p": "=", "i": "·", "x": "x", "?": "?", " ": " "},
+    lane={"w": "━", "-": "─", "p": "=", "i": "·", "s": "┄", "g": "┈", "x": "x", "?": "?", " ": " "},
     sparks="▁▂▃▄▅▆▇█",
     parts="▏▎▍▌▋▊▉█",
     corners="╭╮╰╯",
@@ -78,11 +88,20 @@ UNICODE = Glyphs(
     epoch="│",
     thumb="┃",
     up="↻",
+    told="»",
     hands="←→↑↓",
 )
 
 ASCII = Glyphs(
-    node={"initializing": "~", "waiting": "o", "working": "*", "paused": "=", "dead": "x"},
+    node={
+        "initializing": "~",
+        "waiting": "o",
+        "working": "*",
+        "paused": "=",
+        "silent": "?",
+        "gone": "X",
+        "dead": "x",
+    },
     job={
         "queued": ".",
         "claimed": "c",
@@ -104,7 +123,7 @@ ASCII = Glyphs(
         "h": "_",
         " ": " ",
     },
-    lane={"w": "#", "-": "-", "p": "=", "i": ".", "x": "x", "?": "?", " ": " "},
+    lane={"w": "#", "-": "-", "p": "=", "i": ".", "s": "~", "g": "X", "x": "x", "?": "?", " ": " "},
     sparks="_.:-=+*#",
     parts="#",
     corners="++++",
@@ -121,5 +140,6 @@ ASCII = Glyphs(
     epoch="|",
     thumb="#",
     up="r",
+    told=">",
     hands="<>^v",
 )

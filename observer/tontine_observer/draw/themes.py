@@ -152,14 +152,16 @@ NODE_HUES = {
     "waiting": "blue",
     "working": "green",
     "paused": "amber",
-    "dead": "red",
+    "silent": "amber",
+    "gone": "red",
+    "dead": "muted",
 }
 JOB_HUES = {
     "queued": "blue",
     "claimed": "cyan",
     "working": "cyan",
     "done": "green",
-    "failed": "red",
+    "failed": "amber",
     "cancelled": "pink",
     "hole": "faint",
 }
@@ -208,7 +210,7 @@ ROLES: dict[str, Tone] = {
     "button": Tone("text"),
     "choice": Tone("blue", chip=True, bold=True),
     "danger": Tone("red", chip=True, bold=True),
-    **{f"node.{state}": Tone(hue, bold=state == "dead") for state, hue in NODE_HUES.items()},
+    **{f"node.{state}": Tone(hue, bold=state == "gone") for state, hue in NODE_HUES.items()},
     **{
         f"job.{state}": Tone(hue, bold=state == "failed", dim=state == "hole")
         for state, hue in JOB_HUES.items()

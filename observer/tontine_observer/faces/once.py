@@ -131,8 +131,12 @@ def write(picture: Picture) -> None:
         write_table(
             _COLUMNS, [row(node) for node in picture.nodes], right=_RIGHT, cut=("NOTE", "NODE")
         )
+    if picture.story:
+        out.print(f"» {picture.story}")
     for alert in picture.alerts:
         out.print(Text(f"! {alert.text}", style="bold yellow"))
+        if alert.advice:
+            out.print(Text(f"  → {alert.advice}", style="dim"))
 
 
 def row(node: NodeRow) -> tuple[Any, ...]:
@@ -141,4 +145,4 @@ def row(node: NodeRow) -> tuple[Any, ...]:
     load = f"{node.running}/{node.slots}"
     share = f"{node.share.rank}/{node.share.size} e{node.share.epoch}" if node.share else "-"
     cells = (share, load, node.done, node.failed, beat, node.tick, node.host, node.note)
-    return (node.name, node_state(node.state), *cells)
+    return (node.name, node_state(node.seen), *cells)

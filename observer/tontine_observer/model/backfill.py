@@ -4,7 +4,6 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Protocol
 
 from ..records.clean import Cleaner
@@ -53,10 +52,6 @@ def remember(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
     rosters = list(_rosters(timed, clean))
     known.lives.remember_rosters(rosters)
     known.tally.curves.sampled.add(timed[0][0], known.heard_at)
-    names = known.lives.names()
-    for old, new in pairwise(sorted(rosters, key=lambda one: one.epoch)):
-        if new.epoch == old.epoch + 1:
-            known.log.roster(new, old, names)
 
 
 def _moves(events: Iterable[Event], clean: Cleaner) -> Iterator[Move]:
@@ -74,10 +69,15 @@ def _rosters(events: Iterable[Event], clean: Cleaner) -> Iterator[Epoch]:
 
 
 def tell_events(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each event that is none yet."""
+    """A line, or a part of a story, for each event that is none yet."""
     names = known.lives.names()
+    epochs = {0: Epoch(0.0, 0, ()), **{one.epoch: one for one in known.lives.epochs}}
     for event in events:
-        known.log.event(event, names)
+        epoch = whole(event.get("epoch")) if event.get("kind") == "roster" else -1
+        if epoch in epochs and epoch - 1 in epochs:
+            known.log.roster(epochs[epoch], epochs[epoch - 1], names)
+        else:
+            known.log.event(event, names)
     known.touch(Pane.CHANGES, Pane.TIME)
 
 

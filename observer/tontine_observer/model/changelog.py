@@ -1,27 +1,31 @@
-"""What happened, line by line: moves, epochs, failures, requests and gaps; routine is folded away.
-Pure."""
+"""What happened, line by line: stories, failures, requests and gaps; routine is left out. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tontine.legible import count
+from tontine.records.states import Desired, NodeState
 
 from ..records.change import Change, ChangeKind
 from ..records.clean import Cleaner
+from ..records.job import JobRow
 from ..records.node import NodeFact
 from ..records.pane import Pane, Target
 from ..records.timeline import Epoch
 from ..records.values import date, timestamp, whole
+from .jobs import JobMoved
 from .nodes import is_routine
+from .stories import Stories, Story
 
 KEPT = 100_000
 SAME_WITHIN = 30.0
 _FOLD_WITHIN = 10.0
-_QUIET = {ChangeKind.JOB}
+_QUIET = {ChangeKind.JOB, ChangeKind.EPOCH}
+"""Shown to whoever asks for them."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,9 @@ class Changelog:
         self._lines: list[_Line] = []
         self._newest: dict[tuple[Any, ...], _Line] = {}
         self._clean = clean
+        self.stories = Stories()
+        self._epochs: set[int] = set()
+        """Those that belong to stories already."""
 
     def add(self, at: float, kind: ChangeKind, subject: str, text: str, **more: Any) -> None:
         """Add a line; one with the key of a recent line takes its place if it says more."""
@@ -94,43 +101,104 @@ class Changelog:
                     break
         return tuple(reversed(found))
 
-    def node(self, at: float, before: NodeFact | None, after: NodeFact | None) -> None:
-        """A change of a node's record; beats, routine and the removal of a dead one's record leave
-        no line."""
-        if after is None:
+    def node(
+        self,
+        at: float,
+        before: NodeFact | None,
+        after: NodeFact | None,
+        held: Mapping[Hashable, JobRow] | None = None,
+    ) -> None:
+        """A change of a node's record, and what it held where it died; beats, routine and the
+        removal of a dead one's record leave no line."""
+        if after is None or (before is None and after.is_dead):
             return
-        if before is None:
-            if not after.is_dead:
-                self._moved(at, after, after.state)
-        elif before.state == after.state:
+        state = before.state if before else ""
+        if before is not None and state == after.state:
             if before.desired != after.desired and after.desired:
                 self._asked(at, after)
-        elif not is_routine(before.state, after.state):
-            self._moved(at, after, f"{before.state} → {after.state}")
+        elif not is_routine(state, after.state):
+            self._moved(at, after.id, after.name, state, after.state, after.death, held)
 
-    def _moved(self, at: float, fact: NodeFact, text: str) -> None:
-        why = f"  ({fact.death})" if fact.is_dead and fact.death else ""
-        key = ("node", fact.id, fact.state)
-        self.add(
-            at, ChangeKind.NODE, fact.name, text + why, key=key, target=Target(Pane.NODES, fact.id)
-        )
+    def _moved(
+        self,
+        at: float,
+        node: str,
+        name: str,
+        before: str,
+        after: str,
+        why: str = "",
+        held: Mapping[Hashable, JobRow] | None = None,
+    ) -> None:
+        stories = self.stories
+        match after:
+            case NodeState.DEAD:
+                self._tell(stories.died(at, node, name, why, held))
+            case NodeState.PAUSED:
+                self._tell(stories.pausing(at, node, name, is_done=True))
+            case NodeState.INITIALIZING:
+                self._tell(stories.started(at, node, name, is_ready=False))
+            case NodeState.WAITING | NodeState.WORKING if before == NodeState.PAUSED:
+                self._tell(stories.resuming(at, node, name, is_done=True))
+            case NodeState.WAITING | NodeState.WORKING:
+                self._tell(stories.started(at, node, name, is_ready=True))
+            case _:
+                text = f"{before} → {after}" if before else after
+                key, target = ("node", node, after), Target(Pane.NODES, node)
+                self.add(at, ChangeKind.NODE, name, text, key=key, target=target)
 
     def _asked(self, at: float, fact: NodeFact) -> None:
-        text = f"asked to be {fact.desired}"
-        key = ("asked", fact.id, fact.desired)
-        self.add(
-            at, ChangeKind.REQUEST, fact.name, text, key=key, target=Target(Pane.NODES, fact.id)
-        )
+        match fact.desired:
+            case Desired.PAUSED:
+                self._tell(self.stories.pausing(at, fact.id, fact.name, is_done=False))
+            case Desired.STOPPED:
+                self._tell(self.stories.stopping(at, fact.id, fact.name))
+            case Desired.RUNNING:
+                self._tell(self.stories.resuming(at, fact.id, fact.name, is_done=False))
+
+    def job(self, moved: JobMoved, names: Mapping[str, str]) -> bool:
+        """What became of a job may belong to the story of a death."""
+        row = moved.after
+        holder = names.get(row.node, row.node) if row else ""
+        story = self.stories.job_moved(moved.at, moved.key, row, holder)
+        if story is not None:
+            self._tell(story)
+        return story is not None
+
+    def _tell(self, story: Story) -> None:
+        """Tell a story, or tell it anew in its place."""
+        restarted = self.stories.restart(story)
+        replaced, self.stories.mistaken = self.stories.mistaken, []
+        if restarted is not None:
+            story = restarted[0]
+            replaced += restarted[1]
+        for old in replaced:
+            self._remove((old.plot, old.node))
+        key = (story.plot, story.node)
+        subject = "nodes" if len(story.names) > 1 else story.name
+        target = Target(Pane.NODES, story.node)
+        change = Change(date(story.at), ChangeKind.NODE, subject, story.text(), target)
+        line = self._newest.get(key)
+        if line is not None and story.at >= line.at:
+            line.change = replace(change, at=line.change.at)
+            return
+        if line is not None:
+            self._remove(key)
+        self._insert(_Line(story.at, change, key))
+
+    def _remove(self, key: tuple[Any, ...]) -> None:
+        line = self._newest.pop(key, None)
+        if line is not None:
+            self._lines.remove(line)
 
     def roster(self, new: Epoch, old: Epoch | None, names: Mapping[str, str]) -> None:
-        """A new epoch."""
+        """A new epoch: it belongs to the stories of those who came and went."""
         text = count(len(new.members), "member")
+        if old is not None and new.epoch not in self._epochs:
+            self._epochs.add(new.epoch)
+            for story in self.stories.roster(new.at, new.members, old.members, names):
+                self._tell(story)
         if old is not None:
-            text = f"N {len(old.members)} → {len(new.members)}"
-            joined = [names.get(one, one) for one in new.members if one not in old.members]
-            left = [names.get(one, one) for one in old.members if one not in new.members]
-            text += f"  {', '.join(joined)} joined" if joined else ""
-            text += f"  {', '.join(left)} left" if left else ""
+            text = f"{text}, {len(old.members):,} before"
         self.add(
             new.at,
             ChangeKind.EPOCH,
@@ -151,12 +219,11 @@ class Changelog:
         why = f"  ({self._why(event['why'], names)})" if event.get("why") else ""
         match event.get("kind"):
             case "node":
-                self._node_event(at, event, name, why)
+                self._node_event(at, event, name)
             case "roster":
                 self._roster_event(at, event, why)
             case "repair":
-                text = f"gave back {count(whole(event.get('jobs')), 'job')} of {name}"
-                self.add(at, ChangeKind.NODE, clean.name(event.get("by")), text)
+                self._tell(self.stories.gave_back(at, node, name, whole(event.get("jobs"))))
             case "request":
                 self._request_event(at, event)
             case "demo":
@@ -175,18 +242,12 @@ class Changelog:
             names.get(word.rstrip(","), word) for word in self._clean.text(why).split(" ")
         )
 
-    def _node_event(self, at: float, event: Mapping[str, Any], name: str, why: str) -> None:
+    def _node_event(self, at: float, event: Mapping[str, Any], name: str) -> None:
         clean = self._clean
-        node, after = clean.name(event.get("node")), clean.name(event.get("to"))
-        before = str(event.get("from") or "")
-        if is_routine(before, after):
-            return
-        moved = f"{clean.name(before)} → {after}" if before else after
-        by = f"  by {clean.name(event['by'])}" if event.get("by") else ""
-        target = Target(Pane.NODES, node)
-        self.add(
-            at, ChangeKind.NODE, name, moved + why + by, key=("node", node, after), target=target
-        )
+        before, after = clean.name(event.get("from") or ""), clean.name(event.get("to"))
+        if not is_routine(before, after):
+            why = clean.text(event.get("why") or "")
+            self._moved(at, clean.name(event.get("node")), name, before, after, why)
 
     def _roster_event(self, at: float, event: Mapping[str, Any], why: str) -> None:
         members = event.get("members")

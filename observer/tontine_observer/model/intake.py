@@ -211,9 +211,13 @@ def _take_job(known: Known, delta: Delta) -> None:
         return
     if known.taps:
         known.tell(moved)
+    is_told = known.log.stories.has_orphans and known.log.job(moved, known.lives.names())
+    if is_told:
+        known.touch(Pane.CHANGES)
     if moved.before is not None and moved.after is not None:
         known.times.note(moved.at, moved.before, moved.after)
-        _note_failure(known, moved, moved.before, moved.after)
+        if not is_told:
+            _note_failure(known, moved, moved.before, moved.after)
 
 
 def _note_failure(known: Known, moved: JobMoved, before: JobRow, row: JobRow) -> None:
@@ -237,7 +241,9 @@ def _take_node(known: Known, delta: Delta) -> None:
     before, after = moved
     if after is not None:
         known.pulse.note(after)
-    known.log.node(delta.at, before, after)
+    has_died = after is not None and after.is_dead and before is not None and not before.is_dead
+    held = known.jobs.held_by(after.id) if after is not None and has_died else None
+    known.log.node(delta.at, before, after, held)
     known.tell(NodeMoved(delta.at, before, after))
     # Every node beats every few seconds: what a beat says is seen when the ages are drawn anew,
     # once a second.

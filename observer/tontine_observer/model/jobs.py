@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tontine.records.change import LAST, NEVER, Delta, DeltaKind, Version
@@ -131,6 +132,18 @@ class JobTable:
     def unfinished(self) -> Iterable[JobRow]:
         """The rows that have not ended."""
         return self._unfinished.values()
+
+    def held_by(self, node: str) -> dict[Any, JobRow]:
+        """What a node holds, by `_id`."""
+        return {
+            key: row
+            for key, row in self._unfinished.items()
+            if row.node == node and row.state == JobState.WORKING
+        }
+
+    def newest_ended(self, most: int) -> list[JobRow]:
+        """Those that ended last, the newest first."""
+        return [self.rows[key] for key in islice(reversed(self._ended), most)]
 
     def as_of(self, at: float) -> dict[Any, JobRow]:
         """The rows as they were: everything after `at` undone."""

@@ -1,22 +1,30 @@
 """What needs somebody, worst first: derived from one moment, so it holds for the past as for now.
-Pure."""
+Pure.
+
+`tontine.rules` judges and finds the words; here is what they are told, and where an alert leads.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tontine.legible import count, duration
+from tontine.records.node import BEATS_IN_A_LEASE
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import LASTING, Trouble
-from tontine.rules.health import dead_members, is_gone, is_unnumbered_too_long, lease_is_over
+from tontine.rules import complaint, health
+from tontine.rules.complaint import Silence, Weight, together
 
-from ..records.alert import Alert, Weight
+from ..records.alert import Alert
 from ..records.flow import Flow
 from ..records.job import JobRow
 from ..records.node import NodeFact
 from ..records.pane import Pane, Target
 from ..records.share import ShareRow
 from ..records.values import date
+from .lately import Lately
 from .moment import Moment
 from .nodes import troubles_of
 
@@ -26,89 +34,212 @@ FOREIGN_FOR = 5.0
 GROWING_OVER = 60.0
 GROWING_FROM = 100
 _SKEW_OF_LEASE = 0.5
+_LOG = "look into its log, and restart it if this lasts"
 
 _ORDER = (
+    "nobody-left",
     "no-member",
+    "stuck",
     "nobody-working",
+    "failing",
     "stalled-share",
     "dead-member",
     "dead-with-claim",
-    "lease-over",
+    "unburied",
+    "silent",
     "standing-still",
     "trouble",
     "unknown-task",
     "unnumbered",
     "foreign-claim",
+    "waiting-long",
+    "piling-up",
     "clock-skew",
     "backlog-growing",
 )
+_WEIGHTS = (Weight.BAD, Weight.WARNING, Weight.NOTICE)
 
 
-def alerts(moment: Moment, shares: Sequence[ShareRow], flow: Flow) -> tuple[Alert, ...]:
-    """Everything that is wrong."""
+def alerts(
+    moment: Moment, shares: Sequence[ShareRow], flow: Flow, lately: Lately
+) -> tuple[Alert, ...]:
+    """Everything that is wrong, the worst first; what follows from something worse is not told."""
+    living = _Living.of(moment)
     found = [
-        *_roster_alerts(moment),
-        *_share_alerts(shares),
-        *(alert for fact in moment.facts.values() for alert in _node_alerts(moment, fact)),
-        *_claim_alerts(moment),
-        *_queue_alerts(moment, flow),
-        *_growth_alerts(flow),
+        *_member_alerts(moment, living, flow),
+        *_trouble_alerts(moment),
+        *_failing_alerts(lately),
     ]
-    return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.kind)))
+    if not any(alert.kind in ("nobody-left", "no-member") for alert in found):
+        found += _share_alerts(shares, {node for alert in found for node in alert.nodes})
+        found += _claim_alerts(moment)
+        found += _task_alerts(moment)
+        is_stalled = any(alert.kind == "stalled-share" for alert in found)
+        found += _queue_alerts(moment, living, flow, lately, is_explained=is_stalled)
+    found.sort(key=lambda alert: (_WEIGHTS.index(alert.weight), _ORDER.index(alert.kind)))
+    return tuple(found)
 
 
-def _roster_alerts(moment: Moment) -> Iterator[Alert]:
-    dead = dead_members(moment.members, moment.facts)
-    for member in moment.members:
-        if member in dead:
-            name = moment.name_of(member)
-            text = f"{name} is dead and still in the roster: its share waits to be inherited"
-            yield Alert("dead-member", name, text, target=Target(Pane.NODES, member))
+@dataclass(frozen=True, slots=True)
+class _Living:
+    """The nodes that are not dead, by whether they beat."""
+
+    beating: tuple[NodeFact, ...]
+    silent: tuple[NodeFact, ...]
+
+    @classmethod
+    def of(cls, moment: Moment) -> _Living:
+        living = [fact for fact in moment.facts.values() if not fact.is_dead]
+        silent = tuple(fact for fact in living if fact.is_silent(moment.at))
+        return cls(tuple(fact for fact in living if fact not in silent), silent)
 
 
-def _share_alerts(shares: Sequence[ShareRow]) -> Iterator[Alert]:
-    for row in shares:
-        if row.is_stalled:
-            age = duration(row.oldest_age or 0.0)
-            state = row.state if row.state in ("missing", NodeState.DEAD) else _idle(row)
-            more = " or more" if row.is_partial else ""
-            text = (
-                f"share {row.rank} stalled {age}: owner {row.name} {state}, "
-                f"{count(row.waiting, 'job')}{more} waiting"
-            )
-            yield Alert(
-                "stalled-share", str(row.rank), text, target=Target(Pane.SHARES, str(row.rank))
-            )
-
-
-def _idle(row: ShareRow) -> str:
-    return "silent" if "silent" in row.note else f"{row.state}, but claims nothing"
-
-
-def _node_alerts(moment: Moment, fact: NodeFact) -> Iterator[Alert]:
-    if fact.is_dead:
+def _member_alerts(moment: Moment, living: _Living, flow: Flow) -> Iterator[Alert]:
+    """Nodes that are silent, gone, or dead and still counted on."""
+    waiting = moment.counts.get(JobState.QUEUED, 0) - flow.later
+    is_over = [fact.is_gone(moment.at) for fact in living.silent]
+    if not living.beating and ((living.silent and all(is_over)) or (not is_over and waiting > 0)):
+        said = complaint.nobody_left(_silences(moment, living.silent), max(0, waiting))
+        target = Target(Pane.NODES, living.silent[0].id if living.silent else "")
+        yield Alert.of(said, target, _ids(living.silent))
         return
-    target = Target(Pane.NODES, fact.id)
-    silent_for = fact.beat_age(moment.at)
-    if silent_for is not None and lease_is_over(silent_for, fact.lease):
-        late = duration(silent_for - fact.lease)
-        text = f"{fact.name}'s lease ran out {late} ago: the others will bury it"
-        yield Alert("lease-over", fact.name, text, target=target)
-    elif fact.id in moment.still:
+    if waiting > 0 and not moment.members and living.beating:
+        idle = {fact.name: fact.state for fact in living.beating}
+        yield Alert.of(complaint.no_member(idle, waiting), Target(Pane.NODES))
+    yield from _silent_alerts(moment, living)
+    dead = [
+        member
+        for member in moment.members
+        if health.is_gone(moment.facts.get(member)) and not _is_being_healed(moment, member)
+    ]
+    if dead:
+        names = together([moment.name_of(member) for member in dead])
+        whose = "its share waits" if len(dead) == 1 else "their shares wait"
+        are = "is" if len(dead) == 1 else "are"
+        text = f"{names} {are} dead and still in the roster: {whose} to be inherited"
         yield Alert(
-            "standing-still",
-            fact.name,
-            f"{fact.name} beats, but its claim loop stands still",
-            target=target,
+            "dead-member",
+            names,
+            text,
+            target=Target(Pane.NODES, dead[0]),
+            advice="live nodes take it out within seconds: `tontine doctor` says why they do not",
+            nodes=tuple(dead),
         )
-    for trouble in troubles_of(fact, moment.at):
-        if (weight := _weight(trouble, moment.at)) is not None:
-            text = f"{fact.name} {trouble.told(date(moment.at))}"
-            yield Alert("trouble", f"{fact.name}: {trouble.what}", text, weight, target)
-    if fact.skew is not None and abs(fact.skew) > _SKEW_OF_LEASE * fact.lease:
+
+
+def _silent_alerts(moment: Moment, living: _Living) -> Iterator[Alert]:
+    if not living.silent:
+        return
+    members = [fact for fact in living.beating if fact.id in moment.members]
+    heirs = members or living.beating  # who starts will inherit, too
+    lease = min((fact.lease for fact in heirs), default=living.silent[0].lease)
+    late = [
+        fact
+        for fact in living.silent
+        if health.is_unburied_after(fact.beat_age(moment.at) or 0.0, lease) and heirs
+    ]
+    young = tuple(fact for fact in living.silent if fact not in late)
+    if late:
+        said = complaint.unburied(_silences(moment, late))
+        yield Alert.of(said, Target(Pane.NODES, late[0].id), _ids(late))
+    if young:
+        silences = _silences(moment, young)
+        longest = max(one.seconds for one in silences)
+        wait = max(0.0, lease * (1 + 1 / BEATS_IN_A_LEASE) - longest)
+        said = complaint.silent(silences, sorted(fact.name for fact in heirs), wait)
+        yield Alert.of(said, Target(Pane.NODES, young[0].id), _ids(young))
+
+
+def _silences(moment: Moment, facts: Sequence[NodeFact]) -> list[Silence]:
+    found = [Silence(fact.name, fact.beat_age(moment.at) or 0.0) for fact in facts]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _ids(facts: Sequence[NodeFact]) -> tuple[str, ...]:
+    return tuple(fact.id for fact in facts)
+
+
+def _is_being_healed(moment: Moment, node: str) -> bool:
+    """Whether it died so short a while ago that the others are still at it."""
+    fact = moment.facts.get(node)
+    died_at = fact.died_at if fact else None
+    return health.is_being_healed(None if died_at is None else moment.at - died_at)
+
+
+def _share_alerts(shares: Sequence[ShareRow], explained: set[str]) -> Iterator[Alert]:
+    stalled = [row for row in shares if row.is_stalled and row.owner not in explained]
+    if not stalled:
+        return
+    worst = max(stalled, key=lambda row: row.oldest_age or 0.0)
+    state = worst.state
+    if state not in ("missing", NodeState.DEAD):
+        state = f"{state}, but claims nothing"
+    more = " or more" if worst.is_partial else ""
+    others = "" if len(stalled) == 1 else f"{len(stalled)} shares stalled, the worst: "
+    text = (
+        f"{others}share {worst.rank} stalled {duration(worst.oldest_age or 0.0)}: owner "
+        f"{worst.name} {state}, {count(worst.waiting, 'job')}{more} waiting"
+    )
+    yield Alert(
+        "stalled-share",
+        ", ".join(str(row.rank) for row in stalled),
+        text,
+        target=Target(Pane.SHARES, str(worst.rank)),
+        advice="`tontine why` of a job in it tells more; look into the log of its owner",
+        nodes=tuple(row.owner for row in stalled),
+    )
+
+
+def _trouble_alerts(moment: Moment) -> Iterator[Alert]:
+    """What goes on inside nodes that beat: one alert for each thing that fails, not for each
+    node."""
+    still = sorted(
+        (fact for fact in moment.facts.values() if fact.id in moment.still and not fact.is_dead),
+        key=lambda fact: fact.name,
+    )
+    still = [fact for fact in still if not fact.is_silent(moment.at)]
+    if still:
+        names = together([fact.name for fact in still])
+        stands = (
+            "beats, but its claim loop stands"
+            if len(still) == 1
+            else ("beat, but their claim loops stand")
+        )
+        text = f"{names} {stands} still"
+        target = Target(Pane.NODES, still[0].id)
+        yield Alert("standing-still", names, text, target=target, advice=_LOG, nodes=_ids(still))
+    yield from _failing_inside(moment)
+    for fact in moment.facts.values():
+        if fact.is_dead or fact.skew is None or abs(fact.skew) <= _SKEW_OF_LEASE * fact.lease:
+            continue
         side = "ahead of" if fact.skew > 0 else "behind"
         text = f"{fact.name}'s clock is {duration(abs(fact.skew))} {side} the server's"
-        yield Alert("clock-skew", fact.name, text, Weight.WARNING, target)
+        advice = "set the clock of its machine, with NTP for instance"
+        target = Target(Pane.NODES, fact.id)
+        yield Alert("clock-skew", fact.name, text, Weight.WARNING, target, advice, (fact.id,))
+
+
+def _failing_inside(moment: Moment) -> Iterator[Alert]:
+    troubled: dict[tuple[str, Weight], list[tuple[NodeFact, Trouble]]] = {}
+    for fact in moment.facts.values():
+        for trouble in troubles_of(fact, moment.at):
+            if (weight := _weight(trouble, moment.at)) is not None:
+                troubled.setdefault((trouble.what, weight), []).append((fact, trouble))
+    for (what, weight), found in troubled.items():
+        fact, trouble = found[0]
+        text = f"{fact.name} {trouble.told(date(moment.at))}"
+        names = together([one.name for one, _ in found])
+        if len(found) > 1:
+            text = f"{len(found)} nodes, the same: {text}"
+        yield Alert(
+            "trouble",
+            f"{names}: {what}",
+            text,
+            weight,
+            Target(Pane.NODES, fact.id),
+            "its page says more (enter), and so does its log",
+            _ids([one for one, _ in found]),
+        )
 
 
 def _weight(trouble: Trouble, now: float) -> Weight | None:
@@ -129,19 +260,22 @@ def _claim_alerts(moment: Moment) -> Iterator[Alert]:
         name, fact = moment.name_of(holder), moment.facts.get(holder)
         what = f"#{rows[0].seq}" if len(rows) == 1 else count(len(rows), "job")
         target = Target(Pane.JOBS, str(rows[0].seq), f"state:working node:{name}")
-        if is_gone(fact):
+        if health.is_gone(fact):
+            text = f"{name} is dead and still holds {what}"
+            advice = "live nodes give it back within seconds: `tontine doctor` says why they do not"
             yield Alert(
-                "dead-with-claim", name, f"{name} is dead and still holds {what}", target=target
+                "dead-with-claim", name, text, target=target, advice=advice, nodes=(holder,)
             )
         else:
             text = f"{name} is no member and claimed {what}"
-            yield Alert("foreign-claim", name, text, Weight.WARNING, target)
+            advice = "`tontine doctor` checks its membership; restart it if this lasts"
+            yield Alert("foreign-claim", name, text, Weight.WARNING, target, advice, (holder,))
 
 
 def _is_orphan(moment: Moment, row: JobRow) -> bool:
     fact = moment.facts.get(row.node)
-    if fact is None or is_gone(fact):
-        return True
+    if fact is None or health.is_gone(fact):
+        return not _is_being_healed(moment, row.node)
     # Members help each other, and one that pauses or stops finishes what it runs: both are as it
     # should be.
     since = max(row.claimed_at or moment.at, moment.roster.at)
@@ -152,54 +286,106 @@ def _is_orphan(moment: Moment, row: JobRow) -> bool:
     )
 
 
-def _queue_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
-    queued = moment.counts.get(JobState.QUEUED, 0)
-    if queued and not moment.members:
-        text = f"{count(queued, 'job')} queued and no node to run them"
-        yield Alert("no-member", "", text, target=Target(Pane.JOBS, "", "state:queued"))
-    else:
-        yield from _task_alerts(moment)
-        yield from _idle_alerts(moment, flow)
-    if moment.unnumbered and (is_unnumbered_too_long(moment.unnumbered_for) or not moment.members):
-        text = f"{count(moment.unnumbered, 'job')} without a number: nobody numbers them"
-        yield Alert("unnumbered", "", text, target=Target(Pane.JOBS))
+def _failing_alerts(lately: Lately) -> Iterator[Alert]:
+    said = complaint.failing(lately.tasks, lately.every)
+    if said is not None:
+        first = said.subject.partition(",")[0]
+        wanted = f"state:failed task:{first}" if first else "state:failed"
+        yield Alert.of(said, Target(Pane.JOBS, "", wanted))
 
 
 def _task_alerts(moment: Moment) -> Iterator[Alert]:
-    for task, number in sorted(moment.unknown.items()):
-        amount = (
-            f"{COUNTED_AT_MOST:,} jobs or more"
-            if number >= COUNTED_AT_MOST
-            else count(number, "job")
-        )
-        text = f"{amount} of {task} queued, and no live node has that task"
-        yield Alert(
-            "unknown-task", task, text, target=Target(Pane.JOBS, "", f"state:queued task:{task}")
-        )
+    if not moment.members:
+        return
+    said = complaint.unknown_tasks(moment.unknown, COUNTED_AT_MOST)
+    if said is not None:
+        first = said.subject.partition(",")[0]
+        yield Alert.of(said, Target(Pane.JOBS, "", f"state:queued task:{first}"))
 
 
-def _idle_alerts(moment: Moment, flow: Flow) -> Iterator[Alert]:
-    """There is work that could be done, and nobody does any."""
+def _queue_alerts(
+    moment: Moment, living: _Living, flow: Flow, lately: Lately, *, is_explained: bool
+) -> Iterator[Alert]:
+    """What waits: why it does, and for how long."""
+    queue = queue_of(moment, living.beating, lately)
+    growth = list(_growth_alerts(flow))
+    if health.is_stuck(queue):
+        yield Alert.of(complaint.stuck(queue), Target(Pane.JOBS, "", "state:working"))
+    elif _is_idle(moment, flow, queue):
+        text = f"nobody is working, and jobs have waited for {duration(queue.oldest_for or 0.0)}"
+        advice = "`tontine doctor` looks into the nodes, `tontine why` into a job"
+        yield Alert("nobody-working", "", text, target=Target(Pane.SHARES), advice=advice)
+    elif is_explained:
+        pass
+    elif health.waits_too_long(queue):
+        said = complaint.waiting_long(
+            queue, flow.empty_in, is_rate_known=flow.out_rate > 0 or bool(growth)
+        )
+        yield Alert.of(said, Target(Pane.JOBS, str(flow.oldest or ""), "state:queued"))
+    else:
+        yield from growth
+    unnumbered_for = moment.unnumbered_for
+    if moment.unnumbered and (health.is_unnumbered_too_long(unnumbered_for) or not moment.members):
+        text = f"{count(moment.unnumbered, 'job')} without a number: nobody numbers them"
+        advice = "`tontine doctor` says why; any member numbers them"
+        yield Alert("unnumbered", "", text, target=Target(Pane.JOBS), advice=advice)
+    fired = Counter(
+        row.schedule for row in moment.unfinished if row.schedule and _is_due(row, moment)
+    )
+    said_of = {name: number for name, number in fired.items() if health.piles_up(number)}
+    if (piling := complaint.piling(said_of)) is not None:
+        yield Alert.of(piling, Target(Pane.JOBS, "", "state:queued,working"))
+
+
+def _is_due(row: JobRow, moment: Moment) -> bool:
+    return (row.due_at or 0.0) <= moment.at
+
+
+def queue_of(moment: Moment, beating: Sequence[NodeFact], lately: Lately) -> health.Queue:
+    """What waits that somebody could run, and what they do meanwhile."""
     tasks = moment.tasks
     due = [
         row.due_at or moment.at
         for row in moment.unfinished
-        if row.state == JobState.QUEUED and row.task in tasks and row.seq is not None
+        if row.state == JobState.QUEUED
+        and row.task in tasks
+        and row.seq is not None
+        and _is_due(row, moment)
     ]
-    waited = moment.at - min(due, default=moment.at)
+    due_first = [min(due)] if due else []
+    waiting = len(due)
+    if not moment.is_complete:
+        waiting = max(waiting, moment.counts.get(JobState.QUEUED, 0) - sum(moment.unknown.values()))
+        due_first += [one.oldest_due for one in moment.waiting.values() if one.oldest_due]
+    oldest_for = moment.at - min(due_first) if due_first else None
+    members = [fact for fact in beating if fact.id in moment.members]
+    active = [lately.ended_at or 0.0, *moment.settled_at.values()]
+    active += [row.started_at or row.claimed_at or 0.0 for row in moment.working]
+    last = max(active)
+    return health.Queue(
+        waiting,
+        oldest_for,
+        sum(fact.slots for fact in members),
+        sum(fact.running for fact in members),
+        moment.at - last if last else oldest_for,
+        lately.usual_wait,
+        lately.usual_run,
+    )
+
+
+def _is_idle(moment: Moment, flow: Flow, queue: health.Queue) -> bool:
+    """There is work that could be done, and nobody does any."""
     is_busy = any(
         fact.state == NodeState.WORKING or fact.running
         for fact in moment.facts.values()
         if not fact.is_dead
     )
-    if (
-        waited > IDLE_FOR
+    return (
+        (queue.oldest_for or 0.0) > IDLE_FOR
         and not is_busy
         and not flow.out_rate
         and not flow.counts.get(JobState.WORKING)
-    ):
-        text = f"nobody is working, and jobs have waited for {duration(waited)}"
-        yield Alert("nobody-working", "", text, target=Target(Pane.SHARES))
+    )
 
 
 def _growth_alerts(flow: Flow) -> Iterator[Alert]:
@@ -212,5 +398,6 @@ def _growth_alerts(flow: Flow) -> Iterator[Alert]:
     first, middle, last = recent[0], recent[len(recent) // 2], recent[-1]
     if last >= GROWING_FROM and last > 1.2 * first and last > middle > first:
         rate = (last - first) / GROWING_OVER
-        text = f"the backlog grows: {last:,.0f} queued, {rate:,.1f} more every second"
-        yield Alert("backlog-growing", "", text, Weight.WARNING, Target(Pane.FLOW))
+        text = f"the queue grows: {last:,.0f} queued, {rate:,.1f} more every second"
+        advice = "start more nodes, or give them more slots, if this goes on"
+        yield Alert("backlog-growing", "", text, Weight.WARNING, Target(Pane.FLOW), advice)

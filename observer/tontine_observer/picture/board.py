@@ -30,11 +30,14 @@ from ..records.timeline import Epoch, Timeline
 from ..records.values import date, timestamp
 from .alerts import alerts
 from .flow import Memo, flow
+from .lately import LOOKED_AT, Lately, lately
 from .moment import Moment, sorted_rows, working_of
 from .nodes import node_rows
 from .shares import share_rows
 from .timeline import differences, next_moment, timeline
 
+NARRATED_FOR = 20.0
+"""Seconds: what has just happened is told for so long."""
 MANY = 1_000
 """Unfinished jobs: of more than these, what follows from all of them is worked out once a second.
 """
@@ -57,6 +60,7 @@ class _Rows:
     every: tuple[JobRow, ...] = ()
     unfinished: tuple[JobRow, ...] = ()
     working: tuple[JobRow, ...] = ()
+    ended: Sequence[JobRow] = ()
 
 
 class Board:
@@ -72,6 +76,7 @@ class Board:
         self._rows = _Rows()
         self._memo: Memo = {}
         self._derived: tuple[object, _Derived] | None = None
+        self._lately: tuple[object, Lately] | None = None
 
     @property
     def link(self) -> Link:
@@ -98,23 +103,47 @@ class Board:
         known = [at for at in (curves.watched.oldest, curves.sampled.oldest) if at is not None]
         return date(min(known, default=self._now()))
 
+    def oldest_watched(self) -> float:
+        """Since when it was watched what happens."""
+        return self.known.tally.curves.watched.oldest or 0.0
+
     def picture(self, at: datetime | None = None) -> Picture:
         """Everything there is to show, now or as it was."""
         moment = self.moment(at)
         derived = self._derive(moment, is_live=at is None)
         nodes = node_rows(moment, self.known.lives)
+        before = self._heirloom(moment)
         return Picture(
             at=date(moment.at),
             is_past=at is not None,
-            status=self._status(moment, [row.state for row in nodes], derived.flow.out_rate),
+            status=self._status(moment, [row.seen for row in nodes], derived.flow.out_rate),
             link=replace(self.known.link, unknown=self.known.tally.unknown),
             alerts=derived.alerts,
             nodes=nodes,
             shares=derived.shares,
             flow=derived.flow,
             members=moment.members,
+            story=self._story(moment.at),
+            heirloom=tuple((one, moment.name_of(one)) for one in before),
+            inherited_for=moment.at - moment.roster.at if before else None,
+            survived=self.known.log.stories.survived(self.oldest_watched()),
             note=self._missing(moment.at) if at is not None else "",
         )
+
+    def _heirloom(self, moment: Moment) -> tuple[str, ...]:
+        """The members before this epoch, if it began when somebody left."""
+        if not moment.roster.is_exact or not moment.roster.at:
+            return ()
+        old = self.known.lives.epoch_at(moment.roster.at - 0.0005)
+        if old is None or not set(old.members) - set(moment.members):
+            return ()
+        return old.members
+
+    def _story(self, at: float) -> str:
+        story = self.known.log.stories.latest(at, NARRATED_FOR)
+        if story is None:
+            return ""
+        return story.text() if len(story.names) > 1 else f"{story.name} {story.text()}"
 
     def _derive(self, moment: Moment, *, is_live: bool) -> _Derived:
         if not is_live or len(moment.unfinished) <= MANY:
@@ -131,7 +160,14 @@ class Board:
         flowing = flow(
             moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo
         )
-        return _Derived(shares, flowing, alerts(moment, shares, flowing))
+        return _Derived(shares, flowing, alerts(moment, shares, flowing, self._lately_of(moment)))
+
+    def _lately_of(self, moment: Moment) -> Lately:
+        """What ended is looked at once a second: it tells the same for longer."""
+        stamp = (int(moment.at), len(moment.ended), moment.ended[:1])
+        if self._lately is None or self._lately[0] != stamp:
+            self._lately = (stamp, lately(moment))
+        return self._lately[1]
 
     def _status(self, moment: Moment, states: Sequence[str], rate: float) -> StatusLine:
         known, roster = self.known, moment.roster
@@ -177,6 +213,7 @@ class Board:
             unknown={known.clean.name(task): number for task, number in unknown.items()},
             still=frozenset(known.pulse.still),
             settled_at=known.settled_at,
+            ended=rows.ended,
             has_cells=self.has_cells,
         )
 
@@ -193,6 +230,7 @@ class Board:
             counts=dict(known.tally.curves.counts_at(at) or {}),
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
+            ended=_last_ended(rows),
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
         )
 
@@ -202,7 +240,11 @@ class Board:
             table = self.known.jobs
             unfinished = sorted_rows(table.unfinished())
             self._rows = _Rows(
-                generation, sorted_rows(table.rows.values()), unfinished, working_of(unfinished)
+                generation,
+                sorted_rows(table.rows.values()),
+                unfinished,
+                working_of(unfinished),
+                table.newest_ended(LOOKED_AT),
             )
         return self._rows
 
@@ -261,6 +303,11 @@ class Board:
     def differences(self, first: datetime, second: datetime) -> tuple[str, ...]:
         """What differs between two moments."""
         return tuple(differences(self.moment(first), self.moment(second)))
+
+
+def _last_ended(rows: Sequence[JobRow]) -> list[JobRow]:
+    ended = [row for row in rows if row.finished_at is not None]
+    return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)[:LOOKED_AT]
 
 
 def _counted_by_rank(truth: Truth | None, roster: Epoch) -> Mapping[int, Waiting]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tontine.records.share import rank_of
 from tontine.records.states import JobState
+from tontine.rules.health import empties_in
 
 from ..model.curves import CANCELLED, DONE, FAILED, INCOMING, OUT, RETRIED, Curves
 from ..model.times import Times
@@ -17,6 +18,7 @@ from ..records.values import date
 from .moment import Moment
 
 SERIES_OVER, SERIES_STEP = 600.0, 5.0
+RATE_OVER = 60.0
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -73,6 +75,11 @@ def flow(
             "depth",
             moment.at,
             lambda: _series(curves.depths, JobState.QUEUED.value, moment.at),
+        ),
+        empty_in=empties_in(
+            len(due) if moment.is_complete else moment.counts.get(JobState.QUEUED, 0),
+            curves.rate((INCOMING,), moment.at, RATE_OVER),
+            curves.rate(OUT, moment.at, RATE_OVER),
         ),
         is_counted=is_counted,
     )

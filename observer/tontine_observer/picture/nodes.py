@@ -1,5 +1,5 @@
-"""The rows of nodes at one moment: the living first, then those who died a short while ago.
-Pure."""
+"""The rows of nodes at one moment: the living first, then the dead of the last day, the newest
+first. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from ..records.node import NodeFact, NodeRow
 from ..records.values import as_date
 from .moment import Moment
 
-DEAD_SHOWN_FOR = 60.0
+DEAD_SHOWN_FOR, DEAD_SHOWN = 86_400.0, 50
 RATE_OVER, RATE_STEP = 60.0, 2.0
 
 
 def node_rows(moment: Moment, lives: Lives) -> tuple[NodeRow, ...]:
-    """The nodes: the living first, then those who died a short while ago."""
+    """The nodes: the living first, then the dead of the last day."""
     held: dict[str, list[JobRow]] = {}
     for row in moment.working:
         if row.node:
             held.setdefault(row.node, []).append(row)
     ranks = {member: rank for rank, member in enumerate(moment.members)}
     shown = [fact for fact in moment.facts.values() if is_shown(fact, moment, held)]
-    shown.sort(key=lambda fact: (fact.is_dead, fact.name, fact.id))
+    living = sorted(
+        (fact for fact in shown if not fact.is_dead), key=lambda fact: (fact.name, fact.id)
+    )
+    dead = sorted(
+        (fact for fact in shown if fact.is_dead), key=lambda fact: fact.died_at or 0.0, reverse=True
+    )
+    shown = [*living, *dead[:DEAD_SHOWN]]
     return tuple(
         _row(fact, moment, lives, ranks.get(fact.id), held.get(fact.id, ())) for fact in shown
     )
@@ -83,6 +89,7 @@ def _row(
         death=fact.death,
         modules=fact.modules,
         is_silent=fact.is_silent(moment.at),
+        is_gone=fact.is_gone(moment.at),
         troubles=troubles_of(fact, moment.at),
         workers=fact.workers,
         workers_wanted=fact.workers_wanted,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from tontine.records.states import JobState, NodeState
+from tontine.rules.health import SILENT_AFTER
 
 from ..model.curves import Curves
 from ..model.nodes import Dated, Lives
@@ -34,7 +35,8 @@ def timeline(
     end = start + step * columns
     edges = [start + step * column for column in range(columns)]
     lanes = [_lane(node, life, start, step, columns, now) for node, life in lives.lives.items()]
-    present = sorted((lane for lane in lanes if lane.states.strip()), key=lambda lane: lane.name)
+    present = [lane for lane in lanes if lane.states.strip()]
+    present.sort(key=lambda lane: (lane.is_gone, lane.name))
     return Timeline(
         start=date(start),
         step=step,
@@ -93,12 +95,28 @@ def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float,
     nothing."""
     place = bisect_right(life, start, key=_AT) - 1
     stretches = [(start, " " if place < 0 else _code(life[place][1]))]
-    for at, fact in life[place + 1 :]:
+    before = life[place][1] if place >= 0 else None
+    for at, fact in [*life[place + 1 :], (end, None)]:
+        stretches += _silences(before, stretches[-1], min(at, end))
         if at >= end:
             break
         if (code := _code(fact)) != stretches[-1][1]:
             stretches.append((at, code))
+        before = fact
     return stretches
+
+
+def _silences(
+    fact: NodeFact | None, last: tuple[float, str], end: float
+) -> Iterator[tuple[float, str]]:
+    """When a node fell silent, and when its lease ran out, if it did before its next sign of
+    life."""
+    if fact is None or fact.is_dead or fact.beaten_at is None:
+        return
+    for part, code in ((SILENT_AFTER, "s"), (1.0, "g")):
+        at = max(last[0], fact.beaten_at + part * fact.lease)
+        if at < end:
+            yield at, code
 
 
 def _code(fact: NodeFact | None) -> str:

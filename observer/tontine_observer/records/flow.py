@@ -47,6 +47,8 @@ class Flow:
     outgoing: Series | None = None
     depth: Series | None = None
     """Jobs queued; all three series share one axis: ten minutes."""
+    empty_in: float | None = 0.0
+    """Seconds until the queue is empty at the rate of the last minute; None when it never is."""
     is_counted: bool = True
     """False until the finished jobs were counted once."""
 

@@ -41,6 +41,8 @@ class JobRow(NamedTuple):
     progress_note: str = ""
     error: str = ""
     """Type and message in one line."""
+    schedule: str = ""
+    """The schedule that inserted it."""
 
     @property
     def is_open(self) -> bool:

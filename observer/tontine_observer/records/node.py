@@ -14,10 +14,14 @@ from tontine.records.node import DEFAULT_LEASE
 from tontine.records.share import Share
 from tontine.records.states import NodeState
 from tontine.records.trouble import Trouble, read_troubles
-from tontine.rules.health import beat_stands_still
+from tontine.rules.health import beat_stands_still, lease_is_over
 
 from .clean import Cleaner
 from .values import mapping, number, timestamp, whole
+
+SILENT, GONE = "silent", "gone"
+"""What is shown instead of the state of a node that does not beat, and of one whose lease is
+over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,10 @@ class NodeFact:
     def is_silent(self, now: float) -> bool:
         return beat_stands_still(self.beat_age(now), self.lease)
 
+    def is_gone(self, now: float) -> bool:
+        """Not dead by its record, but its lease is over."""
+        return lease_is_over(self.beat_age(now), self.lease)
+
     @property
     def tasks(self) -> Iterable[str]:
         return (task for module in self.modules for task in module.tasks)
@@ -187,12 +195,26 @@ class NodeRow:
     modules: tuple[ModuleRow, ...] = ()
     is_silent: bool = False
     """Alive by its record, but its beat is late."""
+    is_gone: bool = False
+    """And its lease is over."""
     troubles: tuple[Trouble, ...] = ()
     """What fails inside it; nothing is known of one that is dead or silent."""
     workers: int | None = None
     workers_wanted: int | None = None
     bytes: int | None = None
     """Of the jobs and results that its master holds."""
+
+    @property
+    def seen(self) -> str:
+        """Its state, `silent`, or `gone`."""
+        return seen_state(self.state, is_silent=self.is_silent, is_gone=self.is_gone)
+
+
+def seen_state(state: str, *, is_silent: bool, is_gone: bool) -> str:
+    """The state as it is seen: of a node that does not beat nobody knows what it does."""
+    if is_gone:
+        return GONE
+    return SILENT if is_silent else state
 
 
 def node_counts(states: Sequence[str]) -> dict[str, int]:

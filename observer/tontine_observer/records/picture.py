@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from .alert import Alert, Weight
+from tontine.rules.complaint import Weight
+
+from .alert import Alert
 from .flow import Flow
 from .link import Link
 from .node import NodeRow
@@ -51,6 +53,14 @@ class Picture:
     shares: tuple[ShareRow, ...]
     flow: Flow
     members: tuple[str, ...] = ()
+    story: str = ""
+    """What has just happened, as one tells it."""
+    heirloom: tuple[tuple[str, str], ...] = ()
+    """The members before this epoch, by id and name, if somebody left then."""
+    inherited_for: float | None = None
+    """Seconds since they left."""
+    survived: tuple[int, int, int] = (0, 0, 0)
+    """Deaths that others survived, jobs that they rescued, jobs that were lost."""
     note: str = ""
     """What of this moment is not known: `jobs are kept from 12:01:40 on`."""
 

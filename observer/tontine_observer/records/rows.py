@@ -104,6 +104,7 @@ _TEXTS = {
     "state": (_STATE, _QUEUED),
     "node": (_PLACES["node"], ""),
     "key": (_PLACES["key"], ""),
+    "schedule": (_PLACES["schedule"], ""),
 }
 """Where the text of a field goes, and what stands for none."""
 _WRITERS: dict[str, Callable[[list[Any], Any, Cleaner], None]] = {

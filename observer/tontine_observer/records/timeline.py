@@ -24,8 +24,8 @@ class Track:
     id: str
     name: str
     states: str
-    """`w` working, `-` waiting, `p` paused, `i` initializing, `x` dead, `?` unknown, space: not
-    there."""
+    """`w` working, `-` waiting, `p` paused, `i` initializing, `s` silent, `g` gone, `x` dead,
+    `?` unknown, space: not there."""
     is_gone: bool = False
     """Its record is gone, or it stopped: it left."""
 

@@ -27,6 +27,7 @@ class Deed(Enum):
     HELP = auto()
     FILTER = auto()
     PALETTE = auto()
+    ALERTS = auto()
     DETAIL = auto()
     COPY = auto()
     EXPORT = auto()
@@ -35,6 +36,8 @@ class Deed(Enum):
     THEME = auto()
     REDRAW = auto()
     QUIT = auto()
+    KILL = auto()
+    ADD = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ COMMANDS: tuple[Command, ...] = (
         "detail",
         ("enter",),
         "detail",
-        "the whole of the row under the cursor; on an alert, its cause",
+        "the whole of the row under the cursor",
         Deed.DETAIL,
         weight=76,
     ),
@@ -114,9 +117,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("resume", ("r",), "resume", "ask the node to work again", Ask("resume"), _OF_NODES, 69),
     Command(
-        "drain",
+        "stop",
         ("D",),
-        "drain",
+        "stop",
         "ask the node to finish, leave the roster and end",
         Ask("stop"),
         _OF_NODES,
@@ -241,7 +244,13 @@ COMMANDS: tuple[Command, ...] = (
         (CHANGES,),
         44,
     ),
-    Command("alert", ("exclamation_mark",), "", "show what the alert is about", moves.show_alert),
+    Command(
+        "alerts",
+        ("exclamation_mark",),
+        "",
+        "all alerts, each with what to do; enter there shows its cause",
+        Deed.ALERTS,
+    ),
     Command(
         "dismiss",
         ("x",),
@@ -305,7 +314,21 @@ COMMANDS: tuple[Command, ...] = (
     ),
 )
 
-NODE_PAGE = {"pause": "pause", "resume": "resume", "drain": "drain", "copy": "copy id"}
+DEMO_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "kill",
+        ("K",),
+        "kill",
+        "kill this node of the demo, as a power cut would",
+        Deed.KILL,
+        _OF_NODES,
+        95,
+    ),
+    Command("add", ("A",), "add a node", "start another node of the demo", Deed.ADD, weight=94),
+)
+"""What there is besides on the demo's own screen."""
+
+NODE_PAGE = {"pause": "pause", "resume": "resume", "stop": "stop", "copy": "copy id"}
 JOB_PAGE = {"reveal": "show or hide arguments", "retry": "retry", "cancel": "cancel"}
 """The commands of a page by their names, and what they are called there."""
 

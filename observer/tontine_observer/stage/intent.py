@@ -22,7 +22,7 @@ _JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")
 _BUTTONS = {
     "pause": "Pause",
     "resume": "Resume",
-    "stop": "Drain",
+    "stop": "Stop",
     "retry": "Retry",
     "cancel": "Cancel jobs",
 }
@@ -62,13 +62,13 @@ def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> 
     if reason := refusal(stage.scene):
         return reason
     if verb in _OF_NODES:
-        node = subject if isinstance(subject, NodeRow) else _node_under_cursor(stage)
+        node = subject if isinstance(subject, NodeRow) else node_under_cursor(stage)
         return _about_node(verb, node, stage.scene)
     rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
     return _about_jobs(verb, rows)
 
 
-def _node_under_cursor(stage: Stage) -> NodeRow | None:
+def node_under_cursor(stage: Stage) -> NodeRow | None:
     pane, wanted = stage.view.focus, ""
     if pane == NODES:
         row: NodeRow | None = stage.current(NODES)

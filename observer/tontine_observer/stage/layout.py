@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NODES, SHARES, JOBS, TIME, CHANGES, FLOW = "nodes", "shares", "jobs", "time", "changes", "flow"
-STATUS, ALERT, TABS, FOOTER = "status", "alert", "tabs", "footer"
+STATUS, ALERT, BAND, TABS, FOOTER = "status", "alert", "band", "tabs", "footer"
 PANES = (NODES, SHARES, JOBS, TIME, CHANGES)
 """In the order of their number keys."""
 WIDE, TALL = 120, 30
+BANDED = 20
+"""Rows from which on the band of shares is always there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ def plan(
         FOOTER: Box(0, height - 1, width, 1),
     }
     top, room = 2, height - 3
+    if height >= BANDED:
+        boxes[BAND] = Box(0, top, width, 1)
+        top, room = top + 1, room - 1
     if is_maximised and width >= WIDE:
         boxes[tab] = Box(0, top, width, room, "framed")
         return boxes

@@ -163,14 +163,6 @@ def choose_kinds(stage: Stage) -> str:
     return f"changes: {KINDS[stage.view.kinds][0]}"
 
 
-def show_alert(stage: Stage) -> str | None:
-    alerts = current_alerts(stage.scene)
-    if not alerts:
-        return "there is no alert"
-    show(stage, alerts[0].target)
-    return None
-
-
 def dismiss(stage: Stage) -> str:
     alerts = current_alerts(stage.scene)
     if not alerts:

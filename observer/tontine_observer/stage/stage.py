@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
+from tontine.records.states import NodeState
+
 from ..draw.line import Line
 from ..draw.style import Look
 from ..picture.shown import Shown
@@ -18,9 +20,23 @@ from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
 from ..records.timeline import Timeline
-from .layout import ALERT, CHANGES, FOOTER, JOBS, NODES, SHARES, STATUS, TABS, TIME, Box, Plan, plan
-from .panes import alert, bars, changes, flow, jobs, nodes, shares, status, table, timeline
-from .panes.scene import Scene
+from .layout import (
+    ALERT,
+    BAND,
+    CHANGES,
+    FOOTER,
+    JOBS,
+    NODES,
+    SHARES,
+    STATUS,
+    TABS,
+    TIME,
+    Box,
+    Plan,
+    plan,
+)
+from .panes import alert, band, bars, changes, flow, jobs, nodes, shares, status, table, timeline
+from .panes.scene import Demo, Scene
 from .panes.table import Table
 from .panes.view import KINDS, View
 
@@ -36,6 +52,7 @@ HOLD = 1.0
 OF_JOBS = (Pane.JOBS, Pane.SHARES, Pane.FLOW)
 LINES = (STATUS, ALERT, TABS, FOOTER)
 """What is one line, and about everything."""
+DEAD_IN_SIGHT = 2
 FLOOD = 100
 """Changes of jobs between two frames."""
 Hints = Callable[[str], Sequence[tuple[str, str]]]
@@ -98,6 +115,8 @@ class Stage:
         """Requests that nobody has answered yet."""
         self._stopwatch = stopwatch
         self._hints = hints
+        self.demo: Demo | None = None
+        """What the demo does next, where this is its screen."""
         self._size = (0, 0)
         self._touched = 0
         self._moved_at = float("-inf")
@@ -126,7 +145,7 @@ class Stage:
 
     def arrange(self) -> Plan:
         """Where every pane is now."""
-        nodes = len(self.scene.picture.nodes) if self._nodes is None else self._nodes
+        nodes = _rows_wanted(self.scene.picture) if self._nodes is None else self._nodes
         self.boxes = plan(
             *self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes
         )
@@ -169,8 +188,8 @@ class Stage:
         if self._is_flooded():
             return {}
         scene = self._set()
-        if self._nodes != len(scene.picture.nodes):
-            self._nodes = len(scene.picture.nodes)
+        if self._nodes != _rows_wanted(scene.picture):
+            self._nodes = _rows_wanted(scene.picture)
             self.arrange()
             scene = self._set()
         second = self._second()
@@ -245,7 +264,7 @@ class Stage:
         grows only older."""
         if self.view.is_frozen or self.view.at is not None:
             return scene.behind if name == STATUS else None
-        if name in LINES:
+        if name in (*LINES, BAND):
             return id(scene.picture)
         if name == TIME:
             return id(scene.timeline)
@@ -305,6 +324,7 @@ class Stage:
             fps=self.fps,
             pending=self.pending,
             now=self.board.now(),
+            demo=self.demo,
         )
 
     def _look_back(self, shown: Picture) -> Timeline | None:
@@ -322,7 +342,7 @@ class Stage:
         asked = (start, self.view.step, columns, self._second(), self._touched)
         if self._timeline is None or self._timeline[0] != asked:
             found = self.board.timeline(start, self.view.step, columns)
-            self._timeline = (asked, timeline.trimmed(found, {node.id for node in shown.nodes}))
+            self._timeline = (asked, timeline.trimmed(found, _living(shown)))
         return self._timeline[1]
 
     def _draw(self, name: str, box: Box, scene: Scene) -> list[Line]:
@@ -331,6 +351,8 @@ class Stage:
                 return status.draw(scene, box)
             case "alert":
                 return alert.draw(scene, box)
+            case "band":
+                return band.draw(scene, box)
             case "tabs":
                 return bars.tabs(scene, box, self._counts())
             case "footer":
@@ -348,3 +370,13 @@ class Stage:
         shown = len(self.rows(tab))
         total = len(TABLES[tab].source(self.scene))
         return {tab: f"{shown:,} of {total:,}" if shown != total else f"{total:,}"}
+
+
+def _living(picture: Picture) -> set[str]:
+    return {node.id for node in picture.nodes if node.state != NodeState.DEAD}
+
+
+def _rows_wanted(picture: Picture) -> int:
+    """Rows that the nodes should have: the dead of a day are there for who scrolls."""
+    living = len(_living(picture))
+    return living + min(DEAD_IN_SIGHT, len(picture.nodes) - living)

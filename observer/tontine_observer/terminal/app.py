@@ -4,6 +4,7 @@ business."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
@@ -15,10 +16,11 @@ from textual.binding import BindingType
 
 from ..draw.style import Look
 from ..feed.source import Source
-from ..stage.commands import What, hints
+from ..stage.commands import DEMO_COMMANDS, What, hints
 from ..stage.stage import Stage
 from .carry_out import Hands
 from .crash import write_crash
+from .demo import DemoLink
 from .screens.overview import Overview
 from .settings import Settings
 from .signals import end_on_signals
@@ -37,8 +39,12 @@ class ObserverApp(App[None]):
     TextEntry { layer: above; }
     """
 
-    def __init__(self, source: Source, settings: Settings | None = None) -> None:
+    def __init__(
+        self, source: Source, settings: Settings | None = None, demo: DemoLink | None = None
+    ) -> None:
         settings = settings or Settings()
+        if demo is not None:
+            settings = replace(settings, commands=(*settings.commands, *DEMO_COMMANDS))
         super().__init__(ansi_color=leaves_colours_to_terminal(settings.theme))
         self.source = source
         self.settings = settings
@@ -48,7 +54,8 @@ class ObserverApp(App[None]):
             source.board, look, monotonic, partial(hints, settings.commands), settings.zone
         )
         self.overview = Overview(self.stage, settings.commands, self._carry_out, self._search)
-        self.hands = Hands(self, self.stage, self.overview, source, settings)
+        self.stage.demo = demo
+        self.hands = Hands(self, self.stage, self.overview, source, settings, demo)
         register(self)
         self.theme = name_of(settings.theme)
 

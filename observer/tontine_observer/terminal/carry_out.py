@@ -10,21 +10,27 @@ from textual.app import App
 
 from tontine.errors import TontineError
 from tontine.legible import legible
+from tontine.records.states import NodeState
 
 from ..draw.keys import written
 from ..draw.themes import THEMES
 from ..draw.words import moment
 from ..feed.source import Source
+from ..records.alert import Alert
 from ..records.job import JobRow
 from ..records.node import NodeRow
 from ..records.share import ShareRow
 from ..stage import moves
 from ..stage.commands import Ask, Deed, What
+from ..stage.intent import node_under_cursor
 from ..stage.layout import CHANGES, JOBS, TIME
+from ..stage.panes.alert import current
 from ..stage.stage import TABLES, Stage
 from . import export
+from .demo import DemoLink
 from .pages import Pages
 from .requesting import Requests
+from .screens.alerts import Alerts
 from .screens.choose import Choose, Option
 from .screens.confirm import Confirm, Question
 from .screens.help import Help
@@ -38,13 +44,20 @@ class Hands:
     """One for each app: whatever a command needs, it has at hand."""
 
     def __init__(
-        self, app: App[None], stage: Stage, overview: Overview, source: Source, settings: Settings
+        self,
+        app: App[None],
+        stage: Stage,
+        overview: Overview,
+        source: Source,
+        settings: Settings,
+        demo: DemoLink | None = None,
     ) -> None:
         self._app = app
         self._stage = stage
         self._overview = overview
         self._source = source
         self._settings = settings
+        self._demo = demo
         self._is_mouse_released = False
         self.requests = Requests(app, stage, overview, source)
         self.pages = Pages(app, stage, source, settings.commands, self.requests, overview)
@@ -58,7 +71,7 @@ class Hands:
             return await self._do(what)
         return what(self._stage)
 
-    async def _do(self, deed: Deed) -> str | None:
+    async def _do(self, deed: Deed) -> str | None:  # noqa: PLR0912 - a list, and no story
         match deed:
             case Deed.HELP:
                 view, look = self._stage.view, self._stage.look
@@ -67,6 +80,8 @@ class Hands:
                 self._overview.open_filter()
             case Deed.PALETTE:
                 self._open_palette()
+            case Deed.ALERTS:
+                return self._list_alerts()
             case Deed.DETAIL:
                 return await self._show_detail()
             case Deed.COPY:
@@ -83,6 +98,10 @@ class Hands:
                 self._app.refresh(layout=True)
             case Deed.QUIT:
                 self._quit()
+            case Deed.KILL:
+                return self._kill()
+            case Deed.ADD:
+                return self._add()
             case _:
                 assert_never(deed)
         return None
@@ -107,6 +126,34 @@ class Hands:
                 await self._overview.carry_out(offered[name].what)
 
         self._app.push_screen(Choose("Commands", options, self._stage.look), chosen)
+
+    def _kill(self) -> str:
+        """Only the demo knows how, and only of its own nodes."""
+        node = node_under_cursor(self._stage)
+        if self._demo is None or node is None:
+            return "there is no node under the cursor"
+        if node.state == NodeState.DEAD or node.is_gone:
+            return f"{node.name} is dead already"
+        self._demo.kill(node.id)
+        return f"{node.name} is killed: see how the others inherit its share"
+
+    def _add(self) -> str:
+        if self._demo is None:
+            return "there is no demo here"
+        self._demo.add()
+        return "another node starts"
+
+    def _list_alerts(self) -> str | None:
+        if not current(self._stage.scene):
+            return "nothing needs you: there is no alert"
+
+        def chosen(alert: Alert | None) -> None:
+            if alert is not None:
+                moves.show(self._stage, alert.target)
+                self._overview.flush()
+
+        self._app.push_screen(Alerts(lambda: current(self._stage.scene), self._stage.look), chosen)
+        return None
 
     async def _show_detail(self) -> str | None:
         pane, row = self._stage.view.focus, self._row()

@@ -68,6 +68,7 @@ def _checks(database: str) -> list[Check]:
         Check("tasks", read.unclaimable, backlog.judge_tasks),
         Check("schedules", read.survey, schedules.judge_schedules),
         Check("failures", read.recent, backlog.judge_failures),
+        Check("waiting", read.waits, backlog.judge_waits),
     ]
 
 

@@ -89,7 +89,7 @@ def _write_table(store: Store, found: Sequence[Mapping[str, Any]], meant: Filter
     now = store.run(read.now())
     unnumbered = store.run(read.find_unnumbered(_UNNUMBERED_SHOWN))
     if found:
-        names = store.run(read.read_names({document.get("node") for document in found}))
+        names = store.run(read.read_names({str(document.get("node")) for document in found}))
         rows = [_row(document, now, names) for document in found]
         write_table(_COLUMNS, rows, right=("SEQ", "ATTEMPT"), cut=("NOTE", "TASK"))
     elif not unnumbered:

@@ -24,14 +24,16 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _GAP = 2
 _LEAST_WIDTH = 16
 
-NODE_LOOKS = {  # glyph and word, never colour alone
+NODE_LOOKS: dict[str, tuple[str, str]] = {  # glyph and word, never colour alone
     NodeState.INITIALIZING: ("◌", "cyan"),
     NodeState.WAITING: ("○", "blue"),
     NodeState.WORKING: ("●", "green"),
     NodeState.PAUSED: ("‖", "yellow"),
     NodeState.DEAD: ("✕", "red"),
+    "silent": ("◇", "yellow"),
+    "gone": ("⊗", "red"),
 }
-JOB_LOOKS = {
+JOB_LOOKS: dict[str, tuple[str, str]] = {
     JobState.QUEUED: ("·", "blue"),
     JobState.WORKING: ("●", "cyan"),
     JobState.DONE: ("✓", "green"),
@@ -55,13 +57,13 @@ def console(*, stderr: bool = False) -> Console:
 
 def node_state(name: Any) -> Text:
     """A node's state: its glyph, its word, its colour."""
-    glyph, colour = NODE_LOOKS.get(name, ("?", ""))
+    glyph, colour = NODE_LOOKS.get(str(name), ("?", ""))
     return Text(f"{glyph} {legible(name, 40)}", style=colour)
 
 
 def job_state(name: Any) -> Text:
     """A job's state: its glyph, its word, its colour."""
-    glyph, colour = JOB_LOOKS.get(name, ("?", ""))
+    glyph, colour = JOB_LOOKS.get(str(name), ("?", ""))
     return Text(f"{glyph} {legible(name, 40)}", style=colour)
 
 

@@ -9,6 +9,7 @@ once, twice or for a minute waits differently.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..records.node import BEATS_IN_A_LEASE, Sighting
@@ -22,6 +23,32 @@ UNBURIED_LEASES, UNBURIED_SECONDS = 1.5, 5.0
 NUMBERED_WITHIN = 5.0
 """Seconds: the first member numbers new jobs within one, and any other helps after half of one
 (F2)."""
+HEALED_WITHIN = 5.0
+"""Seconds from a burial until the others have given back what the dead held and divided its
+share."""
+LATELY, LATEST_JOBS = 3600.0, 100
+"""Jobs ended lately: in the last hour, and of each task no more than its newest so many."""
+FAILING_FROM, FAILING_PART = 10, 0.2
+"""So many failures, and more than this part of all jobs that ended lately, are a fault."""
+BROKEN_FROM, BROKEN_PART = 5, 0.5
+"""And so many, and this part of a task's or of all, a grave one."""
+STUCK_AFTER, STUCK_RUNS = 30.0, 3.0
+"""All slots busy and nothing ends: for so many seconds, and so many times a usual run."""
+OLD_AFTER, OLD_SOONEST, OLD_WAITS = 300.0, 60.0, 5.0
+"""A job that waits for so many seconds waits too long; where waits are known, from the second on if
+it is so many times the usual wait."""
+A_MONTH = 30 * 86_400.0
+PILES_FROM = 3
+"""Unfinished jobs of one schedule that are due: it fires faster than they end."""
+
+
+class Busy(Protocol):
+    """A node as far as it has slots."""
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def running(self) -> int: ...
 
 
 class Mortal(Protocol):
@@ -82,7 +109,11 @@ def buried_in(node: Sighting, lease: float) -> float:
 def is_unburied(node: Sighting, lease: float) -> bool:
     """Whether it has been silent for so long that others, whose lease this is, should have declared
     it dead."""
-    return is_silent(node) and (node.beat_age or 0.0) > UNBURIED_LEASES * lease + UNBURIED_SECONDS
+    return is_silent(node) and is_unburied_after(node.beat_age or 0.0, lease)
+
+
+def is_unburied_after(beat_age: float, lease: float) -> bool:
+    return beat_age > UNBURIED_LEASES * lease + UNBURIED_SECONDS
 
 
 def is_stray(node: Sighting, roster: Roster) -> bool:
@@ -118,3 +149,76 @@ def known_tasks(nodes: Iterable[Sighting]) -> frozenset[str]:
     """The tasks that live nodes have, whether they beat or not: jobs of any other wait for
     nobody."""
     return frozenset(task for node in nodes if not node.is_dead for task in node.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits, and what those who could run it do."""
+
+    waiting: int = 0
+    """Jobs that are due, of tasks that somebody has."""
+    oldest_for: float | None = None
+    """Seconds that the oldest of them has waited; None where that is not known."""
+    slots: int = 0
+    """Of the members that beat."""
+    busy: int = 0
+    quiet_for: float | None = None
+    """Seconds since a job last started or ended."""
+    usual_wait: float | None = None
+    """What most jobs wait, in a quiet hour as in a busy one; None where too few are known."""
+    usual_run: float | None = None
+
+
+def all_slots_busy(nodes: Iterable[Busy]) -> bool:
+    """Whether there are slots, and not one is free."""
+    every = list(nodes)
+    slots = sum(node.slots for node in every)
+    return slots > 0 and sum(node.running for node in every) >= slots
+
+
+def is_stuck(queue: Queue) -> bool:
+    """Whether jobs wait, every slot is busy, and nothing has ended for longer than runs usually
+    take."""
+    if not queue.waiting or not queue.slots or queue.busy < queue.slots:
+        return False
+    patience = max(STUCK_AFTER, STUCK_RUNS * (queue.usual_run or 0.0))
+    return queue.quiet_for is not None and queue.quiet_for > patience
+
+
+def waits_too_long(queue: Queue) -> bool:
+    """Whether the oldest job has waited for longer than anybody should, or than is usual here."""
+    if queue.oldest_for is None or not queue.waiting:
+        return False
+    if queue.usual_wait is None:
+        return queue.oldest_for > OLD_AFTER
+    patience = max(OLD_SOONEST, OLD_WAITS * queue.usual_wait)
+    return queue.oldest_for > min(patience, OLD_AFTER)
+
+
+def empties_in(waiting: float, in_rate: float, out_rate: float) -> float | None:
+    """Seconds until nothing waits if it goes on like this; None when it never does, or in more than
+    a month."""
+    if waiting <= 0:
+        return 0.0
+    shrinks_by = out_rate - in_rate
+    return waiting / shrinks_by if shrinks_by * A_MONTH > waiting else None
+
+
+def is_failing(failed: int, ended: int) -> bool:
+    """Whether so many of the jobs that ended lately failed that something is wrong."""
+    return failed >= FAILING_FROM and failed > FAILING_PART * ended
+
+
+def is_broken(failed: int, ended: int) -> bool:
+    """Whether most of them failed: what they do does not work."""
+    return failed >= BROKEN_FROM and failed >= BROKEN_PART * ended
+
+
+def piles_up(unfinished: int) -> bool:
+    """Whether a schedule with so many unfinished jobs fires faster than they end."""
+    return unfinished >= PILES_FROM
+
+
+def is_being_healed(dead_for: float | None) -> bool:
+    """Whether what a dead node left behind may still be on its way to the others."""
+    return dead_for is not None and dead_for < HEALED_WITHIN

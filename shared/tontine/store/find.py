@@ -13,9 +13,10 @@ from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..filter import Filter, matching
+from ..records.job import LAST_SEQ
 from ..records.states import OPEN, JobState
 from .call import Call, Operation, count_documents, find
-from .indexes import OPEN_JOBS, UNSUCCESSFUL
+from .indexes import NUMBER, OPEN_JOBS, UNSUCCESSFUL
 from .names import JOBS
 from .read import now
 
@@ -189,7 +190,7 @@ def _meant(route: Route, filter: Filter, numbers: Mapping[str, Any]) -> dict[str
 
 
 def _numbers(below: int | None, down_to: int = 0) -> dict[str, Any]:
-    return {"$gte": down_to} if below is None else {"$gte": down_to, "$lt": below}
+    return {**NUMBER, "$gte": down_to, "$lt": LAST_SEQ if below is None else below}
 
 
 def _read(

@@ -15,6 +15,7 @@ from typing import Any
 from bson.son import SON
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..records.job import LAST_SEQ
 from ..records.states import FINAL, OPEN, UNFINISHED_PLAN, JobState, NodeState
 from .call import Operation, answered, command, find_one, update_one
 from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, PLANS, SCHEDULES, SCHEMA
@@ -32,6 +33,13 @@ QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 # Which jobs an index holds. A query that is to use it must say so in these words: the server
 # compares them.
 NUMBERED: Condition = {"seq": {"$gte": 0}}
+NUMBER: Condition = {
+    "$gte": 0,
+    "$lt": LAST_SEQ,
+    "$type": ["int", "long", "double"],
+    "$not": {"$type": "array"},
+}
+"""A seq that can be one, for those who calculate with it."""
 FRESH: Condition = {"state": QUEUED, "run_at": None, "priority": None}
 RANKED: Condition = {"state": QUEUED, "priority": {"$exists": True}}
 DUE: Condition = {"state": QUEUED, "run_at": {"$exists": True}}

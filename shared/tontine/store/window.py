@@ -11,7 +11,7 @@ from typing import Any
 from bson import Timestamp
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..records.states import JobState
+from ..records.states import FINAL, JobState
 from .call import Operation, command, count_documents, find
 from .indexes import OPEN_JOBS
 from .names import JOBS
@@ -21,6 +21,7 @@ OPEN_AT_MOST = 5_000
 COUNTED_AT_MOST = 1_000_000
 SPREAD_AT_MOST = 10_000
 PAGE = 100
+PASSED = 500
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
@@ -76,7 +77,36 @@ def read_window(
         complete = complete and len(some) < limit
         # What was read later is newer.
         found |= {_key(one): one for one in some}
+    if known_from and not any(one.get("state") in FINAL for one in newest):
+        passed = yield from read_passed(_first_by_task(found.values(), tasks), SLIM)
+        found = {_key(one): one for one in reversed(passed)} | found
     return list(found.values()), complete, known_from
+
+
+def _first_by_task(documents: Iterable[Mapping[str, Any]], tasks: Sequence[str]) -> list[int]:
+    first: dict[str, int] = {}
+    for one in documents:
+        task, seq = str(one.get("task")), one.get("seq")
+        if one.get("state") == QUEUED and task in tasks and isinstance(seq, int):
+            first[task] = min(seq, first.get(task, seq))
+    return list(first.values())
+
+
+def read_passed(
+    waiting: Iterable[int], shown: Mapping[str, int], limit: int = PASSED
+) -> Operation[list[dict[str, Any]]]:
+    """Of a queue so long that the newest jobs all wait: those that ended last, which come before
+    the first that wait. `waiting` are the first numbers that wait, by task."""
+    first = max(waiting, default=0)
+    found: list[dict[str, Any]] = yield find(
+        JOBS,
+        {"seq": {"$gte": 0, "$lt": first}},
+        sort=[("seq", -1)],
+        limit=limit,
+        projection=shown,
+        hint="seq",
+    )
+    return [one for one in found if one.get("state") in FINAL]
 
 
 def read_page(limit: int = PAGE) -> Operation[list[dict[str, Any]]]:

@@ -7,7 +7,7 @@ task what runs; the first violation is raised by the step that caused it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tontine.errors import TontineError
@@ -123,9 +123,11 @@ class World:
         life.hears = hears
         return life
 
-    def submit(self, count: int = 1, task: str = TASK) -> None:
+    def submit(
+        self, count: int = 1, task: str = TASK, args: Mapping[str, Any] | None = None
+    ) -> None:
         if count == 1:
-            self._ask("submit", insert.submit(Wish(task), {}))
+            self._ask("submit", insert.submit(Wish(task), args or {}))
         else:
             self._ask("submit", insert.submit_many(Wish(task), [{}] * count))
 

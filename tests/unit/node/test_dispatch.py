@@ -20,7 +20,9 @@ from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
 from tontine_node.running.pipe import (
     AttemptEnded,
+    BrokenModules,
     Hello,
+    Phase,
     ProgressSaid,
     Reports,
     Returned,
@@ -433,3 +435,25 @@ async def test_a_range_is_served_by_versions_inside_it_only(
     dispatcher.offer([entry(1, "plain@>=1,<2"), entry(2, "plain@>=2")])
     assert sent(dispatcher) == [[1], []]
     assert kinds(outcomes) == {2: "released"}
+
+
+async def test_a_connection_that_cannot_be_opened_is_no_reason_to_give_up(
+    outcomes: list[Outcome],
+) -> None:
+    """MC3: only what cannot be loaded ends a node at its start; before, the third failure did."""
+    config = NodeConfig(modules=("m",), name="n")
+    board = Board.create(2, 1)
+    context = config.contexts[0]
+    dispatcher = Dispatcher(
+        config, context, SystemClock(), board, Claims(), outcomes.append, Troubles()
+    )
+    pool = dispatcher.pool
+    phases: tuple[Phase, ...] = ("connection", "configure")
+    for phase in phases * 3:
+        child = new_child(0)
+        dispatcher.started(child)
+        pool.take(child, Reports(broken=[BrokenModules("no server", phase)]))
+    assert (pool.crashes, pool.last_crash, pool.refusal) == (6, "no server", "")
+    pool.take(child, Reports(broken=[BrokenModules("no module", "import")]))
+    assert pool.refusal == "no module"
+    board.close()

@@ -92,8 +92,10 @@ def test_a_dead_member_raises_an_alert_whether_or_not_its_record_is_left() -> No
 
 
 def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None:
-    late = NOW - timedelta(seconds=2)
-    assert kinds(snapshot(node("ada", lease_until=late))) == ["lease-over"]
+    late, later = NOW - timedelta(seconds=2), NOW - timedelta(seconds=60)
+    assert kinds(snapshot(node("ada", lease_until=late))) == ["nobody-left"]
+    assert kinds(snapshot(node("ada", lease_until=late), node("bea"))) == ["silent"]
+    assert kinds(snapshot(node("ada", lease_until=later), node("bea"))) == ["unburied"]
     assert kinds(snapshot(node("ada", "dead", lease_until=late), members=())) == []
 
 
@@ -121,7 +123,11 @@ def test_a_node_that_does_not_beat_is_not_said_to_stand_still() -> None:
 
 
 def test_queued_jobs_that_nobody_can_run_raise_an_alert() -> None:
-    assert kinds(snapshot(counts={"queued": 2})) == ["no-member"]
+    assert kinds(snapshot(counts={"queued": 2})) == ["nobody-left"]
+    paused = node("ada", "paused", desired="paused")
+    (alert,) = draw(snapshot(paused, members=(), counts={"queued": 2})).alerts
+    assert (alert.kind, alert.text) == ("no-member", "2 jobs wait, and ada is paused")
+    assert alert.advice == "`tontine resume --all`"
     assert kinds(snapshot(node("ada"), unknown={"a.b": 3}, counts={"queued": 3})) == [
         "unknown-task"
     ]
@@ -160,11 +166,13 @@ def test_records_of_any_shape_are_shown() -> None:
     assert [row.name for row in board.nodes] == ["5", "ada"]
 
 
-def test_the_long_dead_are_left_out() -> None:
-    old = node("old", "dead", died_at=NOW - timedelta(hours=1))
+def test_the_dead_of_the_last_day_stay_after_the_living() -> None:
+    old = node("old", "dead", died_at=NOW - timedelta(hours=25))
     new = node("new", "dead", died_at=NOW - timedelta(seconds=5), death="lease expired")
-    (row,) = draw(snapshot(old, new)).nodes
-    assert row.note == "5.0 s ago: lease expired"
+    before = node("before", "dead", died_at=NOW - timedelta(hours=23))
+    rows = draw(snapshot(old, before, new, node("zoe"))).nodes
+    assert [row.name for row in rows] == ["zoe", "new", "before"]
+    assert rows[1].note == "5.0 s ago: lease expired"
 
 
 def test_events_are_told_and_the_daily_ones_left_out() -> None:
@@ -177,7 +185,7 @@ def test_events_are_told_and_the_daily_ones_left_out() -> None:
         (change.subject, change.text)
         for change in loaded(snapshot(node("ada"), events=events)).changes()
     ]
-    assert told == [("ada", "dead  (lease expired)"), ("E4", "1 member  (bea joined)")]
+    assert told == [("ada", "died: its share is to be inherited")]
 
 
 def test_the_document_for_programs_has_a_schema_and_stable_keys() -> None:

@@ -92,7 +92,7 @@ def test_every_glyph_is_one_cell(glyphs: Glyphs) -> None:
         size(glyph) == 1
         for glyph in [*tables, *singles, *glyphs.sparks, *glyphs.parts, *glyphs.corners]
     )
-    assert [len(set(table.values())) for table in (glyphs.node, glyphs.job)] == [5, 7]
+    assert [len(set(table.values())) for table in (glyphs.node, glyphs.job)] == [7, 7]
 
 
 def test_ascii_is_ascii() -> None:

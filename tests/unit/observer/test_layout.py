@@ -8,6 +8,7 @@ import pytest
 
 from tontine_observer.stage.layout import (
     ALERT,
+    BAND,
     CHANGES,
     FLOW,
     FOOTER,
@@ -41,7 +42,7 @@ def test_nothing_overlaps_or_leaves_the_screen(width: int, height: int) -> None:
 
 
 def test_small_screens_keep_what_matters_most() -> None:
-    assert set(plan(80, 24)) == {STATUS, ALERT, TABS, NODES, FLOW, CHANGES, FOOTER}
+    assert set(plan(80, 24)) == {STATUS, ALERT, BAND, TABS, NODES, FLOW, CHANGES, FOOTER}
     assert set(plan(80, 19)) == {STATUS, ALERT, TABS, NODES, FLOW, FOOTER}
     assert set(plan(80, 14)) == {STATUS, ALERT, TABS, NODES, FOOTER}
     assert {STATUS, ALERT} <= set(plan(40, 10))
@@ -51,7 +52,7 @@ def test_small_screens_keep_what_matters_most() -> None:
 def test_large_screens_show_everything_and_a_pane_can_have_it_all() -> None:
     assert {*PANES, FLOW} <= set(plan(160, 48))
     assert TIME not in plan(160, 29)
-    assert set(plan(160, 48, JOBS, is_maximised=True)) == {STATUS, ALERT, JOBS, FOOTER}
+    assert set(plan(160, 48, JOBS, is_maximised=True)) == {STATUS, ALERT, BAND, JOBS, FOOTER}
 
 
 def test_the_pace_falls_while_the_loop_lags_and_recovers() -> None:

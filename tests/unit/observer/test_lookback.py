@@ -232,7 +232,7 @@ def test_the_picture_says_what_of_the_past_is_not_known() -> None:
 
 def test_changes_from_before_the_first_look_tell_what_flowed_and_who_moved() -> None:
     world = World()
-    world.put_node("ada", "initializing")
+    world.put_node("ada", "initializing", lease=900.0, lease_until=moment(START + 900))
     world.change_node("ada", state="waiting")
     world.set_roster("ada")
     for seq in range(1, 11):

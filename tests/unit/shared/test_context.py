@@ -87,7 +87,7 @@ def test_who_stands_in_is_what_a_task_gets() -> None:
 
 def test_who_stands_in_is_what_the_tasks_of_an_eager_queue_get() -> None:
     queue = EagerQueue(letters)
-    with smtp.standing_in([]) as fake:
+    with smtp.standing_in(list[str]()) as fake:
         queue.submit("letters.send", {"to": "ada"})
         queue.submit("letters.send_in_a_thread", {"to": "bob"})
     assert fake == ["ada", "bob"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tontine.diagnose.doctor import backlog, nodes, schedules, server
-from tontine.diagnose.doctor.backlog import Kept, Recent, Unclaimable, Unnumbered
+from tontine.diagnose.doctor.backlog import Kept, Recent, Unclaimable, Unnumbered, Waits
 from tontine.diagnose.doctor.nodes import NodesSeen
 from tontine.diagnose.doctor.schedules import Survey
 from tontine.diagnose.doctor.server import Inbox, Oplog, Rights
@@ -19,6 +19,8 @@ from tontine.records.roster import Roster
 from tontine.records.schedule import Broken, Schedule
 from tontine.records.states import Desired, NodeState
 from tontine.records.trouble import Trouble
+from tontine.rules.complaint import Outcomes
+from tontine.rules.health import Queue
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OK, WARN, FAIL, UNKNOWN = Verdict.OK, Verdict.WARN, Verdict.FAIL, Verdict.UNKNOWN
@@ -81,8 +83,15 @@ def member(name: str, state: str = "SECONDARY", health: int = 1) -> dict[str, An
         (backlog.judge_retention, Kept(None, None, 5_000_000), WARN),
         (backlog.judge_retention, Kept(604800.0, None, 5_000_000), OK),
         (backlog.judge_tasks, Unclaimable({}, frozenset(), 10), OK),
-        (backlog.judge_failures, Recent(100, 50, 100), WARN),
-        (backlog.judge_failures, Recent(10_000, 12, 10_000), OK),
+        (backlog.judge_failures, Recent((Outcomes("shop.mail", 50, 50),)), FAIL),
+        (backlog.judge_failures, Recent((Outcomes("shop.mail", 70, 30),)), WARN),
+        (backlog.judge_waits, Waits(Queue(), {}), OK),
+        (backlog.judge_waits, Waits(Queue(3, 20.0, 4, 4, 10.0), {}), OK),
+        (backlog.judge_waits, Waits(Queue(3, 75.0, 4, 4, 75.0), {}), FAIL),
+        (backlog.judge_waits, Waits(Queue(49_000, 2500.0, 4, 4, 0.1), {}), WARN),
+        (backlog.judge_waits, Waits(Queue(), {"nightly": 2}), OK),
+        (backlog.judge_waits, Waits(Queue(), {"nightly": 4}), WARN),
+        (backlog.judge_failures, Recent((Outcomes("shop.mail", 10_000, 12),)), OK),
     ],
 )
 def test_a_reading_is_judged(judge: Any, reading: Any, verdict: Verdict) -> None:

@@ -169,3 +169,71 @@ def test_a_record_that_says_when_its_lease_ends_says_how_old_its_beat_is() -> No
     assert health.is_beating(Sighting.from_document(record))
     later = {**record, "now": NOW + timedelta(seconds=0.1)}
     assert health.is_silent(Sighting.from_document(later))
+
+
+def test_a_queue_is_stuck_when_nothing_ends_for_longer_than_runs_take() -> None:
+    queue = health.Queue(waiting=50, oldest_for=75.0, slots=4, busy=4, quiet_for=75.0)
+    assert health.is_stuck(queue)
+    for more in ({"waiting": 0}, {"busy": 3}, {"slots": 0}, {"quiet_for": None}, {"quiet_for": 9}):
+        assert not health.is_stuck(replace(queue, **more))
+    assert not health.is_stuck(replace(queue, usual_run=60.0))
+    assert health.is_stuck(replace(queue, usual_run=60.0, quiet_for=181.0))
+
+
+def test_a_job_waits_too_long_by_the_clock_or_by_what_is_usual() -> None:
+    queue = health.Queue(waiting=1, oldest_for=100.0)
+    assert not health.waits_too_long(queue)
+    assert health.waits_too_long(replace(queue, usual_wait=2.0))
+    assert not health.waits_too_long(replace(queue, usual_wait=30.0))
+    assert health.waits_too_long(replace(queue, oldest_for=301.0, usual_wait=2500.0))
+    assert not health.waits_too_long(replace(queue, oldest_for=59.0, usual_wait=0.0))
+
+
+queues = st.builds(
+    health.Queue,
+    waiting=st.integers(0, 10),
+    oldest_for=st.none() | st.floats(0, 1e6),
+    slots=st.integers(0, 9),
+    busy=st.integers(0, 9),
+    quiet_for=st.none() | st.floats(0, 1e6),
+    usual_wait=st.none() | st.floats(0, 1e5),
+    usual_run=st.none() | st.floats(0, 1e5),
+)
+
+
+@given(queues, st.floats(0, 1e6))
+def test_waiting_longer_never_makes_a_queue_better(queue: health.Queue, more: float) -> None:
+    later = replace(
+        queue,
+        oldest_for=None if queue.oldest_for is None else queue.oldest_for + more,
+        quiet_for=None if queue.quiet_for is None else queue.quiet_for + more,
+    )
+    assert health.is_stuck(later) >= health.is_stuck(queue)
+    assert health.waits_too_long(later) >= health.waits_too_long(queue)
+    if not queue.waiting:
+        assert not health.is_stuck(queue)
+        assert not health.waits_too_long(queue)
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_more_failures_are_never_better_and_broken_is_worse_than_failing(
+    failed: int, done: int
+) -> None:
+    ended = failed + done
+    assert health.is_failing(failed + 1, ended + 1) >= health.is_failing(failed, ended)
+    assert health.is_broken(failed + 1, ended + 1) >= health.is_broken(failed, ended)
+    if failed >= health.FAILING_FROM:
+        assert health.is_failing(failed, ended) >= health.is_broken(failed, ended)
+    if not failed:
+        assert not health.is_failing(failed, ended)
+        assert not health.is_broken(failed, ended)
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e4), st.floats(0, 1e4))
+def test_a_queue_is_empty_when_all_has_gone(waiting: float, came: float, went: float) -> None:
+    seconds = health.empties_in(waiting, came, went)
+    if seconds is None:
+        assert waiting >= (went - came) * health.A_MONTH
+    else:
+        assert 0 <= seconds <= health.A_MONTH
+        assert waiting == 0 or seconds * (went - came) == pytest.approx(waiting)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from tontine.legible import duration
+from tontine.rules.complaint import Weight
+
 from ...draw.line import Line, clip, cut, fit, justify, length, on
 from ...draw.words import age
-from ...records.alert import Alert, Weight
+from ...records.alert import Alert
 from ...records.link import ELECTION, Mode
 from ..layout import Box
 from .badges import next_try
 from .scene import Scene
 
+COUNTED_FROM = 100
+"""Columns from which on there is room for a countdown beside a story."""
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
 _LOOKS = {
     Weight.BAD: ("alert", "alarm"),
@@ -29,6 +34,17 @@ def current(scene: Scene) -> list[Alert]:
     return sorted(shown, key=lambda alert: _ORDER[alert.weight])
 
 
+def alarmed(scene: Scene) -> frozenset[str]:
+    """The nodes that the second line speaks of, by their ids."""
+    told = current(scene)[:1]
+    return frozenset(told[0].nodes if told and told[0].weight is not Weight.NOTICE else ())
+
+
+def speaks_of(scene: Scene, *kinds: str) -> bool:
+    """Whether the second line speaks of one of these kinds."""
+    return any(alert.kind in kinds for alert in current(scene)[:1])
+
+
 def draw(scene: Scene, box: Box) -> list[Line]:
     link, width = scene.picture.link, box.width
     if problem := scene.view.list.chosen.problem:
@@ -37,6 +53,8 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     if link.mode in (Mode.STALE, Mode.CONNECTING) and not scene.picture.is_past:
         return [_outage(scene, width)]
     alerts = current(scene)
+    if scene.picture.story and all(alert.weight is Weight.NOTICE for alert in alerts):
+        return [_narrated(scene, width)]
     if not alerts:
         return [_calm(scene, width)]
     worst = alerts[0]
@@ -45,7 +63,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     end: Line = [
         (more, "muted"),
         ("  ! ", "key"),
-        ("shows", "muted"),
+        ("lists", "muted"),
         ("  x ", "key"),
         ("puts aside ", "muted"),
     ]
@@ -77,6 +95,14 @@ def _outage(scene: Scene, width: int) -> Line:
     return on(fit(line, width), ground)
 
 
+def _narrated(scene: Scene, width: int) -> Line:
+    """What has just happened, where nothing is wrong."""
+    end = _countdown(scene) if width >= COUNTED_FROM else []
+    told = cut(scene.picture.story, max(1, width - length(end) - 4), scene.glyphs.more)
+    line = justify([(f" {scene.glyphs.told} ", "time"), (told, "strong")], end, width)
+    return on(line, "shade")
+
+
 def _calm(scene: Scene, width: int) -> Line:
     picture = scene.picture
     if picture.note:
@@ -86,4 +112,21 @@ def _calm(scene: Scene, width: int) -> Line:
     aside = len(picture.alerts)
     rest = f"; {aside} put aside" if aside else ""
     glyph = scene.glyphs.job["done"]
-    return fit([(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")], width)
+    line: Line = [(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")]
+    return fit([*line, (_outlook(scene), "faint"), *_countdown(scene)], width)
+
+
+def _outlook(scene: Scene) -> str:
+    """When the queue will be empty, where one can tell and it takes a while."""
+    flow = scene.picture.flow
+    if not flow.counts.get("queued") or not flow.out_rate:
+        return ""
+    if flow.empty_in is None:
+        return "   the queue grows"
+    return f"   the queue is empty in {duration(flow.empty_in)}" if flow.empty_in >= 1 else ""
+
+
+def _countdown(scene: Scene) -> Line:
+    """In the demo: how long everybody still lives."""
+    left = scene.demo.death_in if scene.demo else None
+    return [] if left is None else [(f"   the demo kills a node in {left:.0f} s ", "time")]

@@ -22,7 +22,7 @@ FIELDS = frozenset({"kind", "node", "text"})
 ROLES = {
     ChangeKind.NODE: "text",
     ChangeKind.EPOCH: "epoch",
-    ChangeKind.ERROR: "bad",
+    ChangeKind.ERROR: "warn",
     ChangeKind.REQUEST: "info",
     ChangeKind.JOB: "muted",
     ChangeKind.GAP: "warn",

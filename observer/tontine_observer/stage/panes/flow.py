@@ -7,6 +7,7 @@ from ...draw.plot import bar, spark, squeeze, tall_spark
 from ...draw.words import age, amount, change, rate
 from ...records.flow import Flow, Series
 from ..layout import FLOW, Box
+from .alert import speaks_of
 from .frame import enclose, inside
 from .scene import Scene
 
@@ -40,7 +41,7 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     first += [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
     first += [
         ("  failed ", "muted"),
-        (f"{rate(flow.failed_rate)}/s", "bad" if flow.failed_rate else "faint"),
+        (f"{rate(flow.failed_rate)}/s", _failed_role(scene)),
     ]
     net: Line = (
         [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
@@ -53,6 +54,13 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     if height < 4:
         return [first, second, [*_ages(scene), ("   ", "text"), *_oldest(scene)]]
     return [first, second, _ages(scene), [(" ", "text"), *_oldest(scene)]]
+
+
+def _failed_role(scene: Scene) -> str:
+    """Red is for what the second line speaks of."""
+    if speaks_of(scene, "failing"):
+        return "bad"
+    return "job.failed" if scene.picture.flow.failed_rate else "faint"
 
 
 def _net_role(flow: Flow) -> str:
@@ -82,12 +90,21 @@ def _oldest(scene: Scene) -> Line:
         waits = flow.counts.get("queued", 0) > flow.later + flow.unnumbered and flow.started is None
         return [("the oldest is not known" if waits else "no job waits", "faint")]
     where = "" if flow.oldest_rank is None else f", share {flow.oldest_rank}"
-    role = "bad" if (flow.oldest_age or 0) > 30 else "text"
+    is_told = speaks_of(scene, "stuck", "waiting-long", "nobody-working", "stalled-share")
+    role = "bad" if is_told else "text"
     return [
         ("oldest ", "muted"),
         (age(flow.oldest_age), role),
         (f" (#{flow.oldest}{where})", "muted"),
+        (_emptied(flow), "muted"),
     ]
+
+
+def _emptied(flow: Flow) -> str:
+    """When the queue will be empty at this rate, where that takes a while."""
+    if not flow.out_rate or (flow.empty_in is not None and flow.empty_in < 1):
+        return ""
+    return " never empty" if flow.empty_in is None else f" empty in {age(flow.empty_in)}"
 
 
 def _tall(scene: Scene, width: int, height: int) -> list[Line]:
@@ -144,6 +161,8 @@ def _rates(flow: Flow, scene: Scene) -> Line:
         ("cancelled", flow.cancelled_rate),
     ):
         role = f"job.{state}" if value else "faint"
+        if state == "failed":
+            role = _failed_role(scene)
         if value or state != "cancelled":
             line += [(f"{scene.glyphs.job[state]} {state} {rate(value)}/s   ", role)]
     line += [

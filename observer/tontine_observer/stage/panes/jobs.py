@@ -13,6 +13,7 @@ from ...draw.words import age, moment
 from ...query.filters import Facts
 from ...records.job import JobRow
 from ..layout import JOBS
+from .alert import speaks_of
 from .scene import Scene
 from .states import job_state
 from .table import Table
@@ -98,7 +99,8 @@ def cells(job: JobRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span |
 
 def _note(job: JobRow, scene: Scene, width: int) -> Span | Line:
     if job.state == "failed" or (job.error and job.is_open):
-        return job.error, "bad" if job.state == "failed" else "warn"
+        is_told = job.state == "failed" and speaks_of(scene, "failing")
+        return job.error, "bad" if is_told else "warn"
     if job.cancel and job.state == "working":
         return "cancelling was asked for", "warn"
     if job.progress is not None and job.state == "working":

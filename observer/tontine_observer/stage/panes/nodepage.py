@@ -12,12 +12,12 @@ from .states import job_state, node_state
 
 
 def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
-    state, role = node_state(node.state, scene.glyphs)
+    state, role = node_state(node.seen, scene.glyphs)
     since = f"   since {day_and_moment(node.since, scene.zone)}" if node.since else ""
     note = f"   {node.note}" if node.note else ""
     head: list[Line] = [[(" ", "text"), (state, role), (since, "muted"), (note, "warn")]]
     if node.death:
-        head.append([(f" died {day_and_moment(node.died_at, scene.zone)}: {node.death}", "bad")])
+        head.append([(f" died {day_and_moment(node.died_at, scene.zone)}: {node.death}", "warn")])
     plot = spark(node.rate, 30, scene.glyphs).strip()
     last = rate(node.rate[-1]) if node.rate else "-"
     facts = [
@@ -53,7 +53,7 @@ def _troubles(node: NodeRow, scene: Scene, width: int) -> list[Line]:
         tries = f", {amount(trouble.times)} times" if trouble.times > 1 else ""
         found.append(
             [
-                (f"  {left(trouble.what, 12)}", "bad"),
+                (f"  {left(trouble.what, 12)}", "warn"),
                 (f"for {long}{tries}: cannot {trouble.deed}", "text"),
             ]
         )

@@ -9,6 +9,7 @@ from ...draw.words import age, short
 from ...query.filters import Facts
 from ...records.node import NodeRow
 from ..layout import NODES
+from .alert import alarmed
 from .scene import Scene
 from .states import node_state
 from .table import Table
@@ -52,7 +53,7 @@ SKEWED = 0.5
 def facts(node: NodeRow, _: Scene) -> Facts:
     return {
         "node": node.name,
-        "state": node.state,
+        "state": node.seen,
         "rank": None if node.rank is None else float(node.rank),
         "running": float(node.running),
         "job": None if node.job is None else float(node.job),
@@ -72,14 +73,14 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
     role = "muted" if is_dead else "text"
     busy = "good" if node.running else "muted"
     return {
-        "node": (node.name, "bad" if is_dead else "strong"),
+        "node": (node.name, _name_role(node, scene)),
         "state": _state(node, scene),
         "rank": ("-", "faint") if node.rank is None else (_share(node), role),
         "load": (f"{node.running}/{node.slots}", "faint" if is_dead else busy),
         "job": _job(node),
         "for": (age(node.job_for), "warn" if (node.job_for or 0) > LONG_FOR else role),
         "done": (short(node.done), role),
-        "failed": (short(node.failed), "bad" if node.failed else "faint"),
+        "failed": (short(node.failed), "text" if node.failed else "faint"),
         "beat": _beat(node, scene),
         "host": (node.host, "muted"),
         "version": (node.version, "muted"),
@@ -87,8 +88,17 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
     }
 
 
+def _name_role(node: NodeRow, scene: Scene) -> str:
+    """Red is for what the second line speaks of."""
+    if node.id in alarmed(scene):
+        return "bad.strong"
+    return "muted" if node.state == "dead" else "strong"
+
+
 def _state(node: NodeRow, scene: Scene) -> Span | Line:
-    text, role = node_state(node.state, scene.glyphs)
+    text, role = node_state(node.seen, scene.glyphs)
+    if node.is_silent:
+        return f"{text} {age(node.beat_age)}", role
     if node.state == "dead":
         gone = (
             ""
@@ -96,10 +106,9 @@ def _state(node: NodeRow, scene: Scene) -> Span | Line:
             else f" {age((scene.picture.at - node.died_at).total_seconds())}"
         )
         return text + gone, role
-    if node.is_silent:
-        return [(text, role), (" silent", "bad.strong")]
     if node.troubles:
-        return [(text, role), (f" {scene.glyphs.alert}", "bad.strong")]
+        is_told = node.id in alarmed(scene)
+        return [(text, role), (f" {scene.glyphs.alert}", "bad.strong" if is_told else "warn")]
     if node.note:
         return [(text, role), (f" {node.note}", "warn")]
     if node.job_for is not None and node.job_for > LONG_FOR:
@@ -115,16 +124,16 @@ def _job(node: NodeRow) -> Span:
     if node.job is None:
         return "-", "faint"
     if node.is_job_doubtful:
-        return f"#{node.job}?", "bad"
+        return f"#{node.job}?", "warn"
     return f"#{node.job}", "job.working"
 
 
 def _beat(node: NodeRow, scene: Scene) -> Span:
     if node.skew is not None and node.lease and abs(node.skew) > SKEWED * node.lease:
-        return f"~{age(abs(node.skew))}", "bad"
+        return f"~{age(abs(node.skew))}", "warn"
     if node.state == "dead" or not scene.picture.link.is_fresh:
         return age(node.beat_age), "faint"
-    return age(node.beat_age), "bad" if node.is_silent else "text"
+    return age(node.beat_age), node_state(node.seen, scene.glyphs)[1] if node.is_silent else "text"
 
 
 def _empty(scene: Scene) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from typing import Protocol
 
 from ...draw.glyphs import Glyphs
 from ...draw.style import Look
@@ -12,6 +13,14 @@ from ...records.job import JobList
 from ...records.picture import Picture
 from ...records.timeline import Timeline
 from .view import View
+
+
+class Demo(Protocol):
+    """The demo behind a screen."""
+
+    @property
+    def death_in(self) -> float | None:
+        """Seconds until it kills a node; None when it does not."""
 
 
 @dataclass(slots=True)
@@ -32,6 +41,8 @@ class Scene:
     """Requests that nobody has answered yet."""
     now: datetime | None = None
     """The board's own now, where the picture is older."""
+    demo: Demo | None = None
+    """What the demo does next, where this is its screen."""
     names: dict[str, str] = field(default_factory=dict)
     """Node ids to names."""
 

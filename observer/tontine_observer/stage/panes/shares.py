@@ -8,6 +8,7 @@ from ...draw.words import age, short
 from ...query.filters import Facts
 from ...records.share import ShareRow
 from ..layout import SHARES
+from .alert import speaks_of
 from .scene import Scene
 from .states import CELL_ROLES, node_state, runs
 from .table import Table
@@ -37,6 +38,8 @@ def facts(share: ShareRow, _: Scene) -> Facts:
 def cells(share: ShareRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span | Line]:
     glyph, role = node_state(share.state, scene.glyphs)
     calm = "text" if share.waiting else "faint"
+    if share.is_stalled:
+        calm = "bad" if speaks_of(scene, "stalled-share") else "warn"
     waiting = short(share.waiting) + ("+" if share.is_partial else "")
     return {
         "rank": (str(share.rank), "strong"),
@@ -44,8 +47,8 @@ def cells(share: ShareRow, scene: Scene, widths: dict[str, int]) -> dict[str, Sp
             (f"{glyph[0]} ", role),
             (share.name, role if share.state in ("dead", "missing") else "text"),
         ],
-        "oldest": (age(share.oldest_age), "bad" if share.is_stalled else calm),
-        "waiting": (waiting, "bad" if share.is_stalled else calm),
+        "oldest": (age(share.oldest_age), calm),
+        "waiting": (waiting, calm),
         "cells": _cells(share, scene, widths.get("cells", 0)),
     }
 
@@ -61,7 +64,7 @@ def _cells(share: ShareRow, scene: Scene, width: int) -> Line:
         line.append((scene.glyphs.more, "muted"))
     if note:
         line.append(
-            (note, "bad" if share.is_stalled or share.state in ("dead", "missing") else "warn")
+            (note, "bad" if speaks_of(scene, "stalled-share") and share.is_stalled else "warn")
         )
     return line
 

@@ -24,7 +24,7 @@ CELL_ROLES = {
     "d": "job.done",
     "f": "job.failed",
     "x": "job.cancelled",
-    "?": "bad.strong",
+    "?": "warn",
     "h": "faint",
     " ": "text",
 }
@@ -35,6 +35,8 @@ LANE_ROLES = {
     "-": "node.waiting",
     "p": "node.paused",
     "i": "node.initializing",
+    "s": "node.silent",
+    "g": "node.gone",
     "x": "node.dead",
     "?": "bad",
     " ": "text",

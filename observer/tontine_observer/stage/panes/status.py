@@ -9,7 +9,9 @@ from .badges import badges
 from .scene import Scene
 
 UNKNOWN_SHOWN = 12
-_ORDER = ("working", "waiting", "paused", "initializing", "dead")
+_ORDER = ("working", "waiting", "paused", "initializing", "silent", "gone", "dead")
+_RARE = ("paused", "initializing", "silent", "gone", "dead")
+"""Shown only where there are any."""
 
 
 def draw(scene: Scene, box: Box) -> list[Line]:
@@ -56,7 +58,7 @@ def _facts(scene: Scene, size: int) -> Line:
             ("  E", "muted"),
             (str(status.epoch), "epoch"),
         ]
-        start += [(" N=", "muted"), (f"{status.members}  ", "strong")]
+        start += [("  ", "text"), (f"{status.members} ", "strong"), ("members  ", "muted")]
     start += nodes(scene, has_words=size >= 3)
     if size > 1:
         start += [("  queued ", "muted"), (amount(status.backlog), "strong")]
@@ -71,6 +73,8 @@ def nodes(scene: Scene, *, has_words: bool) -> Line:
     states = scene.picture.status.states
     for state in [*_ORDER, *(name for name in states if name not in _ORDER)]:
         number = states.get(state, 0)
+        if not number and state in _RARE:
+            continue
         glyph = scene.glyphs.node.get(state, f"? {cut(state, UNKNOWN_SHOWN, scene.glyphs.more)} ")
         role = f"node.{state}" if number else "faint"
         text = (
@@ -91,7 +95,8 @@ def _tiny(scene: Scene, width: int) -> list[Line]:
     flow += [
         ("  E", "muted"),
         (str(status.epoch), "epoch"),
-        (" N=", "muted"),
+        ("  ", "text"),
         (str(status.members), "strong"),
+        (" members", "muted"),
     ]
     return [first, [(" ", "text"), *nodes(scene, has_words=False)], flow]

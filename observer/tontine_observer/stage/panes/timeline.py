@@ -20,7 +20,14 @@ LEAST, MOST = 11, 20
 """How wide the lanes' names may be."""
 FRESH = 5.0
 """Seconds in which what happened may still arrive."""
-LEGEND = (("w", "working"), ("-", "waiting"), ("p", "paused"), ("i", "initializing"), ("x", "dead"))
+LEGEND = (
+    ("w", "working"),
+    ("-", "waiting"),
+    ("p", "paused"),
+    ("i", "initializing"),
+    ("s", "silent"),
+    ("x", "dead"),
+)
 
 
 def label_of(nodes: Sequence[NodeRow]) -> int:

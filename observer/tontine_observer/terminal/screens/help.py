@@ -18,11 +18,10 @@ from ...stage.panes.view import TITLES
 from .dialog import Dialog
 
 ABOUT = {
-    NODES: "Every node that lives or died lately. SHARE is rank/size: of size members it owns "
-    "the jobs whose number "
-    "divided by size leaves its rank. BUSY is running/slots. BEAT is the age of the last "
-    "heartbeat; ~ before it marks "
-    "a clock that is off. JOB is the job held longest; a ? after it: its holder is dead.",
+    NODES: "Every node that lives, then the dead of the last day. SHARE is rank/size: of size "
+    "members it owns the jobs whose number divided by size leaves its rank. BUSY is "
+    "running/slots. BEAT is the age of the last heartbeat; ~ before it marks a clock that is off. "
+    "JOB is the job held longest; a ? after it: its holder is dead.",
     SHARES: "One row for each member of the roster: the jobs it should claim. OLDEST is how long "
     "its oldest due job "
     "has waited. A share only avoids contention; help by others is normal and shown as such.",
@@ -32,9 +31,8 @@ ABOUT = {
     TIME: "What was: a lane for each node, a rule for each epoch, the members and the queued "
     "jobs. The cursor's moment "
     "drives every pane (PAST); end or space returns to now. What was not recorded is hatched.",
-    CHANGES: "Node moves, epochs, errors and requests, newest first. f chooses the kinds; jobs "
-    "are folded unless you "
-    "ask for them.",
+    CHANGES: "What happened, newest first: who came, left, died and who has its jobs, errors and "
+    "requests. f chooses the kinds; epochs and jobs are left out unless you ask for them.",
 }
 BADGES = (
     ("live", "LIVE", "changes arrive as they happen; the number is their delay"),

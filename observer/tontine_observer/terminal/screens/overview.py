@@ -18,6 +18,7 @@ from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import (
     ALERT,
+    BAND,
     CHANGES,
     FLOW,
     FOOTER,
@@ -36,7 +37,7 @@ from ..pace import PaintPace
 from ..widgets.entry import TextEntry
 from ..widgets.sheet import Sheet
 
-SHEETS = (STATUS, ALERT, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
+SHEETS = (STATUS, ALERT, BAND, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
 
@@ -215,7 +216,7 @@ class Overview(Screen[None]):
     async def on_click(self, event: events.Click) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name == ALERT:
-            await self.carry_out(moves.show_alert)
+            await self.carry_out(Deed.ALERTS)
         elif name == TABS:
             self._click_tab(event.screen_x)
         elif name in self.stage.view.lists:

@@ -148,6 +148,10 @@ def _perform(
             until = float("inf") if seconds is None else time.monotonic() + seconds
             while screen.refresh() and (time.monotonic() < until or not story.is_told):
                 story.go_on()
+                if screen.wire is not None:
+                    for order in screen.wire.orders():
+                        story.obey(order)
+                    screen.wire.send(death_in=story.death_in)
                 time.sleep(_TICK)
         stream.stop()
         if seconds is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from ...store import read
 from ...store.call import Store
 from ..nodes import share
 from ..output import console, node_state
+from ..wire import Wire
 from .stream import JobStream
 
 _LINE_EVERY = 2.0
@@ -40,6 +42,10 @@ class Screen(Protocol):
 
     def refresh(self) -> bool:
         """Show how things are; False when whoever watches has had enough."""
+
+    @property
+    def wire(self) -> Wire | None:
+        """To whoever watches, if the demo can be told something there."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -70,6 +76,8 @@ def has_observer() -> bool:
 
 class PlainLines:
     """A line every two seconds."""
+
+    wire = None
 
     def __init__(self, store: Store, stream: JobStream) -> None:
         self._store = store
@@ -119,6 +127,8 @@ def flow(store: Store, stream: JobStream) -> str:
 class LiveTable:
     """A table of the nodes that is drawn again and again, below what was said."""
 
+    wire = None
+
     def __init__(self, store: Store, stream: JobStream) -> None:
         self._store = store
         self._stream = stream
@@ -164,6 +174,7 @@ class Observer:
     def __init__(self, config: StoreConfig, uri: str) -> None:
         self._environment = os.environ | {"TONTINE_URI": uri, "TONTINE_DATABASE": config.database}
         self._process: subprocess.Popen[bytes] | None = None
+        self.wire: Wire | None = None
 
     def say(self, text: str) -> None:
         if self._process is None:
@@ -173,9 +184,14 @@ class Observer:
         return self._process is not None and self._process.poll() is None
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tontine", "observe"], env=self._environment
-        )
+        ours, theirs = socket.socketpair()
+        self.wire = Wire(ours)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tontine", "observe", "--demo", str(theirs.fileno())],
+                env=self._environment,
+                pass_fds=[theirs.fileno()],
+            )
         return self
 
     def __exit__(
@@ -193,3 +209,5 @@ class Observer:
             self._process.kill()
             self._process.wait()
         self._process = None
+        if self.wire is not None:
+            self.wire.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...errors import StoreError
@@ -11,9 +11,12 @@ from ...legible import count, duration
 from ...store import events, read
 from ...store.call import Store
 from ...testing.cluster import Cluster, NodeProcess
-from .crew import LEASE, launch_next
+from ..wire import Order
+from .crew import LEASE, NAMES, launch_next
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
+PEACE_AFTER = 15.0
+"""Seconds that it leaves the nodes in peace after somebody else has killed one."""
 PATIENCE = 3.0
 INHERITED_BY = LEASE * 1.5
 
@@ -50,10 +53,34 @@ class Story:
         """Whether every death was followed by its inheritance."""
         return all(death.inherited_after is not None for death in self.deaths)
 
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def death_in(self) -> float | None:
+        """Seconds until it kills a node; None when it kills no more."""
+        left = self._kill_at - self.age
+        return max(0.0, left) if left < float("inf") else None
+
+    def obey(self, order: Order) -> None:
+        """Do what whoever watches wants, to the demo's own nodes."""
+        try:
+            if order.verb == "add" and len(self._crew.running) < len(NAMES):
+                node = launch_next(self._crew)
+                self._say(f"started node {node.name} (pid {node.process.pid})")
+            elif order.verb == "kill":
+                for node in self._crew.running:
+                    if self._crew.is_ready(node) and node.id == order.node:
+                        self._kill_at = max(self._kill_at, self.age + PEACE_AFTER)
+                        self._end(node, self._store.run(read.count_held()))
+        except StoreError as error:
+            self._say(f"the store is away: {error}")
+
     def go_on(self) -> None:
         """Do what it is time for, and tell what has happened since."""
         try:
-            now = time.monotonic() - self._began
+            now = self.age
             if now >= self._kill_at:
                 self._kill(now)
             for death in self.deaths:
@@ -78,11 +105,14 @@ class Story:
         self._kill_at = now + ENCORE_AFTER if self._is_endless else float("inf")
         if node is None or len(ready) < 2:
             return
+        self._end(node, held)
+
+    def _end(self, node: NodeProcess, held: Mapping[str, int]) -> None:
         node.kill()
-        self.deaths.append(Death(node, time.monotonic() - self._began))
+        self.deaths.append(Death(node, self.age))
+        holding = f"which held {count(held.get(node.id, 0), 'job')}"
         self.tell(
-            f"killed node {node.name} (pid {node.process.pid}), which held "
-            f"{count(held.get(node.id, 0), 'job')}: "
+            f"killed node {node.name} (pid {node.process.pid}), {holding}: "
             f"its share will be inherited within {duration(INHERITED_BY)}"
         )
 
@@ -96,7 +126,7 @@ class Story:
                 " and ".join(node.name for node in self._crew.running if node.id in roster)
                 or "the others"
             )
-            self.tell(
+            self._say(
                 f"{heirs} inherited {death.node.name}'s share after "
                 f"{duration(death.inherited_after)} "
                 f"(epoch {roster.epoch}, {count(len(roster.members), 'member')})"
@@ -104,13 +134,13 @@ class Story:
 
     def _replace(self, death: Death, now: float) -> None:
         if (
-            death.inherited_after is not None
+            (death.inherited_after is not None or not self._crew.running)
             and not death.is_replaced
             and now >= death.at + self._replace_after
         ):
             death.is_replaced = True
             node = launch_next(self._crew)
-            self.tell(f"started node {node.name} (pid {node.process.pid}) in its place")
+            self._say(f"started node {node.name} (pid {node.process.pid}) in its place")
 
     def _look_for_accidents(self) -> None:
         killed = {death.node.name for death in self.deaths}

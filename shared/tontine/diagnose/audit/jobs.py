@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ...records.job import is_whole
 from ...records.states import FINAL, JobState
 from .invariant import Finding
 
@@ -53,7 +54,7 @@ def judge_job(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _broken(document: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(document["seq"], int):
         yield "seq is no integer"
-    if document.get("state") not in set(JobState):
+    if document.get("state") not in tuple(JobState):  # it may be what no set can hold
         yield f"state is {document.get('state')!r}"
     for name in _COUNTS:
         value = document.get(name)
@@ -99,6 +100,10 @@ def judge_counter(chunk: Sequence[Mapping[str, Any]], counter: int) -> Iterator[
             yield Finding("S7", f"the last number given is {counter}", document["seq"])
 
 
+def _hashable(attempt: Any) -> Any:
+    return attempt if is_whole(attempt) else repr(attempt)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenJob:
     """Where an open job stands, as far as being stuck goes."""
@@ -120,7 +125,7 @@ class OpenJob:
             state=str(document.get("state")),
             task=str(document.get("task")),
             node=None if node is None else str(node),
-            attempt=document.get("attempt"),
+            attempt=_hashable(document.get("attempt")),
             lost=lost if isinstance(lost, int | float) else 0,
             due=max((time for time in times if isinstance(time, datetime)), default=None),
         )

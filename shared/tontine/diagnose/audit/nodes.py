@@ -90,7 +90,7 @@ class NodesRead:
 def judge_node(document: Mapping[str, Any]) -> Iterator[Finding]:
     """What one record says by itself about its death."""
     node, state = str(document["_id"]), document.get("state")
-    if state not in set(NodeState):
+    if state not in tuple(NodeState):  # it may be what no set can hold
         yield Finding("S6", f"state is {state!r}", node=node)
     if state != NodeState.DEAD:
         if document.get("died_at") is not None:

@@ -15,7 +15,7 @@ from ...records.roster import Roster
 from ...records.states import OPEN
 from ...store.call import Call, Operation, command, find, find_one
 from ...store.counter import counted
-from ...store.indexes import INDEXES
+from ...store.indexes import INDEXES, NUMBER
 from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, ROSTER
 from ...store.read import find_unnumbered, now
 from .jobs import OpenJob
@@ -86,13 +86,13 @@ def highest(hint: str | None) -> Operation[Any]:
     options: dict[str, Any] = {"sort": [("seq", -1)], "projection": {"seq": 1}} | (
         {"hint": hint} if hint else {}
     )
-    found = yield _patiently(find_one(JOBS, {"seq": {"$gte": 0}}, **options))
+    found = yield _patiently(find_one(JOBS, {"seq": NUMBER}, **options))
     return found["seq"] if found else -1
 
 
 def jobs(after: Any, beyond: bool, upto: Any, hint: str | None) -> Operation[list[dict[str, Any]]]:
     """The next jobs from seq `after` on, or `beyond` it, in their order."""
-    where = {"seq": {"$gt" if beyond else "$gte": after, "$lte": upto}}
+    where = {"seq": {**NUMBER, "$gt" if beyond else "$gte": after, "$lte": upto}}
     options: dict[str, Any] = {"sort": [("seq", 1)], "limit": CHUNK} | (
         {"hint": hint} if hint else {}
     )
@@ -101,9 +101,9 @@ def jobs(after: Any, beyond: bool, upto: Any, hint: str | None) -> Operation[lis
 
 
 def oddly_numbered(limit: int) -> Operation[list[dict[str, Any]]]:
-    """Jobs whose seq no index holds: not a number, or below zero. This reads the whole collection,
-    on the server."""
-    where = {"$nor": [{"seq": {"$gte": 0}}, {"seq": None}]}
+    """Jobs whose seq can be none: no number, below zero, or beyond all that are given. This reads
+    the whole collection, on the server."""
+    where = {"$nor": [{"seq": NUMBER}, {"seq": None}]}
     found: list[dict[str, Any]] = yield _patiently(
         find(JOBS, where, projection={"seq": 1}, limit=limit), SCAN_LIMIT
     )

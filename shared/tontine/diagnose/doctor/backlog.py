@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...legible import count, duration, legible
-from .verdict import Judgement, fail, ok, warn
+from ...rules import complaint
+from ...rules.complaint import Outcomes
+from ...rules.health import Queue, is_stuck, piles_up, waits_too_long
+from .verdict import Judgement, fail, judgement, ok, warn
 
 MANY_FINISHED = 1_000_000
 _SHOWN = 5
@@ -122,18 +125,47 @@ def _told_task(task: str, found: Unclaimable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """How the newest jobs ended."""
+    """How the newest jobs ended, by task and in all."""
 
-    looked_at: int
-    failed: int
-    ended: int
+    tasks: tuple[Outcomes, ...]
+
+    @property
+    def every(self) -> Outcomes:
+        done = sum(one.done for one in self.tasks)
+        failed = sum(one.failed for one in self.tasks)
+        error = next((one.error for one in self.tasks if one.error), "")
+        return Outcomes("", done, failed, error)
 
 
 def judge_failures(recent: Recent) -> Judgement:
-    told = f"{recent.failed:,} of the newest {count(recent.looked_at, 'job')} failed"
-    if recent.failed >= 10 and recent.failed > 0.1 * recent.ended:
-        return warn(told, "`tontine jobs --state failed` lists them")
-    return ok(told)
+    """What ended lately, by task and in all."""
+    if (said := complaint.failing(recent.tasks, recent.every)) is not None:
+        return judgement(said)
+    every = recent.every
+    return ok(f"{every.failed:,} of the newest {count(every.ended, 'job')} that ended failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What waits, what those who could run it do, and what schedules have unfinished."""
+
+    queue: Queue
+    schedules: Mapping[str, int]
+
+
+def judge_waits(found: Waits) -> Judgement:
+    """Whether anything waits too long, and for what."""
+    queue = found.queue
+    if is_stuck(queue):
+        return judgement(complaint.stuck(queue))
+    if waits_too_long(queue):
+        return judgement(complaint.waiting_long(queue, None, is_rate_known=False))
+    piled = {name: number for name, number in found.schedules.items() if piles_up(number)}
+    if (said := complaint.piling(piled)) is not None:
+        return judgement(said)
+    if queue.oldest_for is None:
+        return ok("no job waits that somebody could run")
+    return ok(f"the oldest job has waited for {duration(queue.oldest_for)}")
 
 
 @dataclass(frozen=True, slots=True)

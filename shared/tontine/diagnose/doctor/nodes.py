@@ -12,11 +12,13 @@ from ...records.node import Sighting, differing_versions
 from ...records.roster import Roster
 from ...records.states import NodeState
 from ...records.trouble import LASTING, Trouble
+from ...rules.complaint import Silence, nobody_left
 from ...rules.health import (
     buried_in,
     claim_loop_stands_still,
     dead_holders,
     dead_members,
+    has_lease,
     is_beating,
     is_silent,
     is_stray,
@@ -25,7 +27,7 @@ from ...rules.health import (
     working_members,
 )
 from .backlog import Unnumbered
-from .verdict import Judgement, fail, ok, unknown, warn
+from .verdict import Judgement, fail, judgement, ok, unknown, warn
 
 LONG_UNNUMBERED = 10.0
 """Seconds: who looks once is more patient."""
@@ -71,6 +73,9 @@ def _in_both(looks: Looks, wrong: Callable[[NodesSeen], set[str]]) -> set[str]:
 def judge_nodes(looks: Looks) -> Judgement:
     """Whether anybody is there, and does what."""
     last = looks[-1]
+    gone = [Silence(node.name, node.beat_age or 0.0) for node in last.live if not has_lease(node)]
+    if gone and len(gone) == len(last.live):
+        return judgement(nobody_left(gone, 0))
     if not last.beating:
         return warn(
             "no node is alive" if not last.live else "no node beats",

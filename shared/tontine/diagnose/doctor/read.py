@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +20,9 @@ from ...offers import Offers
 from ...records.node import Sighting
 from ...records.schedule import Broken, Schedule
 from ...records.states import FINAL, JobState
-from ...rules.health import known_tasks
-from ...store import schema
+from ...rules.complaint import Outcomes
+from ...rules.health import LATELY, LATEST_JOBS, Queue, known_tasks, working_members
+from ...store import schema, window
 from ...store.call import (
     Call,
     Operation,
@@ -31,7 +34,7 @@ from ...store.call import (
     insert_one,
 )
 from ...store.inbox import is_open, is_strict, read_options
-from ...store.indexes import OPEN_JOBS
+from ...store.indexes import HELD, OPEN_JOBS
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
 from ...store.read import (
     IS_DUE,
@@ -45,7 +48,7 @@ from ...store.read import (
 from ...store.retention import read_retention
 from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
-from .backlog import Kept, Recent, Unclaimable, Unnumbered, Version
+from .backlog import Kept, Recent, Unclaimable, Unnumbered, Version, Waits
 from .nodes import NodesSeen
 from .schedules import Survey
 from .server import INBOX_COUNTED, Inbox, Oplog, Rights
@@ -248,7 +251,8 @@ def unclaimable() -> Operation[Unclaimable]:
             limit=NEWEST,
             projection={"_id": 0, "task": 1},
         )
-        waiting.update(str(job.get("task")) for job in found if job.get("task") not in known)
+        tasks = [str(job.get("task")) for job in found]
+        waiting.update(task for task in tasks if task not in known)
     return Unclaimable(waiting, known, NEWEST)
 
 
@@ -271,19 +275,125 @@ def _fresh_but(known: frozenset[str]) -> Operation[Counter[str]]:
 
 
 def recent() -> Operation[Recent]:
-    """How the newest jobs ended."""
-    found = yield find(
+    """How the jobs ended that ended lately."""
+    moment = yield from now()
+    tasks: dict[str, Outcomes] = {}
+    for one in (yield from _ended()):
+        finished_at, task = one.get("finished_at"), legible(one.get("task"), 100)
+        known = tasks.get(task, Outcomes(task))
+        is_late = isinstance(finished_at, datetime) and moment - finished_at < _LATELY
+        if is_late and known.ended < LATEST_JOBS:
+            tasks[task] = _counted(known, one)
+    return Recent(tuple(tasks.values()))
+
+
+_LATELY = timedelta(seconds=LATELY)
+_OUTCOME = {
+    "_id": 0,
+    "seq": 1,
+    "state": 1,
+    "task": 1,
+    "finished_at": 1,
+    "error.type": 1,
+    "error.message": 1,
+}
+
+
+def _ended() -> Operation[list[dict[str, Any]]]:
+    """The newest jobs that have ended; where the newest all wait, those before the first that
+    does."""
+    options: dict[str, Any] = {"limit": NEWEST, "hint": "seq", "projection": _OUTCOME}
+    newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], **options)
+    ended = [one for one in newest if str(one.get("state")) in FINAL]
+    if newest and not ended:
+        first = yield from oldest_fresh()
+        seqs = [int(one["seq"]) for one in first.values()]
+        ended = yield from window.read_passed(seqs, _OUTCOME)
+    return ended
+
+
+def _counted(known: Outcomes, job: Mapping[str, Any]) -> Outcomes:
+    if job.get("state") == JobState.DONE:
+        return replace(known, done=known.done + 1)
+    if job.get("state") != JobState.FAILED:
+        return known
+    error, text = job.get("error"), ""
+    if isinstance(error, Mapping):
+        text = legible(f"{error.get('type')}: {error.get('message')}", 200)
+    return replace(known, failed=known.failed + 1, error=known.error or text)
+
+
+def oldest_fresh() -> Operation[dict[str, dict[str, Any]]]:
+    """The oldest fresh job of each task: from task to task in the index, however many are
+    queued."""
+    found: dict[str, dict[str, Any]] = {}
+    last = ""
+    for _ in range(TASKS_AT_MOST):
+        one = yield find_one(
+            JOBS,
+            {**OPEN_JOBS["fresh"], "task": {"$gt": last}},
+            sort=[("task", 1), ("seq", 1)],
+            hint="fresh",
+            projection={"task": 1, "seq": 1, "created_at": 1},
+        )
+        if one is None:
+            break
+        last = str(one["task"])
+        found[last] = one
+    return found
+
+
+def waits() -> Operation[Waits]:
+    """What waits, for how long, and what those who could run it do."""
+    moment = yield from now()
+    nodes = [Sighting.from_document(one) for one in (yield from read_nodes(dead=False))]
+    roster, _ = yield from read_cluster()
+    known, members = known_tasks(nodes), working_members(nodes, roster)
+    first = yield from oldest_fresh()
+    due = yield find(
         JOBS,
-        {"seq": {"$gte": 0}},
-        sort=[("seq", -1)],
-        limit=NEWEST,
-        hint="seq",
-        projection={"_id": 0, "state": 1},
+        {**OPEN_JOBS["due"], **IS_DUE},
+        sort=[("run_at", 1)],
+        hint="due",
+        limit=RAW_AT_MOST,
+        projection={"task": 1, "run_at": 1},
     )
-    states = [one.get("state") for one in found]
-    return Recent(
-        len(states), states.count(JobState.FAILED.value), sum(state in FINAL for state in states)
+    since = [one.get("created_at") for task, one in first.items() if task in known]
+    since += [one.get("run_at") for one in due if str(one.get("task")) in known]
+    ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
+    counts = yield from window.count_open()
+    active = yield from _active()
+    queue = Queue(
+        waiting=counts[JobState.QUEUED.value] if ages else 0,
+        oldest_for=max(ages, default=None),
+        slots=sum(node.slots for node in members),
+        busy=sum(node.running for node in members),
+        quiet_for=(moment - active).total_seconds() if active else max(ages, default=None),
     )
+    return Waits(queue, (yield from _scheduled()))
+
+
+def _active() -> Operation[datetime | None]:
+    """When a job last started or ended, as far as the newest tell."""
+    ended = yield from _ended()
+    held = yield find(
+        JOBS, HELD, hint="held", limit=RAW_AT_MOST, projection={"_id": 0, "started_at": 1}
+    )
+    moments = [one.get("finished_at") for one in ended] + [one.get("started_at") for one in held]
+    return max((at for at in moments if isinstance(at, datetime)), default=None)
+
+
+def _scheduled() -> Operation[dict[str, int]]:
+    """Fresh jobs of schedules, by schedule."""
+    pipeline = [
+        {"$match": OPEN_JOBS["fresh"]},
+        {"$limit": NEWEST},
+        {"$match": {"schedule": {"$gt": ""}}},
+        {"$group": {"_id": "$schedule", "count": {"$sum": 1}}},
+    ]
+    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": {}})
+    groups = answer["cursor"]["firstBatch"]
+    return {legible(one["_id"], 80): int(one["count"]) for one in groups}
 
 
 def look_at(name: str) -> Operation[NodesSeen]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ...rules.complaint import Complaint, Weight
+
 
 class Verdict(StrEnum):
     """How bad it is; `unknown` is a check that could not be made, mostly for want of a right."""
@@ -38,3 +40,9 @@ def fail(sentence: str, advice: str = "") -> Judgement:
 
 def unknown(sentence: str, advice: str = "") -> Judgement:
     return Judgement(Verdict.UNKNOWN, sentence, advice)
+
+
+def judgement(complaint: Complaint) -> Judgement:
+    """What is wrong, in the words that everybody uses for it."""
+    verdict = Verdict.FAIL if complaint.weight is Weight.BAD else Verdict.WARN
+    return Judgement(verdict, complaint.text, complaint.advice)

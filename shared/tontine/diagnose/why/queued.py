@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ...legible import count, duration
 from ...records.job import Job
 from ...records.node import Sighting
 from ...records.states import Desired, JobState
-from ...rules.health import buried_in, is_gone, is_silent
+from ...rules.complaint import slots_busy
+from ...rules.health import all_slots_busy, buried_in, is_gone, is_silent
 from .evidence import Evidence, Finding
 from .history import tell_history
 from .inside import cannot_claim, look_into
@@ -133,7 +134,9 @@ def _owner_works(e: Evidence, owner: Sighting) -> Iterator[Finding]:
     if e.ahead:
         yield _behind(e, owner)
     is_busy = owner.slots > 0 and not owner.free_slots
-    if is_busy:
+    if is_busy and len(e.working) > 1 and all_slots_busy(e.working):
+        yield _all_busy(e.working)
+    elif is_busy:
         yield _busy(owner)
     if wrong or is_busy:
         yield from _helpers(e)
@@ -146,6 +149,13 @@ def _busy(owner: Sighting) -> Finding:
     if owner.slots == 1:
         told = f"The only slot of its owner, node {owner.name}, is busy."
     return Finding("slots-busy", told, "more nodes, or more --processes or --slots, if this lasts")
+
+
+def _all_busy(nodes: Sequence[Sighting]) -> Finding:
+    """Nobody could help."""
+    told = f"{slots_busy(sum(node.slots for node in nodes)).capitalize()}, of {names(nodes)}."
+    advice = "`tontine jobs --state working` shows what runs; more nodes, if this lasts"
+    return Finding("all-busy", told, advice)
 
 
 def _nobody_takes_it(e: Evidence) -> Iterator[Finding]:

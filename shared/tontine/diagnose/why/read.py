@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
+from bson.datetime_ms import DatetimeMS
 
+from ...legible import legible
 from ...lookalike import lookalikes, tell
-from ...records.job import LIMIT, SUSPECT, Job, problem
+from ...records.job import LIMIT, SUSPECT, Job, is_whole, problem
 from ...records.node import Sighting
 from ...records.share import Share
 from ...records.states import OPEN, JobState
@@ -27,6 +29,9 @@ from .words import is_later
 COUNTED_AT_MOST = 10_000
 
 _OPEN = sorted(state.value for state in OPEN)
+_NUMBERS = ("attempt", "fails", "lost", "max_attempts", "priority", "parent")
+_DATES = ("created_at", "run_at", "start_by", "started_at", "finished_at", "held_until")
+_MOMENT = datetime | DatetimeMS
 
 
 def gather(seq: int) -> Operation[Evidence]:
@@ -71,7 +76,8 @@ def look_again(seq: int, before: Evidence) -> Operation[Evidence]:
 
 
 def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evidence]:
-    job = Job.from_document(document)
+    unreadable = _unreadable(document)
+    job = Job.from_document({name: document[name] for name in document if name not in unreadable})
     live = yield from read_nodes(dead=False)
     moment = live[0]["now"] if live else (yield from now())
     evidence = Evidence(
@@ -83,7 +89,10 @@ def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evide
         refusal=None if job.is_numbered else problem(document),
         inserted_at=None if job.is_numbered else _time_in(job.id),
         expire_at=document.get("expire_at"),
-        odd_fields=tuple(tell(*one) for one in lookalikes(document).items()),
+        odd_fields=(
+            *(f"`{name}` is {legible(document[name], 80)}, of no use" for name in unreadable),
+            *(tell(*one) for one in lookalikes(document).items()),
+        ),
         suspect_from=SUSPECT,
         lost_limit=LIMIT,
     )
@@ -92,6 +101,14 @@ def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evide
     )
     evidence = yield from _with_family(evidence, job)
     return (yield from _with_ahead(evidence, job))
+
+
+def _unreadable(document: Mapping[str, Any]) -> list[str]:
+    """The fields with which nobody can calculate, because of what somebody wrote there."""
+    given = {name: value for name, value in document.items() if value is not None}
+    numbers = [name for name in _NUMBERS if name in given and not is_whole(given[name])]
+    dates = [name for name in _DATES if not isinstance(given.get(name), _MOMENT)]
+    return [*numbers, *(name for name in dates if name in given)]
 
 
 def _time_in(id: Any) -> datetime | None:
