@@ -27,7 +27,7 @@ PLAN_LOOKS: dict[PlanState | None, tuple[str, str]] = {  # glyph and word, never
     PlanState.STUCK: ("!", "red"),
     PlanState.REMOVING: ("…", "dim"),
 }
-_STEP_LOOKS = {WAITING: ("○", "dim"), **{state.value: look for state, look in JOB_LOOKS.items()}}
+_STEP_LOOKS = {WAITING: ("○", "dim"), **{str(state): look for state, look in JOB_LOOKS.items()}}
 _BAR = 20
 
 

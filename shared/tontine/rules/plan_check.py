@@ -198,11 +198,10 @@ def _map_problems(step: StepRecord, steps: Mapping[str, StepRecord]) -> Iterator
             f"result of one job: {source.name} is mapped itself"
         )
     for arg, streamed in step.stream.items():
-        if not steps[streamed.step].is_mapped or streamed.field is not None:
-            yield (
-                f"step {step.name} streams {streamed} as {arg}, but only a mapped step can be "
-                "streamed, and only whole: use `take`"
-            )
+        yield (
+            f"step {step.name} streams {streamed} as {arg}, and this release cannot: take up to "
+            "1,000 results, or have the step store them itself"
+        )
 
 
 def _argument_problems(step: StepRecord) -> Iterator[str]:

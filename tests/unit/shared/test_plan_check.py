@@ -87,7 +87,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (pack(map="get.urls"), "step pack maps over get.urls without `as`: which argument gets the"),
     (pack(args={"photos": 1}, take={"photos": "small"}), "step pack gets photos twice"),
     (pack(map=[1], args={"p": 1}, **{"as": "p"}), "step pack gets p twice"),
-    (pack(stream={"a": "get"}), "step pack streams get as a, but only a mapped step can be"),
+    (pack(stream={"a": "get"}), "step pack streams get as a, and this release cannot"),
     (
         pack(map=[1], **{"as": "p"}, undo={"task": "shop.undo", "when": "begun"}),
         'step pack has an undo with `when: "begun"`, which only a step that is not mapped can',

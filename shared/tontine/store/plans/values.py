@@ -117,7 +117,8 @@ def _taken(
     if width > TAKEN_AT_MOST:
         raise InvalidStep(
             f"it takes the results of {source.step}, which has {width:,} items, and "
-            f"{TAKEN_AT_MOST:,} fit into one argument: use `stream`",
+            f"{TAKEN_AT_MOST:,} fit into one argument: have its task store "
+            "them where this one finds them",
             step.name,
         )
     some, end = yield from item_results(seq, source.step, 0, width)
