@@ -138,3 +138,28 @@ def test_a_cancelled_plan_ends_what_runs_and_starts_nothing(
     ended = client.wait(found, timeout=30)
     assert ended.state is PlanState.CANCELLED
     assert ran(cluster) == ["nap"]
+
+
+def test_a_task_adds_steps_and_what_comes_after_it_waits_for_them(
+    client: Client, cluster: Cluster
+) -> None:
+    begin(cluster, "a")
+    plan = Plan()
+    ahead = plan.step("shop.plan_ahead", {"photos": 3})
+    plan.step("shop.add", {"x": ahead}, name="last")
+    ended = client.wait(client.submit_plan(plan), timeout=60)
+    assert (ended.state, ended.result) == (PlanState.DONE, 3), ended
+    order = ran(cluster)
+    assert order[0] == "plan_ahead"
+    assert order[-2:] == ["plan_ahead:total", "last"]
+    assert len(order) == 6
+
+
+def test_more_from_an_item_of_a_map_fails_its_attempt(client: Client, cluster: Cluster) -> None:
+    begin(cluster, "a")
+    plan = Plan()
+    plan.map("shop.plan_ahead", [1], as_="photos")
+    ended = client.wait(client.submit_plan(plan), timeout=60)
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert ended.error.type == "InvalidMore"

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tontine import Module, current_job
+from tontine import Module, More, Plan, current_job
 
 shop = Module("shop")
 
@@ -108,3 +108,13 @@ def book(what: str) -> str:
 @shop.task
 def unbook(booking: str) -> None:
     _ran()
+
+
+@shop.task
+def plan_ahead(photos: int) -> More:
+    """Adds a step for each photo, and one that comes after all of them."""
+    _ran()
+    more = Plan()
+    found = [more.step("shop.add", {"x": n}, name=f"photo-{n}") for n in range(photos)]
+    more.step("shop.total", {"numbers": found})
+    return More(photos, more)

@@ -67,7 +67,7 @@ class Advances:
         state = _STATES.get(outcome.kind, JobState.QUEUED)
         touched = self._due.setdefault(place.seq, [])
         if touched is not None:
-            touched.append(JobFact(place, state))
+            touched.append(JobFact(place, state, has_more=outcome.more))
         self._wake()
 
     def look_at(self, seqs: Iterable[int]) -> None:

@@ -14,6 +14,7 @@ from tontine.records.job import JobError
 from tontine.records.plan import PlanPlace
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Causal
+from tontine.store.plans.more import has_more
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
@@ -75,6 +76,8 @@ class Settler:
         self._none.set()
 
     def add(self, outcome: Outcome) -> None:
+        if outcome.kind == "done" and self._place_of(outcome) and has_more(outcome.result):
+            outcome.more, outcome.clean = True, False  # steps do not go with plain results
         self._waiting.append(outcome)
         self._none.clear()
         self._some.set()

@@ -22,6 +22,7 @@ from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report
+from .added import encode_more, is_more
 from .capture import Output
 from .counted import CountedEnd, counted
 
@@ -157,6 +158,8 @@ class Runner:
             return verdict.ended(
                 "cancelled", "Cancelled", "it saw that it was cancelled, and ended"
             )
+        if is_more(result):
+            return encode_more(result, self.current.get(seq, (None, None))[0])
         return verdict.encode(result)
 
     def _was_cancelled(self, seq: int) -> bool:

@@ -75,6 +75,8 @@ class Outcome:
     say so."""
     begun: bool = False
     """For `released`: a worker may have begun it, so that it was started in time."""
+    more: bool = False
+    """For `done`: steps to add to its plan are in `result`, too, as `m` (PL13)."""
     noted: Noted | None = None
     """For `done`: what the task has counted and observed; its counts are in `result`, too, as `c`.
     """
@@ -310,6 +312,13 @@ def _conclusion(one: Outcome) -> list[Stage]:
             "$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}
         }
         fields |= {"result": result, "errors": ERRORS_SO_FAR}
+        if one.more:
+            fields["more"] = {
+                "$let": {
+                    "vars": {"mine": {"$literal": RawBSONDocument(one.result)}},
+                    "in": "$$mine.m",
+                }
+            }
         if one.noted is not None and one.noted.counts:
             fields["counts"] = {"$literal": one.noted.counts}
         return [{"$set": ending(JobState.DONE, **fields)}, {"$unset": "error"}]

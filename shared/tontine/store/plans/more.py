@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import bson
+from bson.raw_bson import RawBSONDocument
 
 from ...records.plan import LARGEST_PLAN, STEPS_AT_MOST, PlanPlace, PlanRecord
 from ...rules.plan_check import more_problem
@@ -32,6 +33,11 @@ def read_more(plan: PlanRecord, by: str) -> Operation[dict[str, Any]]:
     if int((whole or {}).get("size", 0)) + _size(steps) > LARGEST_PLAN:
         raise InvalidStep("it adds steps that make the plan larger than 1 MB", by)
     return {f"{by}:{name}": _renamed(step, by) for name, step in steps.items()}
+
+
+def has_more(result: bytes) -> bool:
+    """Whether steps came with a task's result, as its worker encoded both."""
+    return "m" in RawBSONDocument(result)
 
 
 def _size(steps: Mapping[str, Any]) -> int:
