@@ -10,6 +10,7 @@ import bson
 from bson.raw_bson import RawBSONDocument
 
 from ...records.plan import LARGEST_PLAN, STEPS_AT_MOST, PlanPlace, PlanRecord
+from ...rules.plan_added import renamed
 from ...rules.plan_check import more_problem
 from ..call import DECODED, Operation, find_one
 from ..names import JOBS, PLANS
@@ -32,7 +33,7 @@ def read_more(plan: PlanRecord, by: str) -> Operation[dict[str, Any]]:
     whole = yield find_one(PLANS, {"_id": plan.id}, projection={"size": {"$bsonSize": "$$ROOT"}})
     if int((whole or {}).get("size", 0)) + _size(steps) > LARGEST_PLAN:
         raise InvalidStep("it adds steps that make the plan larger than 1 MB", by)
-    return {f"{by}:{name}": _renamed(step, by) for name, step in steps.items()}
+    return {f"{by}:{name}": renamed(step, by) for name, step in steps.items()}
 
 
 def has_more(result: bytes) -> bool:
@@ -42,24 +43,3 @@ def has_more(result: bytes) -> bool:
 
 def _size(steps: Mapping[str, Any]) -> int:
     return len(bson.encode(steps, codec_options=DECODED))
-
-
-def _renamed(step: Mapping[str, Any], by: str) -> dict[str, Any]:
-    """The same step where the steps that it names are called after the one that added them."""
-    renamed = dict(step)
-    for name in ("take", "stream"):
-        if isinstance(step.get(name), Mapping):
-            renamed[name] = {arg: _named(what, by) for arg, what in step[name].items()}
-    if isinstance(step.get("after"), list):
-        renamed["after"] = _named(step["after"], by)
-    if isinstance(step.get("map"), str):
-        renamed["map"] = _named(step["map"], by)
-    undo = step.get("undo")
-    if isinstance(undo, Mapping) and isinstance(undo.get("take"), Mapping):
-        take = {arg: _named(what, by) for arg, what in undo["take"].items()}
-        renamed["undo"] = {**undo, "take": take}
-    return renamed
-
-
-def _named(what: Any, by: str) -> Any:
-    return [f"{by}:{one}" for one in what] if isinstance(what, list) else f"{by}:{what}"
