@@ -9,7 +9,8 @@ what others seem to have left lying.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,12 +19,16 @@ from bson import encode
 from tontine.cli.bench.measure import NOOP
 from tontine.config import Timing
 from tontine.errors import TontineError
+from tontine.records.offer import Offer
+from tontine.records.roster import Roster
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Call
 from tontine.store.names import CLUSTER, ROSTER
+from tontine_node.claiming.cadence import Cadence
 from tontine_node.claiming.careful import Careful
 from tontine_node.claiming.claimer import Claimer
-from tontine_node.claiming.lane import Lane
+from tontine_node.claiming.surroundings import Surroundings
+from tontine_node.claiming.turn import Turn
 from tontine_node.claims import Claims, Entry
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
@@ -62,8 +67,9 @@ class Hours:
 class Slots:
     """What the claim loop knows of a dispatcher: room for one batch, always."""
 
-    def __init__(self) -> None:
-        self.tasks = {NOOP: SimpleNamespace(on_lost="retry")}
+    def __init__(self, tasks: Sequence[str] = (NOOP,)) -> None:
+        self.tasks = {task: SimpleNamespace(on_lost="retry") for task in tasks}
+        self.careful_tasks: list[str] = []
         self.takes_suspects = True
         self.slots = _ROOM
         self.pace = Pace()
@@ -82,26 +88,39 @@ class Slots:
 class SimulatedNode:
     """One member; a turn claims once and settles what that brought."""
 
-    def __init__(self, name: str, store: AsyncStore, clock: Hours) -> None:
-        timing, self._slots = Timing(), Slots()
+    def __init__(
+        self, name: str, store: AsyncStore, clock: Hours, tasks: Sequence[str] = (NOOP,)
+    ) -> None:
+        timing, self._slots = Timing(), Slots(tasks)
         dispatcher = cast("Dispatcher", self._slots)
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
         self._node, self._store, self._claims = name, store, Claims()
-        member = Member(name, name, store, timing, clock, beat)
+        self.member = member = Member(name, name, store, timing, clock, beat)
+        cadence = Cadence(clock, lambda: True)
+        surroundings = Surroundings(store, cadence, member)
         careful = Careful(name, store, self._claims, lambda: ())
-        lane = Lane(
+        turn = Turn(
             name,
             store,
             timing,
-            clock,
+            cadence,
             member,
             self._claims,
             dispatcher,
-            lambda: True,
-            careful.is_noted,
+            surroundings,
+            careful,
         )
+        self.turns = [turn]
         self._claimer = Claimer(
-            name, store, clock, beat, self._claims, dispatcher, lane, careful, Troubles()
+            name,
+            store,
+            cadence,
+            beat,
+            self._claims,
+            surroundings,
+            careful,
+            self.turns,
+            Troubles(),
         )
         self._claimer.is_open = True
 
@@ -122,15 +141,42 @@ class SimulatedNode:
 _RESULT = encode({"r": None, "ms": 0})
 
 
+def offer_of(tasks: Sequence[str]) -> Offer:
+    """What a node says in the roster that has these tasks."""
+    names = {task.partition(".")[0] for task in tasks}
+    return Offer.announced(
+        {
+            "name": name,
+            "version": "1",
+            "tasks": [task for task in tasks if task.startswith(f"{name}.")],
+        }
+        for name in sorted(names)
+    )
+
+
 async def drain(store: CountingStore, nodes: int, jobs: int) -> int:
     """Let so many nodes take turns until at least `jobs` are settled; how many are."""
-    names = [f"node-{number}" for number in range(nodes)]
-    roster = store.database[CLUSTER]
-    await roster.update_one(
-        {"_id": ROSTER}, {"$set": {"members": names}, "$inc": {"epoch": 1}}, upsert=True
+    return await drain_by(store, {f"node-{number}": [NOOP] for number in range(nodes)}, jobs)
+
+
+async def drain_by(
+    store: CountingStore,
+    tasks_of: Mapping[str, Sequence[str]],
+    jobs: int,
+    at_work: Sequence[str] | None = None,
+) -> int:
+    """The same by nodes that have these tasks, all of them or only those that are `at_work`."""
+    seen = Roster.from_document(await store.database[CLUSTER].find_one({"_id": ROSTER}))
+    roster = Roster(seen.epoch)
+    for name, tasks in tasks_of.items():
+        roster = roster.joined_by(name, offer_of(tasks))
+    roster = replace(roster, epoch=seen.epoch + 1)
+    await store.database[CLUSTER].update_one(
+        {"_id": ROSTER}, {"$set": roster.to_document()}, upsert=True
     )
     clock = Hours()
-    crew = [SimulatedNode(name, store, clock) for name in names]
+    working = tasks_of if at_work is None else at_work
+    crew = [SimulatedNode(name, store, clock, tasks_of[name]) for name in working]
     settled = empty = 0
     while settled < jobs:
         turn = 0

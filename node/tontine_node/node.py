@@ -26,13 +26,16 @@ from tontine.store.names import CLUSTER, JOBS, NODES, PLANS
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
+from .claiming.cadence import Cadence
 from .claiming.careful import Careful
 from .claiming.claimer import Claimer
 from .claiming.intake import Intake
-from .claiming.lane import Lane
 from .claiming.listener import Listener
 from .claiming.numberer import Numberer
+from .claiming.range_walk import RangeWalk
 from .claiming.scheduler import Scheduler
+from .claiming.surroundings import Surroundings
+from .claiming.turn import Turn
 from .claims import Claims
 from .config import NodeConfig
 from .drain import Drain
@@ -103,7 +106,6 @@ class Node:
         self.claims = claims = Claims(most_bytes=config.max_held)
         self.settler = Settler(node, store, claims, self._retention, troubles)
         self.contexts = contexts = Contexts(config, clock, claims, self.settler.add, troubles)
-        dispatcher = contexts.dispatchers[0]
         self.beat = beat = Heartbeat(
             node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
@@ -119,20 +121,33 @@ class Node:
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
-        self.careful = careful = Careful(node, store, claims, lambda: contexts.careful_tasks)
-        self.lane = Lane(
+        cadence = Cadence(clock, lambda: self.listener.is_open)
+        self.surroundings = Surroundings(store, cadence, member)
+        self.careful = careful = Careful(node, store, claims, self._careful_keys)
+        self.turns = [
+            Turn(
+                node,
+                store,
+                timing,
+                cadence,
+                member,
+                claims,
+                dispatcher,
+                self.surroundings,
+                careful,
+            )
+            for dispatcher in contexts
+        ]
+        self.claimer = claimer = Claimer(
             node,
             store,
-            timing,
-            clock,
-            member,
+            cadence,
+            beat,
             claims,
-            dispatcher,
-            lambda: self.listener.is_open,
-            careful.is_noted,
-        )
-        self.claimer = claimer = Claimer(
-            node, store, clock, beat, claims, dispatcher, self.lane, careful, troubles
+            self.surroundings,
+            careful,
+            self.turns,
+            troubles,
         )
         self.listener = Listener(store, claimer.busy_for, self._take_hint)
         self.numberer = Numberer(store, timing, clock, member.own_share, claimer.hint, troubles)
@@ -141,7 +156,7 @@ class Node:
             timing,
             clock,
             member.own_share,
-            lambda: self.lane.has_inbox,
+            lambda: self.surroundings.has_inbox,
             claimer.hint,
             troubles,
         )
@@ -153,6 +168,15 @@ class Node:
             claimer.hint,
             troubles,
             lambda: contexts.schedules,
+        )
+        self.range_walk = RangeWalk(
+            store,
+            clock,
+            member.own_share,
+            self.surroundings,
+            beat.server_now,
+            self._retention,
+            troubles,
         )
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
@@ -287,6 +311,7 @@ class Node:
             "numbering": self.numberer.run,
             "intake": self.intake.run,
             "schedules": self.scheduler.run,
+            "ranges": self.range_walk.run,
             "times": self.timer.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
@@ -396,7 +421,7 @@ class Node:
             before, self.state = self.state, target
             self._moved_at = self._clock.now()
             if {before, target} == {NodeState.WAITING, NodeState.WORKING}:
-                return  # a busy node's daily round would fill `events`; samples tell the same
+                return  # a busy node's daily turn would fill `events`; samples tell the same
             why = values.get("death")
             facts = {
                 "node": self.id,
@@ -444,11 +469,15 @@ class Node:
         return Vital(self.beat.has_lease(), self.claimer.tick, workers)
 
     def _standing(self) -> SampleState:
-        seq = self.lane.sweep.counter if self.lane.sweep else 0
+        seq = max(turn.lanes.counter for turn in self.turns)
         return SampleState(self.state, self.contexts.slots, seq, self.member.shown_share)
 
+    def _careful_keys(self) -> set[str]:
+        """The task keys that this node may claim, and must not run twice."""
+        return {key for turn in self.turns for key in turn.choice.careful_keys()}
+
     def _retention(self) -> Retention:
-        return self.lane.retention
+        return self.surroundings.retention
 
     def _wake_control(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)

@@ -21,6 +21,8 @@ class BatchOptions(TypedDict, total=False):
     """Higher first, lower last; 0 by default."""
     max_attempts: int | None
     """How many attempts may fail, instead of its task's number."""
+    version: str | None
+    """Only by nodes that have the task's module in a version of this range, like `>=1.2,<2`."""
     timeout: Duration | None
     """How long an attempt may take, instead of its task's limit."""
     max_age: Duration | None

@@ -210,3 +210,14 @@ async def test_nodes_that_do_not_beat_are_not_drawn_as_if_they_worked() -> None:
         assert len(re.findall(r"gone 6\d", found)) >= 2
     async with shown((80, 24), watched(a_node_silent)) as (app, _):  # type: ignore[arg-type]
         assert re.search(r"bea +. silent", text(app))
+
+
+async def test_the_band_hatches_who_does_not_beat_and_lets_its_share_flow() -> None:
+    async with shown((120, 36), watched(a_node_silent)) as (app, _):  # type: ignore[arg-type]
+        band = text(app).splitlines()[2]
+        assert re.search(r"ada ─+│bea silent ░+", band)
+    async with shown((120, 36), watched(a_node_dead_and_inherited)) as (app, _):  # type: ignore[arg-type]
+        band = text(app).splitlines()[2]
+        assert re.search(r"ada ─+│←+bea░+→+│cyd ─+", band)
+    async with shown((120, 36), watched(all_well)) as (app, _):  # type: ignore[arg-type]
+        assert re.search(r"ada ─+│bea ─+$", text(app).splitlines()[2])

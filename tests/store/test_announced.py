@@ -220,7 +220,7 @@ def test_a_paused_node_does_not_collect_what_it_hears(world: World) -> None:
     only.node.claimer.is_open = False
     for seq in range(1, 1000):
         only.hear(Hint(JOBS, seq, seq, is_fresh=True))
-    assert len(only.node.claimer._announced) <= 2
+    assert len(only.node.turns[0]._announced) <= 2
 
 
 TROUBLES = st.lists(

@@ -11,8 +11,8 @@ import pytest
 from bson import Int64
 
 from tontine.records.roster import Roster
-from tontine.records.share import Share
-from tontine.store import claim, insert, read
+from tontine.records.share import Part, Share
+from tontine.store import claim, fresh, insert, postponed, read
 from tontine.store.call import Call, Operation, Store
 from tontine.store.insert import Wish
 
@@ -165,7 +165,7 @@ def test_only_fresh_jobs_of_the_nodes_tasks_are_found(store: Store) -> None:
     add(store, 1, delay=0.0)
     change(store, [2], state="working", node="y")
     change(store, [3], state="done")
-    found = store.run(claim.find_fresh([1, 2, 3, 4, 6, 7, 99], TASKS))
+    found = store.run(fresh.find_fresh([1, 2, 3, 4, 6, 7, 99], TASKS))
     assert sorted(seqs(found)) == [1, 4]
     assert {"task", "args", "attempt", "fails", "lost"} <= set(found[0])
 
@@ -177,26 +177,26 @@ def test_the_lowest_fresh_job_is_found_behind_a_million_holes_in_one_step(store:
     store.database.cluster.update_one({"_id": "counter"}, {"$inc": {"seq": Int64(1_000_000)}})
     add(store, 100, "t.b")
     add(store, 100, "t.a")
-    assert store.run(claim.lowest_fresh(TASKS, 1)) == 1_000_504
-    assert store.run(claim.lowest_fresh(TASKS, 1_000_510)) == 1_000_510
-    assert examined(store, claim.lowest_fresh(TASKS, 1)) <= 2 * len(TASKS) + 1
-    assert store.run(claim.lowest_fresh(["t.none"], 1)) is None
+    assert store.run(fresh.lowest_fresh(TASKS, 1)) == 1_000_504
+    assert store.run(fresh.lowest_fresh(TASKS, 1_000_510)) == 1_000_510
+    assert examined(store, fresh.lowest_fresh(TASKS, 1)) <= 2 * len(TASKS) + 1
+    assert store.run(fresh.lowest_fresh(["t.none"], 1)) is None
 
 
 def test_more_tasks_than_the_server_merges_are_asked_for_in_parts(store: Store) -> None:
     many = [f"t.task{number:03}" for number in range(450)]
     add(store, 1, many[430])
     add(store, 1, many[0])
-    assert store.run(claim.lowest_fresh(many, 1)) == 1
-    assert store.run(claim.find_behind(ALL, many, 99, 10)) == [1, 2]
-    assert sorted(seqs(store.run(claim.find_left(many, -1.0, 10)))) == [1, 2]
+    assert store.run(fresh.lowest_fresh(many, 1)) == 1
+    assert store.run(fresh.find_behind(ALL, many, 99, 10)) == [1, 2]
+    assert sorted(seqs(store.run(fresh.find_left(many, -1.0, 10)))) == [1, 2]
 
 
 def test_what_the_cursor_passed_is_found_again_in_the_own_share_only(store: Store) -> None:
     add(store, 20)
     change(store, [4], state="working", node="y")
-    assert store.run(claim.find_behind(Share(1, 0, 2), TASKS, 11, 99)) == [2, 6, 8, 10]
-    assert store.run(claim.find_behind(Share(1, 0, 2), TASKS, 11, 2)) == [2, 6]
+    assert store.run(fresh.find_behind(Share(1, 0, 2), TASKS, 11, 99)) == [2, 6, 8, 10]
+    assert store.run(fresh.find_behind(Share(1, 0, 2), TASKS, 11, 2)) == [2, 6]
 
 
 def test_postponed_jobs_are_due_when_their_time_has_come_oldest_first(store: Store) -> None:
@@ -205,10 +205,10 @@ def test_postponed_jobs_are_due_when_their_time_has_come_oldest_first(store: Sto
     for ago in (-3600, 10, 30, 20):
         add(store, 1, run_at=now - timedelta(seconds=ago))
     add(store, 1, "t.unknown", run_at=now - timedelta(seconds=99))
-    assert seqs(store.run(claim.find_due(ALL, TASKS, 0.0, 10))) == [4, 5, 3]
-    assert seqs(store.run(claim.find_due(ALL, TASKS, 0.0, 2))) == [4, 5]
-    assert seqs(store.run(claim.find_due(Share(1, 0, 2), TASKS, 0.0, 10))) == [4]
-    *_, soon = store.run(claim.find_due(ALL, TASKS, 3601.0, 10))
+    assert seqs(store.run(postponed.find_due([Part(tuple(TASKS), ALL)], 0.0, 10))) == [4, 5, 3]
+    assert seqs(store.run(postponed.find_due([Part(tuple(TASKS), ALL)], 0.0, 2))) == [4, 5]
+    assert seqs(store.run(postponed.find_due([Part(tuple(TASKS), Share(1, 0, 2))], 0.0, 10))) == [4]
+    *_, soon = store.run(postponed.find_due([Part(tuple(TASKS), ALL)], 3601.0, 10))
     assert soon["seq"] == 2
     assert 3_500_000 < soon["wait"] <= 3_600_000
 
@@ -217,8 +217,8 @@ def test_jobs_of_the_future_cost_nothing_today(store: Store) -> None:
     now = store.run(read.now())
     add(store, 300, run_at=now + timedelta(days=1))
     add(store, 2, run_at=now - timedelta(seconds=1))
-    assert examined(store, claim.find_due(ALL, TASKS, 1.0, 10)) <= 3
-    assert examined(store, claim.find_overdue(TASKS, 0.5, 10)) <= 3
+    assert examined(store, postponed.find_due([Part(tuple(TASKS), ALL)], 1.0, 10)) <= 3
+    assert examined(store, postponed.find_overdue(TASKS, 0.5, 10)) <= 3
 
 
 def test_only_what_has_been_due_for_a_while_is_left_to_helpers(store: Store) -> None:
@@ -234,8 +234,8 @@ def test_only_what_has_been_due_for_a_while_is_left_to_helpers(store: Store) -> 
         store, 1, "t.unknown", run_at=now - timedelta(seconds=60)
     )
     change(store, unknown, created_at=now - timedelta(seconds=60))
-    assert seqs(store.run(claim.find_left(TASKS, 30.0, 99))) == late
-    assert seqs(store.run(claim.find_overdue(TASKS, 30.0, 99))) == long_due
+    assert seqs(store.run(fresh.find_left(TASKS, 30.0, 99))) == late
+    assert seqs(store.run(postponed.find_overdue(TASKS, 30.0, 99))) == long_due
 
 
 def test_jobs_with_a_priority_are_found_highest_first_and_not_among_the_fresh(store: Store) -> None:
@@ -243,12 +243,17 @@ def test_jobs_with_a_priority_are_found_highest_first_and_not_among_the_fresh(st
     for priority in (1, 9, -5, 0, 9):
         add(store, 1, priority=priority)
     add(store, 1, priority=99, run_at=now + timedelta(hours=1))
-    assert seqs(store.run(claim.find_ranked(ALL, TASKS, 10))) == [2, 5, 1]
-    assert seqs(store.run(claim.find_ranked(ALL, TASKS, 10, low=True))) == [2, 5, 1, 3]
-    assert seqs(store.run(claim.find_ranked(Share(1, 0, 2), TASKS, 10))) == [2]
-    assert seqs(store.run(claim.find_ranked(None, TASKS, 10, age=60.0))) == []
-    assert seqs(store.run(claim.find_fresh(range(1, 10), TASKS))) == [4]
-    assert store.run(claim.lowest_fresh(TASKS, 1)) == 4
+    assert seqs(store.run(postponed.find_ranked([Part(tuple(TASKS), ALL)], 10))) == [2, 5, 1]
+    assert seqs(store.run(postponed.find_ranked([Part(tuple(TASKS), ALL)], 10, low=True))) == [
+        2,
+        5,
+        1,
+        3,
+    ]
+    assert seqs(store.run(postponed.find_ranked([Part(tuple(TASKS), Share(1, 0, 2))], 10))) == [2]
+    assert seqs(store.run(postponed.find_ranked([Part(tuple(TASKS))], 10, age=60.0))) == []
+    assert seqs(store.run(fresh.find_fresh(range(1, 10), TASKS))) == [4]
+    assert store.run(fresh.lowest_fresh(TASKS, 1)) == 4
 
 
 def test_what_all_nodes_share_comes_in_one_read(store: Store) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from bson import Int64, ObjectId
 
-from tontine.records.share import Share
-from tontine.store import claim
+from tontine.records.share import Part, Share
+from tontine.store import fresh, postponed
 from tontine.store.call import Call, Operation, Store
 
 TASKS = ["story.double", "story.triple"]
@@ -53,13 +53,13 @@ def fill(store: Store, first: int, count: int, **fields: Any) -> None:
 
 def costs(store: Store) -> dict[str, int]:
     return {
-        "fresh": keys_examined(store, claim.find_fresh(SHARE.seqs(1, 300, 100), TASKS)),
-        "lowest": keys_examined(store, claim.lowest_fresh(TASKS, 0)),
-        "behind": keys_examined(store, claim.find_behind(SHARE, TASKS, 300, 50)),
-        "due": keys_examined(store, claim.find_due(SHARE, TASKS, 2.0, 100)),
-        "ranked": keys_examined(store, claim.find_ranked(SHARE, TASKS, 100)),
-        "left": keys_examined(store, claim.find_left(TASKS, 0.5, 64)),
-        "overdue": keys_examined(store, claim.find_overdue(TASKS, 0.5, 64)),
+        "fresh": keys_examined(store, fresh.find_fresh(SHARE.seqs(1, 300, 100), TASKS)),
+        "lowest": keys_examined(store, fresh.lowest_fresh(TASKS, 0)),
+        "behind": keys_examined(store, fresh.find_behind(SHARE, TASKS, 300, 50)),
+        "due": keys_examined(store, postponed.find_due([Part(tuple(TASKS), SHARE)], 2.0, 100)),
+        "ranked": keys_examined(store, postponed.find_ranked([Part(tuple(TASKS), SHARE)], 100)),
+        "left": keys_examined(store, fresh.find_left(TASKS, 0.5, 64)),
+        "overdue": keys_examined(store, postponed.find_overdue(TASKS, 0.5, 64)),
     }
 
 
@@ -78,4 +78,4 @@ def test_finished_and_far_off_jobs_do_not_make_finding_work_dearer(store: Store)
 def test_looking_for_due_jobs_does_not_read_those_of_tomorrow(store: Store) -> None:
     fill(store, 1, 30, state="queued", run_at=datetime.now(UTC) - timedelta(seconds=5))
     fill(store, 1000, 20_000, state="queued", run_at=datetime.now(UTC) + timedelta(days=1))
-    assert keys_examined(store, claim.find_due(SHARE, TASKS, 2.0, 100)) <= 35
+    assert keys_examined(store, postponed.find_due([Part(tuple(TASKS), SHARE)], 2.0, 100)) <= 35

@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from tontine.diagnose.why import read as evidence
 from tontine.diagnose.why.read import count_ahead
-from tontine.records.share import Share
+from tontine.records.share import Part, Share
 from tontine.records.states import NodeState
 from tontine.rules.health import is_beating
 from tontine.store import insert, members, names
@@ -37,7 +37,7 @@ def add(store: Store, *facts: dict[str, Any]) -> None:
 def ahead(store: Store, seq: int, share: Share = ALL, limit: int = 100) -> tuple[int, int]:
     job = store.run(evidence.gather(seq)).job
     assert job is not None
-    return store.run(count_ahead(job, share, TASKS, limit))
+    return store.run(count_ahead(job, [Part(tuple(TASKS), share)], limit))
 
 
 @pytest.fixture

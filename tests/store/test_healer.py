@@ -11,7 +11,7 @@ from tontine.clock import SystemClock
 from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.records.roster import Roster
-from tontine.store import claim, schema
+from tontine.store import fresh, schema
 from tontine.store.call import AsyncStore, Call, Store
 from tontine_node.healer import Healer
 from tontine_node.membership.member import Member
@@ -58,7 +58,7 @@ async def test_a_glance_costs_a_call_or_two_and_what_it_finds_is_mended(
     assert costs == [1, 2, 1, 2], (
         "the collections; the indexes of jobs, and which of these are wanted"
     )
-    store.database.jobs.drop_index("due")
+    store.database.jobs.drop_index("due_by_task")
     store.database.drop_collection("bell")
     await healer._look()
     await healer._look()
@@ -91,7 +91,7 @@ async def test_what_cannot_be_mended_is_left_for_a_while_but_not_what_comes_afte
     before = counting.calls
     await healer._look()
     assert counting.calls == before + 2, "it does not try again at every glance"
-    store.database.jobs.drop_index("due")
+    store.database.jobs.drop_index("due_by_task")
     await healer._look()
     await healer._look()
     assert store.run(schema.faults()) == ["jobs.fresh is missing"]
@@ -103,7 +103,7 @@ async def test_a_missing_index_smells_also_when_its_query_is_long_and_an_outage_
     counting.refused = healer.suspect
     store.database.jobs.drop_index("seq")
     with pytest.raises(StoreError):
-        await counting.run(claim.find_fresh(range(500), ["t.t"]))
+        await counting.run(fresh.find_fresh(range(500), ["t.t"]))
     assert healer.wake.is_set()
     healer.wake.clear()
     for innocent in (

@@ -13,14 +13,18 @@ from tests.support.interleaving.network import Message
 from tests.support.interleaving.world import World
 from tontine.cli.bench.measure import NOOP
 from tontine.config import Timing
+from tontine.records.offer import ModuleOffer, Offer
 from tontine.records.roster import Roster
 from tontine.store import insert, read
 from tontine.store.call import AsyncStore, Store
 from tontine.store.insert import Wish
+from tontine_node.claiming.cadence import Cadence
 from tontine_node.claiming.careful import Careful
-from tontine_node.claiming.claimer import ASK_EVERY, Claimer
-from tontine_node.claiming.lane import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON, Lane
+from tontine_node.claiming.claimer import Claimer
+from tontine_node.claiming.help import HELP_EVERY, HELP_GOOD_FOR, HELP_LOOKS_AT, HELP_SOON
 from tontine_node.claiming.numberer import SOON_FOR
+from tontine_node.claiming.surroundings import Surroundings
+from tontine_node.claiming.turn import ASK_EVERY, Turn
 from tontine_node.claims import Claims
 from tontine_node.membership.heartbeat import Heartbeat
 from tontine_node.membership.member import Member
@@ -70,25 +74,36 @@ class Helper:
         dispatcher = cast("Dispatcher", self.slots)
         self.member = Member(name, name, self.store, timing, self.clock, beat)
         self.member.see(Roster(1, members))
+        cadence = Cadence(self.clock, lambda: True)
+        surroundings = Surroundings(self.store, cadence, self.member)
         careful = Careful(name, self.store, claims, lambda: ())
-        self.lane = Lane(
+        self.turn = Turn(
             name,
             self.store,
             timing,
-            self.clock,
+            cadence,
             self.member,
             claims,
             dispatcher,
-            lambda: True,
-            careful.is_noted,
+            surroundings,
+            careful,
         )
         self.claimer = Claimer(
-            name, self.store, self.clock, beat, claims, dispatcher, self.lane, careful, Troubles()
+            name,
+            self.store,
+            cadence,
+            beat,
+            claims,
+            surroundings,
+            careful,
+            [self.turn],
+            Troubles(),
         )
         self.claimer.is_open = True
 
     async def left(self) -> list[int]:
-        return [int(job["seq"]) for job in await self.lane.left()]
+        await self.turn.lanes.arrange([NOOP])
+        return [int(job["seq"]) for job in await self.turn.help.left()]
 
     @property
     def looks(self) -> int:
@@ -200,9 +215,14 @@ async def test_who_found_something_looks_again_at_once_and_who_did_not_waits(
 async def test_one_of_many_with_the_same_tasks_looks_more_rarely_and_a_specialist_does_not(
     async_store: AsyncStore,
 ) -> None:
-    for alike, every in ((1, HELP_EVERY), (32, 3 * HELP_EVERY)):
-        helper = Helper(async_store, ("me", *(f"n{number}" for number in range(31))), free=4)
-        helper.member.alike = alike
+    bench = Offer((ModuleOffer("bench", "1", (NOOP.removeprefix("bench."),)),))
+    for alike, every in ((2, HELP_EVERY), (32, 3 * HELP_EVERY)):
+        members = ("me", *(f"n{number}" for number in range(31)))
+        helper = Helper(async_store, members, free=4)
+        roster = helper.member.roster
+        for place, node in enumerate(members):
+            roster = roster.joined_by(node, bench if place < alike else Offer())
+        helper.member.see(roster)
         assert await helper.left() == []
         before = helper.looks
         helper.clock.time += every - 0.01
@@ -219,10 +239,10 @@ async def test_who_is_asked_for_help_looks_sooner(store: Store, async_store: Asy
     lay(store, 4)
     helper.clock.time += HELP_SOON
     assert await helper.left() == []
-    wait = helper.lane.help_soon()
+    wait = helper.turn.help.soon()
     assert wait == Timing().help_after, "not before a job counts as left lying"
     assert len(await helper.left()) == 4
-    assert helper.lane.help_soon() == HELP_SOON
+    assert helper.turn.help.soon() == HELP_SOON
 
 
 async def rounds(helper: Helper, seconds: float) -> None:

@@ -54,7 +54,7 @@ def test_each_of_many_asks_for_less(world: World) -> None:
     for number in range(nodes):
         world.start_node(f"n{number}", hears=True)
     world.live_on(90.0)
-    assert {life.node.member.alike for life in world.lives} == {nodes}
+    assert {life.node.turns[0].lanes.fewest for life in world.lives} == {nodes}
     calls = calls_in_a_minute(world)
     assert calls.total() <= FIRST + OF_MANY * (nodes - 1), calls
 
@@ -90,7 +90,7 @@ def test_jobs_that_wait_for_their_time_are_not_looked_at_again_and_again(
     world: World, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "tontine_node.claiming.lane.DUE_EVERY", 3600.0
+        "tontine_node.claiming.postponed.DUE_EVERY", 3600.0
     )  # so that they are soon due, and not due by the end
     store.run(insert.submit_many(Wish(TASK, delay=1000.0), [{}] * 50))
     world.start_node(hears=True)

@@ -26,12 +26,13 @@ from hypothesis.stateful import (
 from tests.support.interleaving.history import is_announced_claim
 from tests.support.interleaving.life import TIMING, Life
 from tests.support.interleaving.planted import NONE, Fault
-from tests.support.interleaving.worker import CAREFUL, TASK
+from tests.support.interleaving.worker import CAREFUL, RARE, TASK, hello_with
 from tests.support.interleaving.world import STEP, World
 from tontine.records.states import Desired
 from tontine.store.bell import Hint
 from tontine.store.call import Store
 from tontine.store.names import JOBS
+from tontine_node.running.pipe import Hello
 
 pytestmark = pytest.mark.long
 
@@ -43,6 +44,9 @@ ORDER = st.integers(0, 2**16)
 PAUSE = st.sampled_from([0.05, 0.5, 2.0, STEP])
 A_LEASE = TIMING.lease_for + 2 * STEP
 FATE = st.sampled_from(["lose", "lose_answer", "give_up"])
+KINDS = st.sampled_from(
+    [hello_with(TASK, CAREFUL), hello_with(TASK, CAREFUL, RARE), hello_with(RARE)]
+)
 RAW: list[dict[str, Any]] = [{"task": TASK}, {"task": TASK, "priority": 1}, {"args": {}}]
 
 
@@ -68,13 +72,13 @@ class Interleavings(RuleBasedStateMachine):
         return int(seqs[pick % len(seqs)]) if seqs else 1
 
     @initialize(
-        nodes=st.lists(st.tuples(st.integers(1, 2), st.booleans()), min_size=2, max_size=3),
+        nodes=st.lists(st.tuples(st.integers(1, 2), st.booleans(), KINDS), min_size=2, max_size=3),
         jobs=st.integers(1, 4),
         joined=st.booleans(),
     )
-    def begin(self, nodes: list[tuple[int, bool]], jobs: int, joined: bool) -> None:
-        for slots, hears in nodes:
-            self.world.start_node(slots=slots, hears=hears)
+    def begin(self, nodes: list[tuple[int, bool, Hello]], jobs: int, joined: bool) -> None:
+        for slots, hears, hello in nodes:
+            self.world.start_node(slots=slots, hears=hears, hello=hello)
         self.world.submit(jobs)
         if joined:
             self.world.live_on(STEP)
@@ -171,7 +175,9 @@ class Interleavings(RuleBasedStateMachine):
         self.world.ask_node(self.life(pick), desired)
 
     @precondition(lambda self: len(self.world.history.jobs) < 12)
-    @rule(job=st.sampled_from([*RAW, TASK, TASK, TASK, CAREFUL]), count=st.integers(1, 3))
+    @rule(
+        job=st.sampled_from([*RAW, TASK, TASK, TASK, CAREFUL, RARE, RARE]), count=st.integers(1, 3)
+    )
     def jobs_are_inserted(self, job: str | dict[str, Any], count: int) -> None:
         if isinstance(job, str):
             self.world.submit(count, job)

@@ -13,7 +13,7 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Time
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
-from tontine.store import claim, counter, insert, number, read
+from tontine.store import claim, counter, fresh, insert, number, read
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 
@@ -143,7 +143,7 @@ def test_nulls_mean_the_defaults(store: Store) -> None:
     (job,) = jobs(store)
     assert job["state"] == "queued"
     assert "run_at" not in job
-    assert [raw["seq"] for raw in store.run(claim.find_fresh([1], ["t.t"]))] == [1]
+    assert [raw["seq"] for raw in store.run(fresh.find_fresh([1], ["t.t"]))] == [1]
 
 
 def test_a_raw_job_may_be_postponed(store: Store) -> None:
@@ -152,7 +152,7 @@ def test_a_raw_job_may_be_postponed(store: Store) -> None:
     number_all(store)
     (job,) = jobs(store)
     assert (job["state"], job["run_at"]) == ("queued", later)
-    assert store.run(claim.find_fresh([1], ["t.t"])) == []
+    assert store.run(fresh.find_fresh([1], ["t.t"])) == []
 
 
 def test_what_cannot_be_a_job_fails_with_the_reason(store: Store) -> None:

@@ -54,7 +54,7 @@ def test_a_claim_in_doubt_is_resolved_and_given_back_before_a_node_pauses_or_sto
     world.lose_answer(world.flow_until(lambda message: is_claim(message.call)))
     world.ask_node(life, desired)
     lose_jobs_until(
-        world, lambda: life.node.beat.desired is desired and life.node.claimer.taker.has_doubts
+        world, lambda: life.node.beat.desired is desired and life.node.claimer.has_doubts
     )
     assert [entry.status for entry in life.node.claims] == [Status.PENDING]
     world.live_on(5 * STEP)

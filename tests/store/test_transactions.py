@@ -16,8 +16,8 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from tontine import AsyncClient, Client, ConfigError, StoreError, Unstorable
-from tontine.records.share import Share
-from tontine.store import claim, counter
+from tontine.records.share import Part, Share
+from tontine.store import counter, postponed
 from tontine.store.call import Store
 from tontine.store.insert import CHUNK
 
@@ -135,7 +135,9 @@ def test_the_owner_of_the_number_finds_it_by_its_time_however_late_it_commits(
         job = client.submit("t.t", session=session)
         later = client.submit_many("t.t", [None] * 50)
     whole = Share(1, 0, 1)
-    assert [one["seq"] for one in store.run(claim.find_due(whole, ["t.t"], 5.0, 100))] == [job.seq]
+    assert [
+        one["seq"] for one in store.run(postponed.find_due([Part(("t.t",), whole)], 5.0, 100))
+    ] == [job.seq]
     assert later[0].seq > job.seq
 
 

@@ -16,7 +16,7 @@ from bson.raw_bson import RawBSONDocument
 from tests.support.eventually import eventually_async
 from tontine.errors import StoreError
 from tontine.records.job import LARGEST, JobError
-from tontine.store import claim, insert, number, repair, settle
+from tontine.store import fresh, insert, number, repair, settle
 from tontine.store.call import PLAIN, AsyncStore, Store
 from tontine.store.insert import Wish
 from tontine.store.retention import FOR_EVER
@@ -322,7 +322,7 @@ def test_large_documents_are_read_one_answer_at_a_time(store: Store) -> None:
     documents = [job(seq, 6 * MB, state="queued", attempt=0, node=None) for seq in range(1, 8)]
     for one in documents:
         store.database.jobs.insert_one(one)
-    found = store.run(claim.find_fresh(range(1, 8), ["t.t"]))
+    found = store.run(fresh.find_fresh(range(1, 8), ["t.t"]))
     assert found.is_cut
     assert [one["seq"] for one in found] == list(range(1, len(found) + 1))
     assert sum(len(one.raw) for one in found) <= 16 * MB
@@ -363,12 +363,12 @@ async def test_bytes_wait_for_the_event_loop(async_store: AsyncStore, store: Sto
     """The same answer for the driver that nodes use."""
     for seq in range(1, 5):
         store.database.jobs.insert_one(job(seq, 6 * MB, state="queued", attempt=0, node=None))
-    found = await async_store.run(claim.find_fresh(range(1, 5), ["t.t"]))
+    found = await async_store.run(fresh.find_fresh(range(1, 5), ["t.t"]))
     assert found.is_cut
-    small = await async_store.run(claim.find_fresh([1], ["t.t"]))
+    small = await async_store.run(fresh.find_fresh([1], ["t.t"]))
     assert not small.is_cut
 
     async def nothing_left() -> bool:
-        return not await async_store.run(claim.find_fresh([9], ["t.t"]))
+        return not await async_store.run(fresh.find_fresh([9], ["t.t"]))
 
     await eventually_async(nothing_left)

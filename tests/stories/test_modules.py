@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +218,100 @@ def test_what_a_node_was_not_started_with_is_refused(
     said = wait_for_module(cluster, "a", "os.path", state="refused")
     assert "'available'" in said["error"]
     assert offered(cluster, running) == {"shop.old", "etl.load"}
+
+
+LEDGER = """
+
+@shop.task(on_lost="retry")
+def note(file: str, number: int) -> int:
+    with open(file, "a") as ledger:
+        ledger.write(f"{number}\\n")
+    return number
+"""
+
+
+def has_more_done(cluster: Cluster, than: int) -> bool:
+    return bool(cluster.database.jobs.count_documents({"state": "done"}) > than)
+
+
+def offers(cluster: Cluster, node: NodeProcess, tasks: set[str]) -> bool:
+    return offered(cluster, node) == tasks
+
+
+@pytest.mark.long
+def test_modules_that_come_and_go_on_three_nodes_under_load_fail_no_job(
+    cluster: Cluster, file: Path, tmp_path: Path
+) -> None:
+    """Section 13, point 2: add, rm and reload; every job settled once, none failed."""
+    other = file.with_name("etl_tasks.py")
+    write(file, "old", more=LEDGER)
+    write(other, "load", more=LEDGER)
+    other.write_text(other.read_text().replace("shop", "etl"))
+    names, ledger = ("a", "b", "c"), tmp_path / "runs"
+    for name in names:
+        begin(cluster, name, str(file), str(other))
+    ids = {name: (cluster.record(name) or {})["_id"] for name in names}
+    ask = random.Random(1606)
+    with Client(cluster.database) as client:
+        total = 0
+        for turn in range(30):
+            for task in ("shop.note", "etl.note"):
+                numbers = range(total, total + 40)
+                client.submit_many(task, [{"file": str(ledger), "number": n} for n in numbers])
+                total += 40
+            node = ids[ask.choice(names)]
+            if turn % 3 == 0:
+                cluster.store.run(modules.want_no_more([node], [str(other)]))
+            elif turn % 3 == 1:
+                cluster.store.run(modules.want(list(ids.values()), Want(str(other))))
+            else:
+                write(file, "old", version=f"2.{turn}", more=LEDGER)
+                cluster.store.run(modules.ask_to_reload([node]))
+            settled = cluster.database.jobs.count_documents({"state": "done"})
+            eventually(partial(has_more_done, cluster, settled), 60, "jobs are done all the time")
+        cluster.store.run(modules.want(list(ids.values()), Want(str(other))))
+        ended = cluster.wait_for_all(total, within=120)
+    assert {job["state"] for job in ended} == {"done"}
+    assert not [job["seq"] for job in ended if job.get("lost") or job.get("fails")]
+    runs = Counter(int(line) for line in ledger.read_text().split())
+    assert set(runs) == set(range(total))
+    assert set(runs.values()) == {1}, "each ran once"
+    for name in names:
+        wait_for_module(cluster, name, "etl", state="serving")
+    everything = {"shop.old", "shop.note", "etl.load", "etl.note"}
+    for node in cluster.nodes:
+        eventually(partial(offers, cluster, node, everything), 30)
+
+
+@pytest.mark.parametrize("phase", ["starting", "ready", "draining"])
+def test_a_kill_in_any_phase_of_a_replacement_leaves_all_places_filled(
+    cluster: Cluster, file: Path, tmp_path: Path, phase: str
+) -> None:
+    """Of the new worker while it loads, of the new one when it serves, of an old one that still
+    runs a job."""
+    gate, slow = tmp_path / "gate", tmp_path / "slow"
+    waits = f"\n\nwhile Path({str(slow)!r}).exists():\n    time.sleep(0.01)\n"
+    node = begin(cluster, "a", str(file))
+    before = workers(node)
+    with Client(cluster.database) as client:
+        long = client.submit("shop.old", {"gate": str(gate)})
+        eventually(lambda: client.get(long.seq or 0).state == "working")
+        if phase == "starting":
+            slow.touch()
+        write(file, "old", "new", version="2.0", more=waits)
+        cluster.store.run(modules.ask_to_reload([(cluster.record("a") or {})["_id"]]))
+        new = eventually(lambda: workers(node) - before, 60)
+        if phase != "starting":
+            wait_for_module(cluster, "a", "shop", version="2.0", state="serving")
+            new = workers(node) - before
+        victim = (workers(node) & before).pop() if phase == "draining" else new.pop()
+        os.kill(victim, signal.SIGKILL)
+        assert len(workers(node)) <= 3
+        slow.unlink(missing_ok=True)
+        job = client.wait(client.submit("shop.new"), timeout=60)
+        assert (job.state, job.attempt) == ("done", 1)
+        gate.touch()
+        assert client.wait(long, timeout=60).state == "done"
+    eventually(lambda: len(workers(node)) == 2 and not workers(node) & before, 60)
+    eventually(lambda: metrics(cluster, "a")["workers"] == 2)
+    assert not failed(cluster)

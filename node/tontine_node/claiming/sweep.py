@@ -27,6 +27,19 @@ class Sweep:
         self._hints: set[int] = set()
         self._again_at = float("-inf")
 
+    def copy_for(self, share: Share) -> Sweep:
+        """The same place in the same share, of another epoch."""
+        sweep = Sweep(share, self.cursor, self.counter)
+        sweep._stride = self._stride
+        sweep._holes, sweep._hints = dict(self._holes), set(self._hints)
+        sweep._again_at = self._again_at
+        return sweep
+
+    @property
+    def stride(self) -> int:
+        """How many numbers to ask for at least."""
+        return self._stride
+
     @property
     def is_exhausted(self) -> bool:
         """Whether the cursor has passed the last number given."""
@@ -63,10 +76,15 @@ class Sweep:
         return [*again, *self.share.seqs(self.cursor, self.counter, max(count, self._stride))]
 
     def looked_up(
-        self, planned: Collection[int], found: Collection[int], taken: Collection[int], now: float
+        self,
+        planned: Collection[int],
+        found: Collection[int],
+        taken: Collection[int],
+        now: float,
+        foreign: Collection[int] = (),
     ) -> None:
         """Note what a look-up of `planned` found and what of it was taken; the cursor stops before
-        what was left."""
+        what was left. Numbers of `foreign` jobs are no holes."""
         left = set(found) - set(taken)
         ahead = [seq for seq in planned if seq >= self.cursor]
         stop = min((seq for seq in left if seq >= self.cursor), default=None)
@@ -74,6 +92,8 @@ class Sweep:
         for seq in planned:
             self._hints.discard(seq)
             since = self._holes.pop(seq, now)
+            if seq in foreign:
+                continue
             if seq not in found and (seq < self.cursor or seq in passed):
                 self._holes[seq] = since  # at the end: the next look takes others first
         if ahead:

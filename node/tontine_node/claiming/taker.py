@@ -23,8 +23,8 @@ from ..claims import Claims, Entry, Status
 from ..loop import jittered
 from ..running.dispatch import Dispatcher
 from ..telling.troubles import Troubles
-from .lane import Lane
-from .sweep import Sweep
+from .choice import Choice
+from .lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ nothing."""
 
 
 class Taker:
-    """Claims for one node what its lane has found, and hands it to the workers."""
+    """Claims for one context what its lanes have found, and hands it to its workers."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class Taker:
         clock: Clock,
         claims: Claims,
         dispatcher: Dispatcher,
-        lane: Lane,
+        lanes: Lanes,
+        choice: Choice,
         troubles: Troubles,
         may_claim: Callable[[], bool],
         look_at: Callable[[int], None],
@@ -57,11 +58,14 @@ class Taker:
         self._clock = clock
         self._claims = claims
         self._dispatcher = dispatcher
-        self._lane = lane
+        self._lanes = lanes
+        self._choice = choice
         self._troubles = troubles
         self._may_claim = may_claim
         self._look_at = look_at
         self._refused_at = float("-inf")
+        self._unsure: set[int] = set()
+        """The numbers of jobs whose claim was sent and not answered."""
 
     @property
     def is_well(self) -> bool:
@@ -72,7 +76,7 @@ class Taker:
         ours."""
         free = [job for job in jobs if self._claims.may_claim(job["seq"])]
         batches: dict[int, list[Raw]] = {}
-        for job in self._lane.takeable(free, len(free)):
+        for job in self._choice.takeable(free, len(free)):
             if job["lost"] < SUSPECT:
                 batches.setdefault(int(job["attempt"]), []).append(job)
         taken = 0
@@ -82,18 +86,19 @@ class Taker:
         if suspects and self._dispatcher.takes_suspects:
             suspect = suspects.pop(0)
             taken += await self._take_batch([suspect], int(suspect["attempt"]))
-        self._lane.passed_over = self._lane.passed_over or bool(suspects)
+        self._choice.passed_over = self._choice.passed_over or bool(suspects)
         return taken
 
-    async def take_announced(self, seq: int, sweep: Sweep) -> bool:
+    async def take_announced(self, seq: int, task: str | None) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up
         first."""
-        if self._dispatcher.free_slots() <= 0 or self._claims.is_full:
+        lane = self._lanes.only() if task is None else self._lanes.of(task)
+        if lane is None or self._dispatcher.free_slots() <= 0 or self._claims.is_full:
             return False
-        if not sweep.is_next(seq) or not self._claims.may_claim(seq):
+        if not lane.may_take(seq) or not self._claims.may_claim(seq):
             return False
         entry = Entry(seq, attempt=1, since=self._clock.now())
-        self._claims.enter(entry)
+        self._enter(entry)
         job = None
         try:
             for _ in range(
@@ -101,7 +106,7 @@ class Taker:
             ):  # it is announced before it is inserted, and by the second time it is there
                 if job is None and self._may_claim():
                     job = await self._store.run(
-                        claim.claim_announced(self.node, seq, self._lane.tasks)
+                        claim.claim_announced(self.node, seq, sorted(lane.keys))
                     )
         except Unstorable as error:
             # One level too deep for the answer, where it stands within another document: claimed
@@ -113,8 +118,8 @@ class Taker:
             self._doubt(error)
             return False
         self._refused_at = float("-inf")
-        found = [seq] if job is not None else []
-        sweep.looked_up([seq], found, found, self._clock.now())
+        self._unsure.discard(seq)
+        lane.asked_for(seq, is_taken=job is not None, now=self._clock.now())
         if job is None:
             self._claims.drop(seq)
             return False
@@ -129,11 +134,16 @@ class Taker:
         self._dispatcher.offer([entry])
         return True
 
+    def _enter(self, entry: Entry) -> None:
+        self._claims.enter(entry)
+        self._unsure.add(entry.seq)
+
     async def resolve(self) -> None:
         """Ask the store about claims whose outcome stayed unknown."""
         by_attempt: dict[int, list[Entry]] = {}
         for entry in self._claims.having(Status.PENDING):
-            by_attempt.setdefault(entry.attempt, []).append(entry)
+            if entry.seq in self._unsure:
+                by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
             causal = Causal() if any(entry.place for entry in entries) else False
             ours = await self._store.run(
@@ -144,6 +154,7 @@ class Taker:
                     entry.seq in ours and not entry.raw
                 ):  # claimed by its number alone, and what it is was in the answer
                     ours.discard(entry.seq)
+                    self._unsure.discard(entry.seq)
                     self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
             left = [entry for entry in entries if entry.status is Status.PENDING]
             await self._keep(left, ours, causal=causal)
@@ -158,7 +169,7 @@ class Taker:
         now = self._clock.now()
         entries = {job["seq"]: _entry(job, attempt + 1, now) for job in jobs}
         for entry in entries.values():
-            self._claims.enter(entry)
+            self._enter(entry)
         try:
             causal = Causal() if any(one.place for one in entries.values()) else False
             ours = await self._store.run(
@@ -183,7 +194,7 @@ class Taker:
         await self.resolve()
         left = [job for job in jobs if self._claims.may_claim(job["seq"])]
         if len(jobs) == 1:
-            self._lane.odd += [(job, f"it cannot be claimed: {error}") for job in left]
+            self._choice.odd += [(job, f"it cannot be claimed: {error}") for job in left]
             return 0
         taken = 0
         for job in left:
@@ -209,6 +220,7 @@ class Taker:
         (PL5)."""
         held = []
         for entry in entries:
+            self._unsure.discard(entry.seq)
             if entry.seq in ours:
                 held.append(entry)
             else:
@@ -243,10 +255,15 @@ def _entry(job: Raw, attempt: int, now: float) -> Entry:
         timeout=float(timeout) if timeout else None,
         max_attempts=int(max_attempts) if max_attempts else None,
         since=now,
-        place=PlanPlace.from_document(job["plan"]) if "plan" in job else None,
+        place=None if job.get("plan") is None else _place_of(job),
     )
     if (
         isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost
     ):  # else it was started, in time
         entry.start_by = int(start_by) / 1000
     return entry
+
+
+def _place_of(job: Raw) -> PlanPlace:
+    """Where it belongs; what nobody can read is nobody's, and gets no licence."""
+    return PlanPlace.from_document(job["plan"]) or PlanPlace(0, "")

@@ -4,7 +4,7 @@ out."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tontine.clock import Clock
@@ -38,8 +38,6 @@ class Member:
         """What this node wants the roster to say of it; `keep_place` makes it so."""
         self.is_doubtful = False
         """Whether a roster was read that cannot be, as far as this node knows."""
-        self.alike = 1
-        """How many members have the same modules, this one included."""
         self.shown_share: Share | None = None
         """The share that the node's record says it has."""
         self.moved: Callable[[], None] = _nobody
@@ -187,7 +185,6 @@ class Member:
         beats = await self._store.run(members.beats())
         answered = self._clock.now()
         buried = []
-        self._count_alike(beats)
         for node, pulse in beats.items():
             if node == self.node:
                 continue
@@ -204,11 +201,6 @@ class Member:
             if node in beats and node not in buried
         }
         return buried
-
-    def _count_alike(self, beats: Mapping[str, Pulse]) -> None:
-        if (mine := beats.get(self.node)) is not None:
-            pulses = [beats[node] for node in self.roster.members if node in beats]
-            self.alike = sum(pulse.modules == mine.modules for pulse in pulses)
 
     async def _bury(self, node: str, beat: Any) -> bool:
         if not self._beat.has_lease() or not await self._store.run(members.bury(node, beat)):

@@ -12,6 +12,7 @@ from typing import Any
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from tontine.records.job import JobError
 from tontine.records.plan import PlanPlace
+from tontine.records.task_key import name_of
 from tontine.store import settle
 from tontine.store.call import AsyncStore, Causal
 from tontine.store.plans.more import has_more
@@ -281,7 +282,7 @@ class Settler:
         if one.kind == "done":
             self.done += 1
             if one.noted is not None and (entry := self._claims.get(one.seq)) is not None:
-                self.tally.add(entry.task, one.noted)
+                self.tally.add(name_of(entry.task), one.noted)
             return
         self.failed += one.kind in ("failed", "refused")
         self.retried += one.kind == "retry"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from tontine.legible import count, duration, legible
+from tontine.records.task_key import name_of
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def tell_stopping(running: int, grace: float, signals: int) -> None:
 
 def tell_ending(jobs: Mapping[int, str], careful: Collection[str], why: str) -> None:
     """It does not wait for these any longer."""
-    fail = sorted(seq for seq, task in jobs.items() if task in careful)
+    fail = sorted(seq for seq, task in jobs.items() if name_of(task) in careful)
     back = sorted(jobs.keys() - set(fail))
     parts = [
         f"gives {_named(back, jobs)} back to run again" if back else "",

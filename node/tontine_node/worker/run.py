@@ -20,6 +20,7 @@ from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
+from tontine.records.task_key import name_of
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report
 from .added import encode_more, is_more
@@ -75,7 +76,7 @@ class Runner:
         """Its result as BSON, or how it ended otherwise."""
         try:
             document = bson.decode(raw, verdict.CODEC)
-            task = self.library.find(document["task"])
+            task = self.library.find(name_of(document["task"]))
             args = document.get("args") or {}
             reason = task.misfit(args)
         except UnknownTask as error:

@@ -148,6 +148,7 @@ def _alert(alert: Alert, *, is_raised: bool) -> dict[str, Any]:
         "weight": alert.weight,
         "subject": alert.subject,
         "text": alert.text,
+        "advice": alert.advice,
     }
 
 

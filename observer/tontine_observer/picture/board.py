@@ -60,7 +60,6 @@ class _Rows:
     every: tuple[JobRow, ...] = ()
     unfinished: tuple[JobRow, ...] = ()
     working: tuple[JobRow, ...] = ()
-    ended: Sequence[JobRow] = ()
 
 
 class Board:
@@ -76,7 +75,7 @@ class Board:
         self._rows = _Rows()
         self._memo: Memo = {}
         self._derived: tuple[object, _Derived] | None = None
-        self._lately: tuple[object, Lately] | None = None
+        self._lately: tuple[int, Lately] | None = None
 
     @property
     def link(self) -> Link:
@@ -160,13 +159,16 @@ class Board:
         flowing = flow(
             moment, tally.curves, self.known.times, is_counted=tally.is_counted, memo=memo
         )
-        return _Derived(shares, flowing, alerts(moment, shares, flowing, self._lately_of(moment)))
+        recently = self._lately_of(moment, is_live=memo is not None)
+        return _Derived(shares, flowing, alerts(moment, shares, flowing, recently))
 
-    def _lately_of(self, moment: Moment) -> Lately:
+    def _lately_of(self, moment: Moment, *, is_live: bool) -> Lately:
         """What ended is looked at once a second: it tells the same for longer."""
-        stamp = (int(moment.at), len(moment.ended), moment.ended[:1])
-        if self._lately is None or self._lately[0] != stamp:
-            self._lately = (stamp, lately(moment))
+        if not is_live:
+            return lately(moment, _last_ended(moment.rows))
+        if self._lately is None or self._lately[0] != int(moment.at):
+            ended = self.known.jobs.newest_ended(LOOKED_AT)
+            self._lately = (int(moment.at), lately(moment, ended))
         return self._lately[1]
 
     def _status(self, moment: Moment, states: Sequence[str], rate: float) -> StatusLine:
@@ -213,7 +215,6 @@ class Board:
             unknown={known.clean.name(task): number for task, number in unknown.items()},
             still=frozenset(known.pulse.still),
             settled_at=known.settled_at,
-            ended=rows.ended,
             has_cells=self.has_cells,
         )
 
@@ -230,7 +231,6 @@ class Board:
             counts=dict(known.tally.curves.counts_at(at) or {}),
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
-            ended=_last_ended(rows),
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
         )
 
@@ -244,7 +244,6 @@ class Board:
                 sorted_rows(table.rows.values()),
                 unfinished,
                 working_of(unfinished),
-                table.newest_ended(LOOKED_AT),
             )
         return self._rows
 

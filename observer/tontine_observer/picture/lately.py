@@ -33,11 +33,10 @@ class Lately:
     """What nine in ten do not exceed; None where too few are known."""
 
 
-def lately(moment: Moment) -> Lately:
-    """What the jobs that ended last tell, and those that failed and wait for another attempt."""
-    ended = [
-        row for row in moment.ended if row.finished_at and moment.at - row.finished_at < LATELY
-    ]
+def lately(moment: Moment, last: Iterable[JobRow]) -> Lately:
+    """What the jobs that ended last tell, the newest first, and those that failed and wait for
+    another attempt."""
+    ended = [row for row in last if row.finished_at and moment.at - row.finished_at < LATELY]
     tasks: dict[str, Outcomes] = {}
     for row in (*_failed_once(moment.unfinished), *ended):
         known = tasks.get(row.task, Outcomes(row.task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -41,8 +41,6 @@ class Moment:
     """Nodes that beat and whose claim loop stands still."""
     has_cells: bool = True
     """Whether somebody looks at the single jobs of each share."""
-    ended: Sequence[JobRow] = ()
-    """Those that ended last, the newest first, as far as they say how things go."""
     settled_at: Mapping[str, float] = field(default_factory=dict)
     """When each node's counters last grew, where the changes of its jobs are not followed."""
 

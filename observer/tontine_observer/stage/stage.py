@@ -264,7 +264,9 @@ class Stage:
         grows only older."""
         if self.view.is_frozen or self.view.at is not None:
             return scene.behind if name == STATUS else None
-        if name in (*LINES, BAND):
+        if name == BAND:
+            return self.board.generation(Pane.TIME)  # lives and rosters, and no job
+        if name in LINES:
             return id(scene.picture)
         if name == TIME:
             return id(scene.timeline)

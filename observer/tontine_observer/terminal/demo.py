@@ -23,6 +23,9 @@ class DemoLink:
             self._death_at = None if left is None else monotonic() + float(left)
         return None if self._death_at is None else max(0.0, self._death_at - monotonic())
 
+    def close(self) -> None:
+        self._wire.close()
+
     def kill(self, node: str) -> None:
         self._wire.send(verb="kill", node=node)
 

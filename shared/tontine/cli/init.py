@@ -79,6 +79,7 @@ def init(
     with reached(store) as opened_store:
         before = _layout(opened_store)
         lacking = _make(opened_store, with_all)
+        dropped = _retire(opened_store)
         if with_inbox or with_roles:
             opened_store.run(inbox.make())
         after = _layout(opened_store)
@@ -103,6 +104,7 @@ def init(
             write_json({"role": name, "made": what})
         else:
             click.echo(f"role {name}: {'complete already' if what == 'there' else what}")
+    _tell_dropped(dropped, as_json)
     for what, why in lacking.items():
         if as_json:
             write_json({"lacking": what, "why": why})
@@ -126,6 +128,28 @@ def _make(store: Store, with_all: bool) -> dict[str, str]:
     for error in (*mended.failed.values(), *others):
         raise error
     return {what: str(error) for what, error in mended.lacking.items()}
+
+
+def _retire(store: Store) -> list[str]:
+    """Drop what earlier releases ask for and this one does not, unless a node of one is at work;
+    what was dropped."""
+    from ..errors import NotPermitted
+    from ..store import members, schema
+
+    if store.run(members.read_roster()).old_members():
+        return []
+    try:
+        return store.run(schema.retire())
+    except NotPermitted:
+        return []  # it is only in the way
+
+
+def _tell_dropped(dropped: list[str], as_json: bool) -> None:
+    for what in dropped:
+        if as_json:
+            write_json({"dropped": what})
+        else:
+            click.echo(f"{what}: dropped, only earlier releases ask for it")
 
 
 def _layout(store: Store) -> dict[str, set[str]]:

@@ -113,8 +113,9 @@ class Shown:
     @property
     def inside(self) -> list[str]:
         """What fails inside a node that beats: of any other nobody knows."""
-        troubles = self.node.troubles if is_beating(self.node) else ()
-        return [trouble.told(self.now) for trouble in troubles]
+        if not is_beating(self.node):
+            return []
+        return [*(trouble.told(self.now) for trouble in self.node.troubles), *self.node.faults]
 
 
 def _check(name: str, as_json: bool, store: StoreConfig) -> int:

@@ -6,6 +6,7 @@ from ..errors import StoreError
 from ..legible import legible
 from ..lookalike import near_tasks
 from ..records.node import Sighting
+from ..records.task_key import name_of
 from ..rules.health import known_tasks
 from ..store import read
 from ..store.call import Store
@@ -22,9 +23,10 @@ def told_unknown(store: Store, task: str) -> str | None:
         nodes = store.run(read.read_nodes(dead=False))
     except StoreError:
         return None
-    known = known_tasks(map(Sighting.from_document, nodes))
-    if task in known:
-        return None
+    live = [Sighting.from_document(node) for node in nodes]
+    known = known_tasks(live)
+    if name_of(task) in known:
+        return None  # whether in a version inside its range, `why` tells
     near = " or ".join(legible(one, 100) for one in near_tasks(task, known))
     return f"no live node has the task {legible(task, 100)}{f' (is {near} meant?)' if near else ''}"
 

@@ -13,6 +13,7 @@ from ..legible import legible
 from ..lookalike import lookalikes
 from .counted import counts_in
 from .states import FINAL, JobState
+from .task_key import unreadable
 
 ERRORS_KEPT = 10
 TEXT_KEPT = 20_000
@@ -239,6 +240,8 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
         yield _no_task(document if names is None else names)
     elif not is_text(task) or not task:
         yield f'`task` must be a text like "shop.resize", not {kind_of(task)}'
+    elif reason := unreadable(task):
+        yield reason
     if not isinstance(document.get("args", {}), Mapping):
         yield (
             "`args` must be an object with the task's keyword arguments, not "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ..legible import count, legible
 from .job import is_text
 
 SERVING, BROKEN = "serving", "broken"
@@ -29,6 +30,16 @@ class Loaded:
     error: str = ""
     tasks: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with it, as the predicate of a sentence about its node; empty where nothing
+        is."""
+        what = legible(f"{self.name} {self.version}".strip(), 100)
+        why = f": {legible(self.error, 200)}" if self.error else ""
+        if self.state == BROKEN:
+            return f"has a broken module, {what}{why}"
+        return f"may not load {what}{why}" if self.state == "refused" else ""
 
 
 def loaded_in(record: Mapping[str, Any]) -> list[Loaded]:
@@ -65,6 +76,16 @@ class ContextState:
     @property
     def is_ready(self) -> bool:
         return self.state == "ready"
+
+    @property
+    def complaint(self) -> str:
+        """That it is not ready, and why, as the predicate of a sentence about its node; empty where
+        it is, or where nothing has gone wrong yet."""
+        if self.is_ready or not self.error:
+            return ""
+        tries = f" after {count(self.tries, 'try', 'tries')}" if self.tries else ""
+        name, state = legible(self.name, 60), legible(self.state, 20)
+        return f"has the context {name} {state}{tries}: {legible(self.error, 200)}"
 
 
 def contexts_in(record: Mapping[str, Any]) -> list[ContextState]:

@@ -14,9 +14,10 @@ from typing import Any
 
 from ..legible import legible
 from .job import is_text
-from .loaded import ABSENT
+from .loaded import ABSENT, contexts_in, loaded_in
 from .share import Share
 from .states import Desired, NodeState
+from .task_key import fits, has_range, module_of, name_of
 from .trouble import Trouble, lack_of_workers, read_troubles
 
 BEATS_IN_A_LEASE = 10
@@ -80,6 +81,8 @@ class Sighting:
     crashes: int = 0
     last_crash: str = ""
     troubles: tuple[Trouble, ...] = ()
+    faults: tuple[str, ...] = ()
+    """What is wrong with its modules and contexts, as predicates."""
     workers: int | None = None
     """Worker processes that are there now; None when the record does not tell."""
     workers_wanted: int | None = None
@@ -121,6 +124,7 @@ class Sighting:
             crashes=_whole(metrics.get("crashes")),
             last_crash=str(metrics.get("last_crash") or ""),
             troubles=read_troubles(document.get("troubles"), clock_ahead),
+            faults=_faults(document),
             workers=_count(metrics.get("workers")),
             workers_wanted=_count(metrics.get("workers_wanted")),
             bytes=_count(metrics.get("bytes")),
@@ -140,6 +144,15 @@ class Sighting:
     def is_leaving(self) -> bool:
         """Whether it was asked to pause or stop: it claims nothing more."""
         return self.desired is not Desired.RUNNING
+
+    def serves(self, key: str) -> bool:
+        """Whether it has the task of a key, in a version inside its range."""
+        return name_of(key) in self.tasks and (not has_range(key) or self._has_version(key))
+
+    def _has_version(self, key: str) -> bool:
+        return any(
+            module == module_of(key) and fits(key, version) for module, version in self.modules
+        )
 
     @property
     def heartbeat_every(self) -> float:
@@ -170,16 +183,20 @@ class Pulse:
     beat: Any
     lease: float
     """0 when the record does not tell: then the watcher's own counts."""
-    modules: tuple[str, ...]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Pulse:
-        names = sorted(module.name for module in modules_in(document))
-        return cls(document.get("beat"), _lease(document), tuple(names))
+        return cls(document.get("beat"), _lease(document))
 
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""
         return repr(self.beat) == repr(other.beat)
+
+
+def _faults(document: Mapping[str, Any]) -> tuple[str, ...]:
+    contexts = [one.complaint for one in contexts_in(document)]
+    modules = [one.complaint for one in loaded_in(document)]
+    return tuple(told for told in (*contexts, *modules) if told)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:

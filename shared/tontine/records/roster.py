@@ -63,9 +63,7 @@ class Roster:
 
     def share_of(self, node: str) -> Share | None:
         """What `node` should claim in this epoch; None when it is no member."""
-        if node not in self.members:
-            return None
-        return Share(self.epoch, self.members.index(node), len(self.members))
+        return self._share_among(self.members, node)
 
     def members_of(self, key: str) -> tuple[str, ...]:
         """The members that divide the jobs of a task key (MS1). Where nobody says what he offers,
@@ -81,9 +79,35 @@ class Roster:
         able = self.members_of(key)
         return able[rank_of(seq, len(able))] if able else None
 
+    def parts_of(self, node: str, keys: Iterable[str]) -> dict[Share, frozenset[str]]:
+        """What a node should claim of some task keys: those of which it has the same share
+        together. Keys that it has no share of are in none."""
+        found: dict[Share, set[str]] = {}
+        shares: dict[tuple[bool, ...], Share | None] = {}
+        for key in keys:
+            able = tuple(kind.offer.has(key) for kind in self.kinds)
+            if able not in shares:  # members are many, and most tasks have the same
+                shares[able] = self._share_among(self.members_of(key), node)
+            if (share := shares[able]) is not None:
+                found.setdefault(share, set()).add(key)
+        return {share: frozenset(some) for share, some in found.items()}
+
+    def _share_among(self, members: tuple[str, ...], node: str) -> Share | None:
+        return Share(self.epoch, members.index(node), len(members)) if node in members else None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all members offer the same, as far as they say."""
+        return not self.kinds or (len(self.kinds) == 1 and not self.old_members())
+
     def offer_of(self, node: str) -> Offer | None:
         """What a node says that it offers; None when it is no member, or old software."""
         return next((kind.offer for kind in self.kinds if node in kind.of), None)
+
+    def old_members(self) -> list[str]:
+        """Members that do not say what they offer: of a release that knew no kinds."""
+        placed = {node for kind in self.kinds for node in kind.of}
+        return [member for member in self.members if member not in placed]
 
     def shares(self) -> dict[str, Share]:
         """Every member's share."""

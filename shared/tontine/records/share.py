@@ -3,8 +3,8 @@ decides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -62,3 +62,29 @@ class Share:
     def query(self) -> dict[str, list[int]]:
         """The share as a MongoDB condition on `seq`."""
         return {"$mod": [self.size, self.rank]}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Task keys, and which numbers of their jobs are meant: one member's share, or all; from one
+    on."""
+
+    keys: tuple[str, ...]
+    share: Share | None = None
+    start: int = 0
+
+
+def at_once(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+    """The same with at most so many keys in each list."""
+    some: list[Part] = []
+    room = most
+    for part in parts:
+        left = part.keys
+        while left:
+            some.append(replace(part, keys=left[:room]))
+            left, room = left[room:], room - len(left[:room])
+            if not room:
+                yield some
+                some, room = [], most
+    if some:
+        yield some

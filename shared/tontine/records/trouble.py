@@ -58,6 +58,8 @@ class Trouble:
     @property
     def deed(self) -> str:
         """What the node cannot do, as a verb."""
+        if self.what.startswith("workers of "):
+            return f"start {self.what}"
         return _DEEDS.get(self.what, f"go on with {self.what}")
 
     def lasted(self, now: datetime) -> float | None:

@@ -68,6 +68,8 @@ class Outcomes:
 
 def together(names: Sequence[str], most: int = _NAMED) -> str:
     """Names as one says them: ada, bea and cyd; of many, the first and how many more."""
+    if len(names) == most + 1:
+        most += 1
     shown = list(names[:most])
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most:,} more"

@@ -9,7 +9,7 @@ write of the whole replica set; to listen here costs nothing while others work.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from pymongo.cursor import CursorType
 from pymongo.errors import PyMongoError
 
 from ..errors import StoreError
+from ..records.job import is_text
 from .call import DECODED, AsyncStore, Operation, insert_one, translated
 from .names import BELL, JOBS, PLANS
 
@@ -41,6 +42,8 @@ class Hint:
     is_fresh: bool = False
     """Jobs without priority or time of their own: looking up their numbers is enough to find them.
     """
+    task: str | None = None
+    """The task key of all of them, if it is told."""
 
 
 def ring(collection: str) -> Operation[None]:
@@ -49,9 +52,20 @@ def ring(collection: str) -> Operation[None]:
     yield from _ring({"what": collection})
 
 
-def ring_jobs(first: int, last: int, *, fresh: bool) -> Operation[None]:
-    """Tell idle nodes that jobs with these numbers are there, or will be in a moment."""
-    yield from _ring({"what": JOBS, "first": Int64(first), "last": Int64(last), "fresh": fresh})
+def ring_jobs(first: int, last: int, *, fresh: bool, task: str | None = None) -> Operation[None]:
+    """Tell idle nodes that jobs with these numbers are there, or will be in a moment; those that do
+    not serve their task need not look (MS7)."""
+    news: dict[str, Any] = {"first": Int64(first), "last": Int64(last), "fresh": fresh}
+    if task is not None:
+        news["task"] = task
+    yield from _ring({"what": JOBS, **news})
+
+
+def common_task(jobs: Iterable[Mapping[str, Any]]) -> str | None:
+    """The task key that all of these jobs have; None when they have different ones, or odd ones."""
+    tasks = [job.get("task") for job in jobs]
+    first = tasks[0] if tasks else None
+    return first if is_text(first) and all(task == first for task in tasks) else None
 
 
 def ring_new_plan() -> Operation[None]:
@@ -103,9 +117,10 @@ async def _last(bell: Any) -> Any:
 
 
 def _hint(news: Mapping[str, Any]) -> Hint:
-    first, last = news.get("first"), news.get("last")
+    first, last, task = (news.get(name) for name in ("first", "last", "task"))
     if isinstance(first, int) and isinstance(last, int):
-        return Hint(JOBS, int(first), int(last), news.get("fresh") is True)
+        told = task if is_text(task) else None
+        return Hint(JOBS, int(first), int(last), news.get("fresh") is True, told)
     seq = news.get("seq")
     if isinstance(seq, int):
         return Hint(str(news.get("what")), int(seq), int(seq))

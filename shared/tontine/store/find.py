@@ -16,7 +16,7 @@ from ..filter import Filter, matching
 from ..records.job import LAST_SEQ
 from ..records.states import OPEN, JobState
 from .call import Call, Operation, count_documents, find
-from .indexes import NUMBER, OPEN_JOBS, UNSUCCESSFUL
+from .indexes import DUE_INDEX, NUMBER, OPEN_JOBS, RANKED_INDEX, UNSUCCESSFUL
 from .names import JOBS
 from .read import now
 
@@ -37,9 +37,10 @@ _UNSUCCESSFUL = frozenset({JobState.FAILED, JobState.CANCELLED})
 _OPEN = {
     "held": JobState.WORKING,
     "fresh": JobState.QUEUED,
-    "ranked": JobState.QUEUED,
-    "due": JobState.QUEUED,
+    RANKED_INDEX: JobState.QUEUED,
+    DUE_INDEX: JobState.QUEUED,
 }
+_BY_TASK = frozenset({"fresh", RANKED_INDEX, DUE_INDEX})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def routes(filter: Filter) -> list[Route]:
 
 def _open(index: str, filter: Filter) -> dict[str, Any]:
     by_task = (
-        {"task": matching(filter.task)} if index == "fresh" and filter.task is not None else {}
+        {"task": matching(filter.task)} if index in _BY_TASK and filter.task is not None else {}
     )
     return {**OPEN_JOBS[index], **by_task}
 

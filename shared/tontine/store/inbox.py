@@ -19,7 +19,8 @@ from bson.son import SON
 
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable
 from ..records.job import JobError, is_text, problem
-from .bell import ring, ring_jobs
+from . import ranges
+from .bell import common_task, ring, ring_jobs
 from .call import RAW, Call, Operation, command, delete_many, find_one, insert_many, update_one
 from .counter import Block, raise_counter
 from .counter import take as take_numbers
@@ -135,6 +136,7 @@ class Taken:
 def take(documents: Sequence[Mapping[str, Any]]) -> Operation[Taken]:
     """Make jobs of documents and remove these; what cannot be a job becomes a failed one, with the
     reason."""
+    yield from ranges.expect_all(one.get("task") for one in documents)
     block = yield from take_numbers(len(documents))
     reasons = [_problem(document) for document in documents]
     retention = (yield from read_retention()) if any(reasons) else FOR_EVER
@@ -155,7 +157,8 @@ def take(documents: Sequence[Mapping[str, Any]]) -> Operation[Taken]:
         documents,
         block,
     )
-    yield from ring_jobs(block.first, block.last, fresh=not any("run_at" in job for job in jobs))
+    is_fresh = not any("run_at" in job for job in jobs)
+    yield from ring_jobs(block.first, block.last, fresh=is_fresh, task=common_task(jobs))
     taken = [one["_id"] for place, one in enumerate(documents) if place not in waiting | unfit]
     if taken:
         yield delete_many(INBOX, {"_id": {"$in": taken}}, repeats=True)

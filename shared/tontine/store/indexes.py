@@ -24,6 +24,7 @@ EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
 
 START_BY, HELD_KEY = "start_by", "held_key"
+DUE_INDEX, RANKED_INDEX = "due_by_task", "ranked_by_task"
 
 Index = Mapping[str, Any]
 Condition = dict[str, Any]
@@ -51,8 +52,13 @@ UNSUCCESSFUL: Condition = {"state": {"$in": [JobState.CANCELLED.value, JobState.
 
 OPEN_JOBS: dict[str, Condition] = {
     "fresh": {**FRESH, **NUMBERED},
-    "ranked": {**RANKED, "run_at": None, "priority": {"$exists": True, "$ne": None}, **NUMBERED},
-    "due": {**DUE, "run_at": {"$exists": True, "$ne": None}, **NUMBERED},
+    RANKED_INDEX: {
+        **RANKED,
+        "run_at": None,
+        "priority": {"$exists": True, "$ne": None},
+        **NUMBERED,
+    },
+    DUE_INDEX: {**DUE, "run_at": {"$exists": True, "$ne": None}, **NUMBERED},
     "held": HELD,
     "raw": UNNUMBERED,
 }
@@ -74,13 +80,13 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "partialFilterExpression": FRESH,
         },
         {
-            "name": "ranked",
-            "key": SON([("priority", -1), ("seq", 1)]),
+            "name": RANKED_INDEX,
+            "key": SON([("task", 1), ("priority", -1), ("seq", 1)]),
             "partialFilterExpression": RANKED,
         },
         {
-            "name": "due",
-            "key": SON([("run_at", 1)]),
+            "name": DUE_INDEX,
+            "key": SON([("task", 1), ("run_at", 1), ("seq", 1)]),
             "partialFilterExpression": DUE,
         },
         # Finished jobs leave when their time has come; those without `expire_at` stay, and so does
@@ -187,6 +193,9 @@ ON_DEMAND: dict[str, list[dict[str, Any]]] = {
     ],
 }
 RETIRED: dict[str, list[str]] = {JOBS: ["expire"], LOGS: ["at"]}
+SUPERSEDED: dict[str, str] = {DUE_INDEX: "due", RANKED_INDEX: "ranked"}
+"""Indexes of `jobs`, and those that the release before asks for in their stead. These serve until
+the new ones are there, and only `tontine init` drops them: nodes of that release may be at work."""
 
 _SAME = ("key", "unique", "sparse", "partialFilterExpression", "collation")
 """Of two indexes that agree in these the server makes only one, whatever their names."""
@@ -207,6 +216,8 @@ class IndexState:
     outdated: tuple[str, ...] = ()
     unnoted: tuple[str, ...] = ()
     """On demand, and there, although nobody has noted that they are wanted."""
+    superseded: tuple[str, ...] = ()
+    """Those of which the one that they supersede is there, and serves in their stead."""
 
 
 def all_of(collection: str) -> list[dict[str, Any]]:
@@ -234,7 +245,8 @@ def judge(collection: str, there: Sequence[Index], wanted: Collection[str] = ())
     }
     outdated = tuple(one["name"] for one in there if one["name"] in old)
     unnoted = tuple(str(index["name"]) for index in on_demand if index["name"] not in wanted)
-    return IndexState(tuple(missing), tuple(blocked), outdated, unnoted)
+    in_use = tuple(new for new, old in SUPERSEDED.items() if collection == JOBS and old in names)
+    return IndexState(tuple(missing), tuple(blocked), outdated, unnoted, in_use)
 
 
 def _is_in_place_of(one: Index, index: Index) -> bool:
@@ -305,6 +317,28 @@ def tells_of_missing(error: StoreError) -> bool:
     return answered(error, _BAD_VALUE) and any(
         sign in str(error) for sign in ("hint", "error processing query")
     )
+
+
+def on_index(name: str, call: Callable[[str], Any]) -> Operation[Any]:
+    """Make a call that asks for an index by its name; as long as that is not there, for the one
+    that it supersedes."""
+    try:
+        return (yield call(name))
+    except StoreError as error:
+        if name not in SUPERSEDED or not tells_of_missing(error):
+            raise
+    return (yield call(SUPERSEDED[name]))
+
+
+def drop_superseded() -> Operation[list[str]]:
+    """Drop what has been superseded, where all that supersedes it is there; what that was."""
+    standing = yield from look(JOBS)
+    if standing.missing or standing.blocked:
+        return []
+    dropped = [SUPERSEDED[new] for new in standing.superseded]
+    for name in dropped:
+        yield from drop(JOBS, name)
+    return dropped
 
 
 def _has_jobs() -> Operation[bool]:

@@ -29,13 +29,14 @@ from ..records.batch import Batch
 from ..records.job import LARGEST, Job, nobodys_task, problem, too_large, utc
 from ..records.states import OPEN, JobState
 from ..storable import REFUSALS, unstorable
-from . import on_demand
+from . import on_demand, ranges
 from .bell import ring_jobs
 from .call import DECODED, Call, Operation, count_documents, find_one, insert_many, insert_one
 from .counter import Block, Reserve, raise_counter, take
 from .hold import find_holder
 from .indexes import HELD_KEY, START_BY
 from .names import JOBS
+from .ranges import key_of
 
 CHUNK = 2000
 _NUMBERS_TAKEN = (
@@ -71,7 +72,8 @@ class Wish:
     @classmethod
     def of(cls, task: str, options: Mapping[str, Any]) -> Wish:
         """What somebody asked for, with the keywords of `submit`."""
-        return cls(task, **given(options))
+        said = given(options)
+        return cls(key_of(task, said.pop("version", None)), **said)
 
     @property
     def is_fresh(self) -> bool:
@@ -179,6 +181,7 @@ def submit(
     _check(wish, [args])
     if wish.is_timed:
         yield from see_to_indexes(wish, session)
+    yield from ranges.expect(wish.task)
     if session is not None:
         return (yield from _submit_within(session, wish, args, reserve))
     block = yield from take(1) if reserve is None else reserve.take_one()
@@ -186,7 +189,7 @@ def submit(
     if wish.is_fresh:
         # Before it is there: it will be when a node has heard of it, and waits for a majority
         # meanwhile.
-        yield from ring_jobs(block.first, block.last, fresh=True)
+        yield from ring_jobs(block.first, block.last, fresh=True, task=wish.task)
     try:
         refused = yield from put_in(documents)
     except StoreUnavailable as error:
@@ -199,7 +202,8 @@ def submit(
     if is_renumbered and reserve is not None:
         reserve.forget()
     if not wish.is_fresh or is_renumbered:
-        yield from ring_jobs(documents[0]["seq"], documents[0]["seq"], fresh=False)
+        seq = documents[0]["seq"]
+        yield from ring_jobs(seq, seq, fresh=False, task=wish.task)
     return Job.from_document(documents[0])
 
 
@@ -219,6 +223,7 @@ def submit_many(
     arguments = iter(many)
     if wish.is_timed:
         yield from see_to_indexes(wish, session)
+    yield from ranges.expect(wish.task)
     if session is not None:
         return (yield from _submit_many_within(session, wish, arguments, batch, progress))
     while chunk := list(islice(arguments, CHUNK)):
@@ -230,7 +235,7 @@ def submit_many(
             documents = make_documents(wish, chunk, block)
             yield from put_in(documents)
             seqs = [document["seq"] for document in documents]
-            yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh)
+            yield from ring_jobs(min(seqs), max(seqs), fresh=wish.is_fresh, task=wish.task)
         except TontineError as error:
             if isinstance(error, StoreUnavailable):
                 unknown = len(documents)
@@ -378,6 +383,7 @@ def put_named(
 
     It is the only way to release something exactly once. `marks` are fields that say whose it is.
     """
+    yield from ranges.expect_all([wish.task])
     for _ in range(RENUMBERED_AT_MOST):
         block = yield from take(1)
         (document,) = make_documents(wish, [args], block)
@@ -393,7 +399,7 @@ def put_named(
                 raise
             yield from raise_counter()
             continue
-        yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh)
+        yield from ring_jobs(block.first, block.last, fresh=wish.is_fresh, task=wish.task)
         return "inserted"
     raise StoreError(_NUMBERS_TAKEN)
 
@@ -451,7 +457,7 @@ def _insert_within(
         raise _named(error, chunk) from error
     # Too early for certain, but an idle node looks again a moment later, and most transactions are
     # short.
-    yield from ring_jobs(block.first, block.last, fresh=False)
+    yield from ring_jobs(block.first, block.last, fresh=False, task=wish.task)
     return documents
 
 

@@ -166,9 +166,7 @@ def note_careful(node: str, keys: list[str], number: int) -> Operation[Noted]:
 
 def beats() -> Operation[dict[str, Pulse]]:
     """The pulse of every node that is not dead (D1)."""
-    found = yield find(
-        NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1, "modules.name": 1}
-    )
+    found = yield find(NODES, {"state": _ALIVE}, projection={"beat": 1, "lease": 1})
     return {node["_id"]: Pulse.from_document(node) for node in found if is_text(node["_id"])}
 
 

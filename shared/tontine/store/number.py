@@ -13,8 +13,8 @@ from pymongo import UpdateOne
 from ..errors import BulkRefused, NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from ..records.job import LARGEST, JobError, is_text, problem, too_large
 from ..records.states import JobState
-from . import on_demand
-from .bell import ring_jobs
+from . import on_demand, ranges
+from .bell import common_task, ring_jobs
 from .call import PLAIN, Call, Operation, bulk_write, find_some
 from .counter import raise_counter, take
 from .end import never_begun
@@ -81,12 +81,14 @@ def give_numbers(documents: Sequence[Raw], hear: Hear = _nobody) -> Operation[in
     for name in (START_BY, HELD_KEY):
         if any(one.get(name) for one in documents):
             yield from on_demand.prefer(name)
+    yield from ranges.expect_all(one.get("task") for one in documents)
     block = yield from take(len(documents))
     count = yield from _give(list(zip(block, documents, strict=True)), hear)
     yield from ring_jobs(
         block.first,
         block.last,
         fresh=not any(one.get("run_at") or one.get("priority") for one in documents),
+        task=common_task(documents),
     )
     return count
 

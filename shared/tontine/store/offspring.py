@@ -15,6 +15,7 @@ from ..errors import ChildDiffers, ConfigError
 from ..family import COUNTED_AT_MOST, Children, child_id, ids_of_children
 from ..records.job import Job
 from ..records.states import JobState
+from . import ranges
 from .bell import ring_jobs
 from .call import DECODED, Operation, command, find
 from .counter import Reserve, take
@@ -45,6 +46,7 @@ def submit(
     refuse_unfit(wish, many)
     if wish.is_timed:
         yield from see_to_indexes(wish)
+    yield from ranges.expect(wish.task)
     block = yield from take(len(many)) if reserve is None or len(many) > 1 else reserve.take_one()
     documents = make_documents(wish, many, block)
     for name, document in zip(names, documents, strict=True):
@@ -63,7 +65,7 @@ def submit(
         for job, one in zip(jobs, documents, strict=True)
     ]
     if new := [job.seq for job in jobs if not job.existed]:
-        yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh)
+        yield from ring_jobs(min(new), max(new), fresh=wish.is_fresh, task=wish.task)
     if earlier := [(job, one) for job, one in zip(jobs, documents, strict=True) if job.existed]:
         yield from _refuse_others(parent, earlier, is_counted=is_counted)
     return jobs

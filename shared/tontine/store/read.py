@@ -18,7 +18,7 @@ from ..records.roster import Roster
 from ..records.states import FINAL, JobState
 from .call import Operation, command, count_documents, find, find_one
 from .counter import counted
-from .indexes import HELD, OPEN_JOBS, QUEUED, UNNUMBERED, all_of
+from .indexes import DUE_INDEX, HELD, OPEN_JOBS, QUEUED, RANKED_INDEX, UNNUMBERED, all_of
 from .names import BELL, CLUSTER, COUNTER, JOBS, NODES, ROSTER, SAMPLES
 from .schema import COLLECTIONS
 from .validators import VALIDATORS
@@ -193,7 +193,7 @@ def count_unknown(tasks: Sequence[str], limit: int) -> Operation[dict[str, int]]
     """Queued, due jobs of other tasks than these, by task; the count stops at `limit`."""
     counts: Counter[str] = Counter()
     # One query for each index that holds queued jobs, so that none has to read all jobs.
-    fresh, ranked, due = (OPEN_JOBS[index] for index in ("fresh", "ranked", "due"))
+    fresh, ranked, due = (OPEN_JOBS[index] for index in ("fresh", RANKED_INDEX, DUE_INDEX))
     for where in (fresh, ranked, due | {"$expr": {"$lte": ["$run_at", "$$NOW"]}}):
         others = where | {"task": {"$nin": list(tasks)}}
         found = yield find(JOBS, others, projection={"_id": 0, "task": 1}, limit=limit)

@@ -24,7 +24,7 @@ from ..offers import Offers
 from ..records.job import LARGEST, Job, nobodys_task, too_large
 from ..records.schedule import YEARS, Broken, Declared, Schedule
 from ..records.states import OPEN
-from . import on_demand
+from . import on_demand, ranges
 from .call import DECODED, PLAIN, RAW, Call, Operation, delete_one, find, find_one, update_one
 from .indexes import START_BY
 from .insert import Wish, put_named
@@ -118,6 +118,8 @@ def add(schedule: Schedule) -> Operation[Schedule]:
         schedule.task
     ):  # not of one that is there already: it is shown, and does no harm
         raise ConfigError(f"it can insert no job: {reason}")
+    schedule = replace(schedule, task=ranges.key_of(schedule.task))
+    yield from ranges.expect(schedule.task)
     before = (yield find_one(SCHEDULES, {"_id": schedule.name}, projection={"last_job": 1})) or {}
     known = {"last_job": before["last_job"]} if before.get("last_job") is not None else {}
     document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))} | known

@@ -98,6 +98,13 @@ def init() -> Operation[None]:
         raise error
 
 
+def retire() -> Operation[list[str]]:
+    """Drop the indexes that only the release before asks for, where what supersedes them is there;
+    no node of that release may be left. What was dropped, as collection.index."""
+    dropped = yield from indexes.drop_superseded()
+    return [f"{JOBS}.{name}" for name in dropped]
+
+
 def ensure() -> Operation[None]:
     """`init`, as far as this user may: without the right to, what is needed must be there already.
 
@@ -346,7 +353,11 @@ def missing_indexes() -> Operation[list[str]]:
     missing: list[str] = []
     for name, always in INDEXES.items():
         standing = yield from indexes.look(name)
-        missing += [f"{name}.{index['name']}" for index in standing.missing if index in always]
+        missing += [
+            f"{name}.{index['name']}"
+            for index in standing.missing
+            if index in always and index["name"] not in standing.superseded
+        ]
     return missing
 
 

@@ -16,7 +16,7 @@ from ..records.states import JobState
 from ..records.task_key import name_of
 from ..rules.health import known_tasks
 from .call import Operation, command, find_one
-from .indexes import OPEN_JOBS
+from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX
 from .names import CLUSTER, JOBS, ROSTER
 from .read import count_unknown, read_nodes
 
@@ -115,7 +115,7 @@ def _count_each(tasks: Collection[str]) -> Operation[dict[str, int]]:
             {"$group": {"_id": {"$literal": task}, "count": {"$sum": 1}}},
         ]
         for task in tasks
-        for index in ("fresh", "ranked", "due")
+        for index in ("fresh", RANKED_INDEX, DUE_INDEX)
     ]
     first, *others = parts
     pipeline = [*first, *({"$unionWith": {"coll": JOBS, "pipeline": one}} for one in others)]

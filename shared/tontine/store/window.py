@@ -13,7 +13,7 @@ from bson import Timestamp
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.states import FINAL, JobState
 from .call import Operation, command, count_documents, find
-from .indexes import OPEN_JOBS
+from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX
 from .names import JOBS
 
 NEWEST = 5_000
@@ -28,8 +28,8 @@ QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
 
 _SORTED = {
     "fresh": None,
-    "ranked": [("priority", -1), ("seq", 1)],
-    "due": [("run_at", 1)],
+    RANKED_INDEX: [("priority", -1), ("seq", 1)],
+    DUE_INDEX: [("run_at", 1)],
     "held": None,
     "raw": None,
 }
@@ -126,13 +126,33 @@ def _open(
 ) -> Operation[list[dict[str, Any]]]:
     options: dict[str, Any] = {"limit": limit, "projection": SLIM}
     if order := _SORTED[index]:
-        options["sort"] = order
+        return (yield from _first_of(index, where, order, tasks, options))
     found: list[dict[str, Any]] = yield from _hinted(where, index, options)
     if index == "fresh" and len(found) >= limit and tasks:
         # The oldest of every task that a node has: a long queue of one task must not hide the
         # others.
         known = {"task": {"$in": list(tasks)[:_TASKS_AT_ONCE]}}
         found += yield from _hinted({**where, **known}, index, {**options, "sort": [("seq", 1)]})
+    return found
+
+
+def _first_of(
+    index: str,
+    where: Mapping[str, Any],
+    order: list[tuple[str, int]],
+    tasks: Sequence[str],
+    options: Mapping[str, Any],
+) -> Operation[list[dict[str, Any]]]:
+    """Those of the tasks that nodes have in an order that the index has for each of them, then
+    others in any."""
+    known = list(tasks)[:_TASKS_AT_ONCE]
+    found: list[dict[str, Any]] = []
+    if known:
+        ordered = {**options, "sort": order}
+        found = yield from _hinted({**where, "task": {"$in": known}}, index, ordered)
+    if left := options["limit"] - len(found):
+        others = {**where, "task": {"$nin": known}}
+        found += yield from _hinted(others, index, {**options, "limit": left})
     return found
 
 

@@ -20,10 +20,10 @@ from tontine_node.running.pool import Child
 
 KILLED, CRASHED = -9, -11
 MAX_ATTEMPTS = 3
-TASK, CAREFUL = "t.plain", "t.careful"
+TASK, CAREFUL, RARE = "t.plain", "t.careful", "u.rare"
 FACTS = {
     name: pipe.TaskFacts(on_lost, max_attempts=MAX_ATTEMPTS, delays=[0.0])
-    for name, on_lost in ((TASK, "retry"), (CAREFUL, "fail"))
+    for name, on_lost in ((TASK, "retry"), (CAREFUL, "fail"), (RARE, "retry"))
 }
 
 
@@ -51,6 +51,8 @@ class Run:
     fails: int
     slot: int
     since: float
+    tasks: frozenset[str]
+    """What its worker has."""
     is_cancelled: bool = False
     ended: str = ""
 
@@ -83,6 +85,7 @@ class Worker:
         self._frames = bytearray()
         self._inbox: deque[tuple[int, bytes]] = deque()
         self.ended = asyncio.Event()
+        self._tasks = frozenset(hello.tasks)
         self._report(hello)
 
     def as_child(self) -> Child:
@@ -157,7 +160,13 @@ class Worker:
         document = bson.decode(raw)
         slot = next(slot for slot in range(self._board.slots) if slot not in self.running)
         run = Run(
-            self.node, seq, int(document["attempt"]) + 1, int(document["fails"]), slot, self._now()
+            self.node,
+            seq,
+            int(document["attempt"]) + 1,
+            int(document["fails"]),
+            slot,
+            self._now(),
+            self._tasks,
         )
         self._board.started(self._index, slot, seq, run.since)
         self.running[slot] = run

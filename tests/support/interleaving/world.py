@@ -12,7 +12,9 @@ from typing import Any
 
 from tontine.errors import TontineError
 from tontine.records.job import SUSPECT
+from tontine.records.roster import Roster
 from tontine.records.states import FINAL, Desired, JobState, NodeState
+from tontine.records.task_key import name_of
 from tontine.store import bell, control, insert
 from tontine.store.bell import Hint
 from tontine.store.call import Call, Operation
@@ -26,7 +28,7 @@ from .life import TIMING, Life
 from .loop import ManualClock, ManualLoop
 from .network import Direct, Message, Network, Wire
 from .planted import NONE, Fault
-from .worker import CAREFUL, TASK, Run, Worker, hello_with
+from .worker import CAREFUL, FACTS, RARE, TASK, Run, Worker, hello_with
 
 STEP = 2 * TIMING.heartbeat_every
 """Time passes in steps that let every healthy node beat often enough."""
@@ -259,10 +261,9 @@ class World:
         missing: list[str] = []
         for _ in range(CALM_WITHIN):
             self.flow()
-            if not any(
-                life.is_wanted for life in self.lives
-            ):  # also when the last one has just heard that it is not
-                self.start_node()
+            # Also when the last one has just heard that it is not wanted any more.
+            if not any(life.is_wanted for life in self.lives) or self._lacks_a_task():
+                self.start_node(hello=hello_with(TASK, CAREFUL, RARE))
             self.end_tasks()
             self.flow()
             missing = list(self._missing())
@@ -274,6 +275,12 @@ class World:
             Violation("L1", f"after {CALM_WITHIN * STEP:g} s of calm: {'; '.join(missing)}")
         )
         self._check()
+
+    def _lacks_a_task(self) -> bool:
+        """Whether nobody who will stay has the task of a job that is there."""
+        served = {task for life in self.lives if life.is_wanted for task in life.hello.tasks}
+        waiting = [job for job in self.history.jobs.values() if job.get("state") not in FINAL]
+        return any(job.get("task") in FACTS and job["task"] not in served for job in waiting)
 
     # What must hold
 
@@ -324,15 +331,37 @@ class World:
             if (
                 other.seq == run.seq
                 and other.is_cut_short
-                and job["task"] == CAREFUL
+                and name_of(job["task"]) == CAREFUL
                 and other not in self._retried
             ):
                 self._violations.append(Violation("once", f"{run} again after {other}"))
             if other.seq == run.seq and not other.ended and not self._is_zombie(other):
                 self._violations.append(Violation("S3", f"{run} while {other}"))
+        if name_of(job["task"]) not in run.tasks:
+            self._violations.append(Violation("MI2", f"{run} of a task that its worker lacks"))
         self.runs.append(run)
 
+    def _judge_owners(self) -> Iterator[Violation]:
+        """In an epoch every number of a task that a member has is one member's, and all who know
+        that roster agree (MI1)."""
+        roster = Roster.from_document(self.history.roster)
+        for life in self.awake:
+            for turn in life.node.turns:
+                epoch, _ = turn.lanes.arranged_for
+                if epoch != roster.epoch:
+                    continue
+                for lane in turn.lanes:
+                    mine = {
+                        (seq, key)
+                        for key in lane.keys
+                        for seq in range(12)
+                        if (roster.owner_of(seq, key) == life.node.id) != lane.share.owns(seq)
+                    }
+                    if mine:
+                        yield Violation("MI1", f"{life.node.id} is wrong about {sorted(mine)}")
+
     def _check(self) -> None:
+        self._violations += self._judge_owners()
         for life in self.awake:
             suspects = [entry.seq for entry in life.node.claims if entry.lost >= SUSPECT]
             if len(suspects) > 1:

@@ -10,7 +10,6 @@ import pytest
 
 from tontine.clock import SystemClock
 from tontine.config import Timing
-from tontine.records.node import Pulse
 from tontine.records.roster import Roster
 from tontine.records.states import Desired
 from tontine.store.members import Beat
@@ -43,14 +42,3 @@ def test_the_server_s_time_is_what_the_newest_beat_said_and_what_has_passed_sinc
     monkeypatch.setattr(SystemClock, "now", lambda _: 107.5)
     beat._beat(100.0)
     assert beat.server_now() == at + timedelta(seconds=7.5)
-
-
-def test_alike_are_the_members_with_the_same_modules() -> None:
-    nobody = cast("Any", None)
-    member = Member("me", "me", nobody, Timing(), SystemClock(), nobody)
-    member.see(Roster(1, ("me", "twin", "other", "gone")))
-    beats = {node: Pulse(1, 20.0, ("shop",)) for node in ("me", "twin", "paused")}
-    member._count_alike({**beats, "other": Pulse(1, 20.0, ("shop", "mail"))})
-    assert member.alike == 2
-    member._count_alike({"other": Pulse(1, 20.0, ("shop", "mail"))})
-    assert member.alike == 2, "of a node that does not see itself nothing is learnt"

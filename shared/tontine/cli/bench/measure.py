@@ -11,7 +11,7 @@ import bson
 
 from ...client import Client
 from ...errors import TontineError
-from ...store import claim, insert, settle
+from ...store import claim, fresh, insert, settle
 from ...store.call import Store
 from ...store.insert import Wish
 from ...testing.cluster import Cluster
@@ -82,7 +82,7 @@ def run_bare(store: Store, backlog: Backlog) -> float:
         began = time.perf_counter()
         for start in range(backlog.first, backlog.last + 1, _BATCH):
             found = store.run(
-                claim.find_fresh(range(start, min(start + _BATCH, backlog.last + 1)), [NOOP])
+                fresh.find_fresh(range(start, min(start + _BATCH, backlog.last + 1)), [NOOP])
             )
             ours = store.run(claim.claim(_BARE, [int(job["seq"]) for job in found], 0))
             settled = store.run(settle.settle_done(_BARE, 1, dict.fromkeys(ours, _NOTHING)))
@@ -131,7 +131,7 @@ def _wait(store: Store, hands: Cluster, backlog: Backlog) -> int:
     looks, reached, moved_at = 0, backlog.first, time.monotonic()
     with Meter("draining", backlog.count) as meter:
         while True:
-            lowest = store.run(claim.lowest_fresh([NOOP], backlog.first))
+            lowest = store.run(fresh.lowest_fresh([NOOP], backlog.first))
             looks += 1
             if lowest is None:
                 looks += 1

@@ -225,7 +225,7 @@ def _queued(look: NodesRead) -> Suspected:
         for node in look.takers:
             since = max(job.due, node.started_at or job.due)
             room = node.free_slots if job.lost < SUSPECT else node.slots and not node.running
-            if job.task in node.tasks and room and since < look.due_before:
+            if node.serves(job.task) and room and since < look.due_before:
                 waited = duration((look.now - job.due).total_seconds())
                 fact = (
                     f"queued and due for {waited}, although node {node.id} has its task and "

@@ -224,7 +224,7 @@ def judge_inside(looks: Looks) -> Judgement:
     found = [
         one
         for node in looks[-1].beating
-        for one in (*_troubles(node, looks), *_missing_workers(node, looks))
+        for one in (*_troubles(node, looks), *_missing_workers(node, looks), *_faults(node))
     ]
     if not found:
         return ok(
@@ -251,6 +251,12 @@ def _troubles(node: Sighting, looks: Looks) -> Iterable[_Inside]:
         yield _Inside(is_grave, f"{node.name} {trouble.told(looks[-1].now)}", _cure(node, trouble))
 
 
+def _faults(node: Sighting) -> Iterable[_Inside]:
+    """Modules and contexts that are not what they should be; what else it has goes on."""
+    advice = f"`tontine module ls` and the log of {node.name} have more; it tries again by itself"
+    return [_Inside(False, f"{node.name} {fault}", advice) for fault in node.faults]
+
+
 def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:
     """Whether it is old, or was there in both looks without an end in between."""
     lasted, before = trouble.lasted(looks[-1].now), _beaten_since(node, looks)
@@ -274,7 +280,7 @@ def _beaten_since(node: Sighting, looks: Looks) -> Sighting | None:
 
 
 def _cure(node: Sighting, trouble: Trouble) -> str:
-    if trouble.what == "workers":
+    if trouble.what.startswith("workers"):
         return f"the log of {node.name} says why they do not start: modules, memory, open files"
     if not trouble.is_grave:
         return f"its jobs are done all the same; the log of {node.name} has more"

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -34,7 +35,7 @@ from ...store.call import (
     insert_one,
 )
 from ...store.inbox import is_open, is_strict, read_options
-from ...store.indexes import HELD, OPEN_JOBS
+from ...store.indexes import DUE_INDEX, HELD, OPEN_JOBS, RANKED_INDEX, on_index
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
 from ...store.read import (
     IS_DUE,
@@ -233,9 +234,12 @@ def kept() -> Operation[Kept]:
     total: int = yield Call(JOBS, "estimated_document_count", repeats=True)
     open_jobs = 0
     for index, where in OPEN_JOBS.items():
-        options = {"hint": index, "limit": COUNTED_AT_MOST}
-        open_jobs += yield count_documents(JOBS, where, **options, within=30)
+        open_jobs += yield from on_index(index, partial(_counting, where))
     return Kept(retention.done, retention.failed, max(0, total - open_jobs))
+
+
+def _counting(where: Mapping[str, Any], index: str) -> Call:
+    return count_documents(JOBS, where, hint=index, limit=COUNTED_AT_MOST, within=30)
 
 
 def unclaimable() -> Operation[Unclaimable]:
@@ -243,17 +247,16 @@ def unclaimable() -> Operation[Unclaimable]:
     nodes = yield from read_nodes(dead=False)
     known = known_tasks(map(Sighting.from_document, nodes))
     waiting = yield from _fresh_but(known)
-    for index in ("due", "ranked"):
-        found = yield find(
-            JOBS,
-            {**OPEN_JOBS[index], **IS_DUE},
-            hint=index,
-            limit=NEWEST,
-            projection={"_id": 0, "task": 1},
-        )
+    for index in (DUE_INDEX, RANKED_INDEX):
+        found = yield from on_index(index, partial(_waiting, OPEN_JOBS[index]))
         tasks = [str(job.get("task")) for job in found]
         waiting.update(task for task in tasks if task not in known)
     return Unclaimable(waiting, known, NEWEST)
+
+
+def _waiting(where: Mapping[str, Any], index: str) -> Call:
+    shown = {"_id": 0, "task": 1}
+    return find(JOBS, {**where, **IS_DUE}, hint=index, limit=NEWEST, projection=shown)
 
 
 def _fresh_but(known: frozenset[str]) -> Operation[Counter[str]]:
@@ -350,16 +353,9 @@ def waits() -> Operation[Waits]:
     roster, _ = yield from read_cluster()
     known, members = known_tasks(nodes), working_members(nodes, roster)
     first = yield from oldest_fresh()
-    due = yield find(
-        JOBS,
-        {**OPEN_JOBS["due"], **IS_DUE},
-        sort=[("run_at", 1)],
-        hint="due",
-        limit=RAW_AT_MOST,
-        projection={"task": 1, "run_at": 1},
-    )
+    due = yield from on_index(DUE_INDEX, partial(_oldest_due, known))
     since = [one.get("created_at") for task, one in first.items() if task in known]
-    since += [one.get("run_at") for one in due if str(one.get("task")) in known]
+    since += [one.get("run_at") for one in due]
     ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
     counts = yield from window.count_open()
     active = yield from _active()
@@ -371,6 +367,19 @@ def waits() -> Operation[Waits]:
         quiet_for=(moment - active).total_seconds() if active else max(ages, default=None),
     )
     return Waits(queue, (yield from _scheduled()))
+
+
+def _oldest_due(known: Collection[str], index: str) -> Call:
+    """Of tasks by name: the index has an order for each of them, and none for all."""
+    tasks = sorted(known)[:TASKS_AT_MOST]
+    return find(
+        JOBS,
+        {**OPEN_JOBS[DUE_INDEX], **IS_DUE, "task": {"$in": tasks}},
+        sort=[("run_at", 1)],
+        hint=index,
+        limit=RAW_AT_MOST,
+        projection={"run_at": 1},
+    )
 
 
 def _active() -> Operation[datetime | None]:

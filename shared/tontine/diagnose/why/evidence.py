@@ -89,7 +89,7 @@ class Evidence:
     @property
     def able(self) -> list[Sighting]:
         """Nodes that beat and have the task, members or not."""
-        return [node for node in self.beating if self.task in node.tasks]
+        return [node for node in self.beating if node.serves(self.task)]
 
     @property
     def owner_id(self) -> str | None:
@@ -105,7 +105,8 @@ class Evidence:
     @property
     def helpers(self) -> list[Sighting]:
         """Other members that can claim it."""
-        return [node for node in self.able if node.id in self.roster and node.id != self.owner_id]
+        others = set(self.roster.members_of(self.task)) - {self.owner_id}
+        return [node for node in self.able if node.id in others]
 
     def node(self, id: str | None) -> Sighting | None:
         return next((node for node in self.nodes if node.id == id), None)

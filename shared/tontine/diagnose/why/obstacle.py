@@ -8,6 +8,7 @@ from ...legible import count
 from ...lookalike import near_tasks
 from ...records.job import nobodys_task
 from ...records.states import Desired, NodeState
+from ...records.task_key import module_of, name_of, range_of
 from ...rules.health import is_silent, known_tasks
 from .evidence import Evidence, Finding
 from .words import names, these
@@ -56,13 +57,32 @@ def nobody(e: Evidence) -> Finding | None:
 def no_task(e: Evidence) -> Finding | None:
     """No live node has the task."""
     known = known_tasks(e.nodes)
-    if e.task in known:
-        return None
+    if name_of(e.task) in known:
+        return _no_version(e)
     others = f"{these(e.live, 'has', 'have')} {count(len(known), 'other task')}"
     return Finding(
         "unknown-task",
         f"No live node has the task {e.task}: {others}.",
         _name_another(e.task, known),
+    )
+
+
+def _no_version(e: Evidence) -> Finding | None:
+    """Live nodes have the task, and none of them in a version inside the job's range."""
+    wanted = range_of(e.task)
+    if wanted is None or any(node.serves(e.task) for node in e.live):
+        return None
+    module = module_of(e.task)
+    having: dict[str, list[str]] = {}
+    for node in e.live:
+        for name, version in node.modules:
+            if name == module:
+                having.setdefault(version, []).append(node.name)
+    there = " and ".join(f"{version} on {', '.join(on)}" for version, on in sorted(having.items()))
+    return Finding(
+        "no-version",
+        f"no live node has {module} in {wanted} (there are {there})",
+        f"start a node with {module} in such a version, or `tontine cancel` it and submit another",
     )
 
 
@@ -77,9 +97,16 @@ def _name_another(task: str, known: Collection[str]) -> str:
 
 def _nobody_able(e: Evidence) -> Finding | None:
     """Some live node has the task, but none that claims."""
-    if any(node.id in e.roster for node in e.able):
+    if any(node.id in e.roster.members_of(e.task) for node in e.able):
         return None
-    having = [node for node in e.live if e.task in node.tasks]
+    if members := [node for node in e.able if node.id in e.roster]:
+        return Finding(
+            "not-offered",
+            f"{these(members, 'has', 'have')} the task {e.task}, and the roster does not say so: "
+            "either it will within seconds, or that is a node of an earlier release, which claims "
+            "by number alone.",
+        )
+    having = [node for node in e.live if node.serves(e.task)]
     paused = [node for node in having if node.desired is Desired.PAUSED]
     if paused:
         return Finding(

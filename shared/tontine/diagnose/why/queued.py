@@ -95,7 +95,7 @@ def _about_owner(e: Evidence) -> Iterator[Finding]:
             "owner-leaving",
             f"Its owner, node {name}, is being {verb}: the others inherit its share in a moment.",
         )
-    elif e.task not in owner.tasks:
+    elif not owner.serves(e.task):
         yield Finding(
             "owner-lacks-task",
             f"Its owner, node {name}, does not have the task {e.task}; "
@@ -205,7 +205,7 @@ def _behind(e: Evidence, owner: Sighting) -> Finding:
 
 def _helpers(e: Evidence) -> Iterator[Finding]:
     free = [node for node in e.helpers if node.free_slots and not cannot_claim(node, e.now)]
-    if free and e.owner and e.task in e.owner.tasks:
+    if free and e.owner and e.owner.serves(e.task):
         yield Finding(
             "help", f"{these(free, 'has', 'have')} free slots and may take it at any moment."
         )

@@ -14,11 +14,12 @@ from ...legible import legible
 from ...lookalike import lookalikes, tell
 from ...records.job import LIMIT, SUSPECT, Job, is_whole, problem
 from ...records.node import Sighting
-from ...records.share import Share
+from ...records.share import Part
 from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
 from ...store.call import Operation, count_documents, find, find_one
 from ...store.claim import ClusterState, overview
+from ...store.indexes import DUE_INDEX, RANKED_INDEX, on_index
 from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
 from ...store.read import IS_DUE, now, read_nodes
@@ -155,14 +156,15 @@ def _with_family(evidence: Evidence, job: Job) -> Operation[Evidence]:
 
 def _with_ahead(evidence: Evidence, job: Job) -> Operation[Evidence]:
     """Counts what is before the job, if it can be claimed now and its owner has its task."""
-    share = evidence.roster.share_of(evidence.owner_id or "")
     waits = (
         job.state is JobState.QUEUED and job.is_numbered and not is_later(job.run_at, evidence.now)
     )
     owner = evidence.owner
-    if not waits or share is None or owner is None or job.task not in owner.tasks:
+    if not waits or owner is None or not owner.serves(job.task):
         return evidence
-    ahead, ranked = yield from count_ahead(job, share, sorted(owner.tasks), COUNTED_AT_MOST)
+    found = evidence.roster.parts_of(owner.id, {job.task, *owner.tasks})
+    parts = [Part(tuple(sorted(keys)), share) for share, keys in found.items()]
+    ahead, ranked = yield from count_ahead(job, parts, COUNTED_AT_MOST)
     return replace(evidence, ahead=ahead, ahead_ranked=ranked)
 
 
@@ -189,24 +191,25 @@ def _missing(seq: int, around: ClusterState) -> Operation[Evidence]:
     return Evidence(moment, trace=trace, roster=around.roster)
 
 
-def count_ahead(
-    job: Job, share: Share, tasks: Sequence[str], limit: int
-) -> Operation[tuple[int, int]]:
+def count_ahead(job: Job, parts: Sequence[Part], limit: int) -> Operation[tuple[int, int]]:
     """Jobs before this due one, and how many of them because of their priority. Each stops at one
     above the limit."""
-    ranked = yield from _count("ranked", _higher(job), share, tasks, limit)
-    ahead = ranked
-    for index, where in _older(job):
-        ahead += yield from _count(index, where, share, tasks, limit)
-    return min(ahead, limit + 1), ranked
+    ranked = ahead = 0
+    for part in parts:
+        ranked += yield from _count(RANKED_INDEX, _higher(job), part, limit)
+        for index, where in _older(job):
+            ahead += yield from _count(index, where, part, limit)
+    return min(ahead + ranked, limit + 1), min(ranked, limit + 1)
 
 
-def _count(
-    index: str, where: Mapping[str, Any], share: Share, tasks: Sequence[str], limit: int
-) -> Operation[int]:
-    seq = {**where.get("seq", {}), **share.query()}
-    matching = {**where, "state": JobState.QUEUED.value, "task": {"$in": list(tasks)}, "seq": seq}
-    number: int = yield count_documents(JOBS, matching, limit=limit + 1, hint=index, within=30)
+def _count(index: str, where: Mapping[str, Any], part: Part, limit: int) -> Operation[int]:
+    seq = {**where.get("seq", {}), **(part.share.query() if part.share else {})}
+    tasks = {"$in": list(part.keys)}
+    matching = {**where, "state": JobState.QUEUED.value, "task": tasks, "seq": seq}
+    number: int = yield from on_index(
+        index,
+        lambda name: count_documents(JOBS, matching, limit=limit + 1, hint=name, within=30),
+    )
     return number
 
 
@@ -220,18 +223,18 @@ def _older(job: Job) -> list[tuple[str, dict[str, Any]]]:
     low ones."""
     fresh = {"run_at": None, "priority": None}
     if job.priority > 0:
-        return [("ranked", {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
+        return [(RANKED_INDEX, {"priority": job.priority, "seq": {"$lt": job.seq}, **IS_DUE})]
     if job.run_at is not None:
         equals = {
             "run_at": job.run_at,
             "seq": {"$lt": job.seq},
         }  # such as those given back together
-        return [("due", {"run_at": {"$type": "date", "$lt": job.run_at}}), ("due", equals)]
-    due = ("due", {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
+        return [(DUE_INDEX, {"run_at": {"$type": "date", "$lt": job.run_at}}), (DUE_INDEX, equals)]
+    due = (DUE_INDEX, {"run_at": {"$type": "date"}, "$expr": {"$lte": ["$run_at", "$$NOW"]}})
     if job.priority == 0:
         return [due, ("fresh", {**fresh, "seq": {"$lt": job.seq}})]
     low: list[tuple[str, dict[str, Any]]] = [
-        ("ranked", {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
-        ("ranked", {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
+        (RANKED_INDEX, {"priority": {"$gt": job.priority, "$lt": 0}, "run_at": None}),
+        (RANKED_INDEX, {"priority": job.priority, "run_at": None, "seq": {"$lt": job.seq}}),
     ]
     return [due, ("fresh", fresh), *low]

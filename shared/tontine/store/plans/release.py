@@ -11,8 +11,10 @@ from bson import Int64
 
 from ...errors import BulkRefused, StoreError, Unstorable
 from ...records.plan import CLOSING_STEP, JobFact, PlanPlace, PlanRecord, Source, StepRecord
+from ...records.task_key import canonical
 from ...rules.plan import Release
-from ..bell import ring_jobs
+from .. import ranges
+from ..bell import common_task, ring_jobs
 from ..call import Operation, find, insert_many
 from ..counter import raise_counter, take
 from ..insert import CHUNK, RENUMBERED_AT_MOST, Wish
@@ -86,18 +88,19 @@ def release_items(plan: PlanRecord, deed: Release, results: Results) -> Operatio
 def put(documents: list[Document]) -> Operation[None]:
     """Number and insert jobs of plans; one that is there already was inserted before, by whoever
     it was."""
+    yield from ranges.expect_all(document["task"] for document in documents)
     block = yield from take(len(documents))
     at = block.at
     for seq, document in zip(block, documents, strict=True):
         document["seq"], document["created_at"] = seq, at
         if "delay" in document:
             document["run_at"] = at + timedelta(seconds=document.pop("delay"))
-    first, last = block.first, block.last
+    first, last, task = block.first, block.last, common_task(documents)
     is_fresh = not any("run_at" in one or "priority" in one for one in documents)
     for _ in range(RENUMBERED_AT_MOST):
         taken = yield from _insert(documents)
         if not taken:
-            yield from ring_jobs(first, last, fresh=is_fresh)
+            yield from ring_jobs(first, last, fresh=is_fresh, task=task)
             return
         yield from raise_counter()
         block = yield from take(len(taken))
@@ -193,7 +196,12 @@ def _document(
     plan: PlanRecord, step: StepRecord, place: PlanPlace, task: str, args: dict[str, Any]
 ) -> Document:
     """A job but for its number and its time."""
-    wish = Wish(task, priority=plan.priority, max_attempts=step.max_attempts, timeout=step.timeout)
+    wish = Wish(
+        canonical(task),
+        priority=plan.priority,
+        max_attempts=step.max_attempts,
+        timeout=step.timeout,
+    )
     document: Document = {"_id": place.id, "seq": Int64(0), **wish.document(args, _UNTIMED)}
     document["plan"] = place.to_document()
     if plan.tenant is not None:

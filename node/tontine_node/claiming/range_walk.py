@@ -1,0 +1,92 @@
+"""Keeps the list of ranges right: one member walks through the tasks that are queued (MV3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from tontine.clock import Clock
+from tontine.records.share import Share
+from tontine.records.states import JobState
+from tontine.store import ranges, repair
+from tontine.store.call import AsyncStore
+from tontine.store.retention import Retention
+
+from ..duty import is_first
+from ..loop import Loop, jittered
+from ..telling.troubles import Troubles
+from .surroundings import Surroundings
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 10.0
+FIRST_AFTER, OTHERS_AFTER = 60.0, 90.0
+"""How old the last walk may become, for the first member and for others in its place."""
+UNUSED_EVERY = 600.0
+"""How often the first member walks where nobody has ever asked for a range."""
+
+
+class RangeWalk:
+    """One member's part in it. It is known from what is read anyway whether it is time to."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        clock: Clock,
+        share: Callable[[], Share | None],
+        surroundings: Surroundings,
+        server_now: Callable[[], datetime | None],
+        retention: Callable[[], Retention],
+        troubles: Troubles,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._share = share
+        self._surroundings = surroundings
+        self._server_now = server_now
+        self._retention = retention
+        self._troubles = troubles
+        self._walked_at = float("-inf")
+
+    async def run(self) -> None:
+        """Look for ever whether it is time to."""
+        loop = Loop(
+            "ranges",
+            self._look,
+            lambda: jittered(LOOK_EVERY),
+            self._troubles,
+            "walking through the ranges failed",
+            "ranges-failed",
+        )
+        await loop.run(rests_first=True)
+
+    async def _look(self) -> None:
+        share = self._share()
+        if share is not None and self._is_time(is_first(share)):
+            self._walked_at = self._clock.now()
+            await self.walk()
+
+    def _is_time(self, first: bool) -> bool:
+        known = self._surroundings.ranges
+        if not known.is_there:
+            is_old = self._clock.now() - self._walked_at >= UNUSED_EVERY
+            return self._surroundings.lost_ranges or (first and is_old)
+        now = self._server_now()
+        if known.checked_at is None or now is None:
+            return known.checked_at is None
+        return (now - known.checked_at).total_seconds() >= (FIRST_AFTER if first else OTHERS_AFTER)
+
+    async def walk(self) -> None:
+        """Put the list right, and fail what nobody can ever run."""
+        known, self._surroundings.lost_ranges = self._surroundings.ranges, False
+        seen = await self._store.run(ranges.walk())
+        if seen.keys or known.is_there:
+            await self._store.run(ranges.put_right(seen.keys, known.checked_at))
+        for task, reason in seen.unreadable.items():
+            queued = {"state": JobState.QUEUED.value, "task": task}
+            failed = await self._store.run(repair.set_aside(queued, reason, self._retention()))
+            log.warning(
+                "failed jobs whose range of versions cannot be read",
+                extra={"event": "set-aside", "jobs": failed, "reason": reason},
+            )

@@ -1,0 +1,148 @@
+"""Contexts that do not get ready: they say so, try again, and keep nobody else from working."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tontine import Client
+
+pytestmark = pytest.mark.story
+
+TASKS = """
+from tontine import Module
+
+{name} = Module("{name}", version="1.0")
+
+@{name}.task
+def work(x: int = 1) -> int:
+    return x
+"""
+PROFILE = """
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from tontine import Context
+
+mail = Context("mail")
+HERE = Path(__file__).parent
+
+@mail.connection
+@contextmanager
+def server():
+    with (HERE / "tries").open("a") as file:
+        file.write("x")
+    if (HERE / "hangs").exists():
+        time.sleep(600)
+    if not (HERE / "up").exists():
+        raise ConnectionError("the mail server is away")
+    yield "server"
+
+@mail.configure
+def configure():
+    if (HERE / "crashes").exists():
+        os._exit(9)
+"""
+SETTINGS = """
+[contexts.default]
+modules = ["{directory}/plain_tasks.py"]
+[contexts.mail]
+modules = ["{directory}/letter_tasks.py"]
+profile = "{directory}/mail_profile.py:mail"
+start_within = "4s"
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "code"
+    directory.mkdir()
+    for name in ("plain", "letter"):
+        (directory / f"{name}_tasks.py").write_text(TASKS.format(name=name))
+    (directory / "mail_profile.py").write_text(PROFILE)
+    (directory / "tontine.toml").write_text(SETTINGS.format(directory=directory))
+    return directory
+
+
+def context(cluster: Cluster, name: str) -> dict[str, Any]:
+    record = cluster.record("a") or {}
+    return next((one for one in record.get("contexts", ()) if one["name"] == name), {})
+
+
+def wait_for(cluster: Cluster, name: str, **facts: Any) -> dict[str, Any]:
+    def is_so() -> dict[str, Any] | None:
+        said = context(cluster, name)
+        return (
+            said if said and all(said.get(key) == value for key, value in facts.items()) else None
+        )
+
+    return eventually(is_so, 60, f"{name} {facts}: {context(cluster, name)} {cluster._tail('a')}")
+
+
+def begin(cluster: Cluster, directory: Path) -> None:
+    cluster.launch(name="a", options=["--config", str(directory / "tontine.toml"), "--lease", "3s"])
+    cluster.wait_for_state("a", "waiting", "working")
+
+
+def works(cluster: Cluster, task: str) -> None:
+    with Client(cluster.database) as client:
+        job = client.wait(client.submit(task, {"x": 7}), timeout=60)
+    assert (job.state, job.result, job.attempt) == ("done", 7, 1)
+
+
+def test_a_connection_that_fails_is_tried_again_and_delays_only_its_own_modules(
+    cluster: Cluster, directory: Path
+) -> None:
+    begin(cluster, directory)
+    works(cluster, "plain.work")
+    eventually(lambda: context(cluster, "mail").get("tries", 0) >= 2, 60)
+    said = context(cluster, "mail")
+    assert (said["state"], said["ready"]) == ("initializing", 0)
+    assert "the mail server is away" in said["error"]
+    assert context(cluster, "default")["state"] == "ready"
+    with Client(cluster.database) as client:
+        waiting = client.submit("letter.work", {"x": 3})
+        works(cluster, "plain.work")
+        assert client.get(waiting.seq or 0).state == "queued", "nobody has it yet"
+        (directory / "up").touch()
+        wait_for(cluster, "mail", state="ready")
+        assert client.wait(waiting, timeout=60).result == 3
+    record = cluster.record("a") or {}
+    assert [one["state"] for one in record["modules"]] == ["serving", "serving"]
+    assert "error" not in wait_for(cluster, "mail", ready=1)
+
+
+def test_one_that_hangs_is_given_up_in_time_and_one_that_crashes_at_once_is_seen(
+    cluster: Cluster, directory: Path
+) -> None:
+    (directory / "hangs").touch()
+    begin(cluster, directory)
+    works(cluster, "plain.work")
+    said = eventually(lambda: context(cluster, "mail").get("error"), 60)
+    assert said == "it was not ready after 4 s"
+    (directory / "crashes").touch()
+    (directory / "up").touch()
+    (directory / "hangs").unlink()
+    eventually(lambda: "exited with code 9" in context(cluster, "mail").get("error", ""), 60)
+    works(cluster, "plain.work")
+    (directory / "crashes").unlink()
+    wait_for(cluster, "mail", state="ready")
+    works(cluster, "letter.work")
+
+
+def test_a_node_whose_only_context_cannot_connect_waits_and_recovers(
+    cluster: Cluster, directory: Path
+) -> None:
+    settings = directory / "tontine.toml"
+    text = settings.read_text()
+    settings.write_text(text[text.index("[contexts.mail]") :])
+    begin(cluster, directory)
+    assert wait_for(cluster, "mail", state="initializing")["ready"] == 0
+    (directory / "up").touch()
+    works(cluster, "letter.work")
