@@ -130,6 +130,7 @@ class Taker:
         self._claims.enter(entry := _entry(job, 1, entry.since))
         if entry.place is not None:
             self.has_doubts = True  # it is ours; its licence is read where all in doubt are
+            self._unsure.add(seq)
             return True
         self._dispatcher.offer([entry])
         return True
@@ -229,7 +230,9 @@ class Taker:
         self._dispatcher.offer([one for one in held if one.place is None], first=first)
         if not places:
             return
+        self._unsure.update(places)
         licences = await self._store.run(read_licences(places), causal=causal)
+        self._unsure.difference_update(places)
         self._dispatcher.offer([one for one in held if one.seq in licences.granted], first=first)
         for one in held:
             if one.place is not None and one.seq not in licences.granted:
