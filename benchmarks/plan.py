@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("drain", "submit", "latency", "growth", "skew", "idle", "memory", "recovery")
+PARTS = ("drain", "submit", "latency", "growth", "mixed", "skew", "idle", "memory", "recovery")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from statistics import median
 
 from .contender import BARE, TONTINE
 from .examined import LOOK_UP
-from .parts import drain, idle, memory, submit
+from .parts import drain, idle, memory, mixed, submit
 from .plan import Plan
 from .record import Record, Series, ratios
 
@@ -98,6 +98,12 @@ def _ratios(plan: Plan) -> Iterable[tuple[str, Key, Key, Bound]]:
         ("idle", "drain alone", TONTINE),
         Bound(0.9),
     )
+    yield (
+        "mixed: p50 where one of four has the module / where all have",
+        ("mixed", mixed.ONE_HAS, TONTINE),
+        ("mixed", mixed.ALL_HAVE, TONTINE),
+        Bound(most=2),
+    )
     few, very_many = plan.memory
     for what, bound in (("master", Bound(most=1.2)), ("worker", Bound(most=1.2))):
         yield (
@@ -164,6 +170,12 @@ def _plain(plan: Plan) -> Iterable[tuple[str, Key, Bound]]:
             f"idle, {name}: % of a core, each",
             ("idle", f"{name}: CPU per node", TONTINE),
             Bound(most=1),
+        )
+    for sort, most in (("fresh", 4), ("due", 5)):
+        yield (
+            f"mixed: keys examined to find a {sort} job of a module that few have",
+            ("mixed", mixed.measure_of("keys", sort), TONTINE),
+            Bound(most=most),
         )
     yield (
         "recovery, in leases",

@@ -10,6 +10,8 @@ from enum import Enum, auto
 from tontine.records.job import SUSPECT
 from tontine.records.plan import PlanPlace
 
+from .staged_run import StagedRun
+
 
 class Status(Enum):
     """Where an entry is on its way through the node."""
@@ -43,6 +45,10 @@ class Entry:
     status: Status = Status.PENDING
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""
+    kept: bytes | None = None
+    """What it has of earlier attempts, as its worker gets it; None where nobody has read that."""
+    staged: StagedRun | None = None
+    """How far it is, if it has stages."""
 
     @property
     def is_suspect(self) -> bool:

@@ -48,17 +48,18 @@ from .membership.member import Member
 from .membership.modules import Modules
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
-from .planning.accepter import Accepter
-from .planning.advances import Advances
-from .planning.onlooker import Onlooker
+from .planning.planning import Planning
 from .running.changes import Changes
 from .running.contexts import Contexts
 from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
+from .running.staging import Staging
+from .running.states import StateKeeper
 from .settling.repairer import Repairer
 from .settling.reporter import Reporter
 from .settling.settler import Settler
+from .settling.tidier import Tidier
 from .settling.timer import Timer
 from .telling.journal import Journal
 from .telling.live_file import LiveFile, Vital
@@ -118,6 +119,8 @@ class Node:
 
         self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
+        self.staging = Staging(node, store, clock, claims, troubles)
+        self.states = StateKeeper(store, contexts, troubles)
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
         self.fence = Fence(clock, beat, claims, contexts)
 
@@ -181,20 +184,11 @@ class Node:
         self.timer = Timer(
             store, member.own_share, self._retention, partial(member.note, by=config.name), troubles
         )
+        self.tidier = Tidier(store, member.own_share, troubles)
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
-        self.advances = Advances(store, clock, self._retention, troubles)
-        self.accepter = Accepter(
-            store,
-            timing,
-            clock,
-            member.own_share,
-            self.advances,
-            self._retention,
-            troubles,
-        )
-        self.onlooker = Onlooker(store, timing, clock, member, self.advances, troubles)
+        self.planning = Planning(store, timing, clock, member, self._retention, troubles)
         self.drain = Drain(
             config.grace,
             clock,
@@ -226,14 +220,13 @@ class Node:
             dispatcher.server_now = self.beat.server_now
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
+            dispatcher.staging = self.staging
+            dispatcher.greet = self.states.greet
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
-        self.settler.advance = self.advances.settled
-        self.settler.advanced = self.advances.drained
-        self.settler.causal = self.advances.causal
-        self.onlooker.repair = self.repairer.repair
-        self.repairer.repaired = self.onlooker.repaired
+        self.planning.connect(self.settler, self.repairer)
+        self.surroundings.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
         self.member.repair = self.repairer.repair
@@ -243,7 +236,7 @@ class Node:
             CLUSTER: [lambda _: self.claimer.look_now()],
             NODES: [lambda _: self.beat.hurry()],
             HELP: [lambda _: self.claimer.help_soon()],
-            PLANS: [lambda _: self.accepter.wake.set(), self.onlooker.take_hint],
+            PLANS: [self.planning.take_hint],
         }
 
     def ask_to_stop(self) -> None:
@@ -282,6 +275,7 @@ class Node:
             try:
                 self.modules.look()
                 await self.modules.tell()
+                await self.states.look_first()
                 await self._move(NodeState.WAITING)
                 await self.drain.join()
                 self._say_ready()
@@ -313,14 +307,14 @@ class Node:
             "schedules": self.scheduler.run,
             "ranges": self.range_walk.run,
             "times": self.timer.run,
+            "outputs": self.tidier.run,
+            "states": self.states.run,
             "watching": partial(self.member.watch, self.troubles),
             "upkeep": self.repairer.run,
             "fence": self.fence.run,
             "samples": self.sampler.run,
             "healing": self.healer.run,
-            "accepting": self.accepter.run,
-            "advancing": self.advances.run,
-            "looking at plans": self.onlooker.run,
+            **self.planning.loops,
         }
         if self.config.listens:
             loops["listening"] = self.listener.run
@@ -330,7 +324,7 @@ class Node:
 
     async def _end(self) -> None:
         self.fence.is_over = True
-        await cancel(lambda: [*self._tasks, *self.offspring.tasks])
+        await cancel(lambda: [*self._tasks, *self.offspring.tasks, *self.staging.tasks])
         stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end
@@ -445,6 +439,7 @@ class Node:
             self._cancels_at = now
             self.limits.cancel(await self._store.run(settle.find_cancelled(self.id)))  # J8
         await self.reporter.show()
+        await self.staging.write_saved()
 
     def _facts(self) -> dict[str, Any]:
         """What goes with each heartbeat; called in its thread."""

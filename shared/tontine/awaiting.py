@@ -4,7 +4,7 @@ what to raise."""
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from .errors import JobCancelled, JobFailed, JobNotFinished
@@ -27,7 +27,7 @@ def waiting(
     jobs: Job | Sequence[Job], timeout: float | None, *, raises: bool
 ) -> Ask[Job | list[Job]]:
     """Wait until all have ended; these as they are then."""
-    many = [jobs] if isinstance(jobs, Job) else list(jobs)
+    many = [jobs] if isinstance(jobs, Job) else _several(jobs)
     until = None if timeout is None else time.monotonic() + timeout
     ended: dict[Any, Job] = {}
     rests = pauses()
@@ -42,6 +42,17 @@ def waiting(
             yield BREATH if found else next(rests)
     as_ended = judged([ended[_key(job.id)] for job in many], raises)
     return as_ended[0] if isinstance(jobs, Job) else as_ended
+
+
+def _several(jobs: Any) -> list[Job]:
+    """A number is what comes to mind, because other calls take one."""
+    many = list(jobs) if isinstance(jobs, Iterable) else [jobs]
+    for one in many:
+        if not isinstance(one, Job):
+            raise TypeError(
+                f"wait takes jobs as `submit` and `get` return them, not {one!r}: get it first"
+            )
+    return many
 
 
 def _key(id: Any) -> Any:

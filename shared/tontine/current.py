@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from .clock import SystemClock, wall_time
-from .errors import NoCurrentJob
+from .errors import ConfigError, NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
 from .records.counted import Noted, checked_name, checked_number
 from .records.plan import PlanPlace
+from .saving import Saving
 
 log = logging.getLogger("tontine.task")
 
@@ -49,6 +50,7 @@ class CurrentJob(Parent):
         "lines",
         "newest_progress",
         "noted",
+        "saving",
         "seq",
         "task",
         "unfinished_line",
@@ -84,6 +86,8 @@ class CurrentJob(Parent):
         """What the task said last and nobody has passed on yet."""
         self.noted: Noted | None = None
         """What it has counted and observed; None while that is nothing."""
+        self.saving: Saving | None = None
+        """What it keeps for its next attempt; None where its task does not say that it does."""
         self._report = report
         self._cancelled = False
         self._document = document or {}
@@ -124,6 +128,24 @@ class CurrentJob(Parent):
         known, number = checked_name(name), checked_number(f"observe({name!r})", value)
         with _counting:
             self._noting().observe(known, number)
+
+    def save(self, value: Any) -> None:
+        """Keep a value, up to 64 kB, for the next attempt if there is one: how far it came. Returns
+        at once; the newest is written twice a second at most, and with the end of this attempt,
+        whatever that is.
+
+        Its task must say that it saves: `@module.task(saves=True)`, or one of stages.
+        """
+        if self.saving is None:
+            raise ConfigError(
+                f"{self.task} does not say that it saves: write `@module.task(saves=True)` above it"
+            )
+        self.saving.save(value)
+
+    @property
+    def saved(self) -> Any:
+        """What an attempt before this one has saved last; None if nothing."""
+        return None if self.saving is None else self.saving.before
 
     def _noting(self) -> Noted:
         if self.noted is None:

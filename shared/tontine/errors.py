@@ -193,6 +193,10 @@ class ChildDiffers(TontineError):
     """A task's earlier run has submitted another job under the name that this one is to have."""
 
 
+class NoState(TontineError):
+    """A task asked for a named state that nobody has set, and gave no default."""
+
+
 class NoCurrentJob(TontineError):
     """`current_job()` was called outside a running task."""
 

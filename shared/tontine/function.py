@@ -15,8 +15,9 @@ from typing import Any
 from .errors import ConfigError
 
 
-def callee(function: Any) -> Callable[..., Any]:
-    """What a call of it calls; `ConfigError` if that cannot be a task."""
+def callee(function: Any, *, takes_more: bool = False) -> Callable[..., Any]:
+    """What a call of it calls; `ConfigError` if that cannot be a task. One that `takes_more` than a
+    job's arguments may take that by place."""
     if isinstance(function, staticmethod):
         function = function.__func__
     if isinstance(function, type) or not callable(function):
@@ -32,7 +33,8 @@ def callee(function: Any) -> Callable[..., Any]:
             "nothing of it; "
             "return a list instead of yielding"
         )
-    _check_parameters(function)
+    if not takes_more:
+        _check_parameters(function)
     return function  # type: ignore[no-any-return]
 
 

@@ -75,3 +75,11 @@ def _whole(seconds: float) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """A number and its noun: 1 job, 12,000 jobs."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def amount(size: int) -> str:
+    """Bytes as people say them: 512 bytes, 120 kB, 3.5 MB."""
+    if size < 1024:
+        return count(size, "byte")
+    kilobytes = size / 1024
+    return f"{kilobytes:.0f} kB" if kilobytes < 1024 else f"{kilobytes / 1024:.1f} MB"

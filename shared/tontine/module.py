@@ -19,6 +19,8 @@ from .misnamed import nearest, nearest_file, nearest_module
 from .origin import Origin, origin_of
 from .records.job import LONGEST_TIMEOUT
 from .records.schedule import Missed, Overlap, Schedule
+from .stages import OUTPUT_LIMIT, Kind, Stage, Staged, check_stage, staged
+from .states import NOTHING, State
 
 OnLost = Literal["retry", "fail"]
 Errors = tuple[type[BaseException], ...]
@@ -45,6 +47,10 @@ class Task:
     """Only these are tried again; None is all."""
     give_up_on: Errors = ()
     """These never are."""
+    saves: bool = False
+    """Whether it may call `current_job().save(...)`."""
+    staged: Staged | None = None
+    """Its stages, if it is made of some."""
     is_async: bool = field(init=False)
     """Whether it is awaited."""
     _names: tuple[frozenset[str], frozenset[str]] | None = field(init=False, repr=False)
@@ -134,6 +140,113 @@ def _retry_rules(retry_on: Any, give_up_on: Any) -> tuple[Errors | None, Errors]
     return wanted, unwanted
 
 
+def _limits(max_attempts: int, on_lost: str, timeout: float | str | None) -> float | None:
+    """The time limit of a task in seconds; `ConfigError` where it, or another limit, cannot be
+    one."""
+    if max_attempts < 1:
+        raise ConfigError(
+            f"max_attempts={max_attempts} cannot work: a job needs at least one attempt"
+        )
+    if on_lost not in ("retry", "fail"):
+        raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
+    return _time_limit(timeout)
+
+
+def _time_limit(timeout: float | str | None) -> float | None:
+    limit = None if timeout is None else _seconds("timeout", timeout)
+    if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
+        raise ConfigError(
+            f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none"
+        )
+    return limit
+
+
+class Stages:
+    """The stages of one task, as they are declared: `@orders.extract`, or
+    `@orders.transform(timeout=60)`."""
+
+    def __init__(self, task: str, make: Callable[[Sequence[Stage]], None]) -> None:
+        self.task = task
+        """The task's full name, like `shop.orders`."""
+        self._make = make
+        self._stages: list[Stage] = []
+
+    @overload
+    def stage(self, function: Function, /) -> Function: ...
+    @overload
+    def stage(
+        self, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Callable[[Function], Function]: ...
+    def stage(
+        self, function: Any = None, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Any:
+        """The next stage, sync or async; the function itself stays callable as it was."""
+        return self._declare("stage", function, name, timeout)
+
+    @overload
+    def extract(self, function: Function, /) -> Function: ...
+    @overload
+    def extract(
+        self, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Callable[[Function], Function]: ...
+    def extract(
+        self, function: Any = None, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Any:
+        """A stage that gets something from elsewhere; it comes before any transform or load."""
+        return self._declare("extract", function, name, timeout)
+
+    @overload
+    def transform(self, function: Function, /) -> Function: ...
+    @overload
+    def transform(
+        self, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Callable[[Function], Function]: ...
+    def transform(
+        self, function: Any = None, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Any:
+        """A stage that makes something else of it; it comes before any load."""
+        return self._declare("transform", function, name, timeout)
+
+    @overload
+    def load(self, function: Function, /) -> Function: ...
+    @overload
+    def load(
+        self, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Callable[[Function], Function]: ...
+    def load(
+        self, function: Any = None, *, name: str | None = None, timeout: float | str | None = None
+    ) -> Any:
+        """A stage that brings it where it belongs."""
+        return self._declare("load", function, name, timeout)
+
+    def __call__(self, **args: Any) -> Any:
+        """Run all stages here, one after another, and store nothing: for tests."""
+        return staged(self.task, self.declared(), OUTPUT_LIMIT)(**args)
+
+    def declared(self) -> list[Stage]:
+        """All of them, in their order; a ConfigError if there is none."""
+        if not self._stages:
+            raise ConfigError(f"{self.task} has no stage: write @....stage above a function")
+        return self._stages
+
+    def _declare(
+        self, kind: Kind, function: Any, name: str | None, timeout: float | str | None
+    ) -> Any:
+        limit = _time_limit(timeout)
+
+        def add(function: Any) -> Any:
+            called = callee(function, takes_more=bool(self._stages))
+            stage = Stage(name or name_of(called), called, kind, limit)
+            if not stage.name.isidentifier():
+                raise ConfigError(f"{stage.name!r} cannot name a stage: use letters, digits and _")
+            check_stage(self.task, self._stages, stage)
+            self._stages.append(stage)
+            self._make(self._stages)
+            return function
+
+        return add if function is None else add(function)
+
+
 @dataclass(slots=True)
 class Module(Hooks):
     """A named set of tasks, with a version and authors; nodes announce the modules they have."""
@@ -151,6 +264,7 @@ class Module(Hooks):
     _scheduled: list[tuple[Callable[..., Any], str | None, Schedule]] = field(
         default_factory=list, init=False
     )
+    _stages: list[Stages] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.name or not all(part.isidentifier() for part in self.name.split(".")):
@@ -173,6 +287,7 @@ class Module(Hooks):
         backoff: Wait = STANDARD,
         retry_on: type[BaseException] | Errors | None = None,
         give_up_on: type[BaseException] | Errors = (),
+        saves: bool = False,
     ) -> Callable[[Function], Function]: ...
 
     def task(
@@ -186,38 +301,79 @@ class Module(Hooks):
         backoff: Wait = STANDARD,
         retry_on: type[BaseException] | Errors | None = None,
         give_up_on: type[BaseException] | Errors = (),
+        saves: bool = False,
     ) -> Any:
         """Make a function a task, sync or async: `@module.task`, `@module.task(max_attempts=4)`.
 
         The function itself stays callable as it was. `max_attempts` counts attempts that raise
         (default 1: running code twice is its author's decision); `on_lost` says what becomes of a
         job whose worker died while it ran; `backoff` is any of tenacity's wait strategies. With
-        `retry_on` only these exceptions are tried again, those of `give_up_on` never are.
+        `retry_on` only these exceptions are tried again, those of `give_up_on` never are. With
+        `saves` it may keep something for its next attempt, `current_job().save(...)`.
         """
-        if max_attempts < 1:
-            raise ConfigError(
-                f"max_attempts={max_attempts} cannot work: a job needs at least one attempt"
-            )
-        if on_lost not in ("retry", "fail"):
-            raise ConfigError(f"on_lost={on_lost!r} is neither 'retry' nor 'fail'")
-        limit = None if timeout is None else _seconds("timeout", timeout)
-        if limit is not None and not 0 < limit <= LONGEST_TIMEOUT:
-            raise ConfigError(
-                f"timeout={timeout!r} cannot work: give a time above zero and below a year, or none"
-            )
+        limit = _limits(max_attempts, on_lost, timeout)
         rules = _retry_rules(retry_on, give_up_on)
 
         def add(function: Any) -> Any:
             called = callee(function)
             full = f"{self.name}.{name or name_of(called)}"
-            if full in self.tasks:
-                raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
-            task = Task(full, called, max_attempts, limit, on_lost, backoff, *rules)
+            self._refuse_double(full)
+            task = Task(full, called, max_attempts, limit, on_lost, backoff, *rules, saves)
             self.tasks[full] = task
             _tasks_of.setdefault(id(called), []).append(task)
             return function
 
         return add if function is None else add(function)
+
+    def stages(
+        self,
+        name: str,
+        *,
+        max_attempts: int = 1,
+        timeout: float | str | None = None,
+        on_lost: OnLost = "retry",
+        backoff: Wait = STANDARD,
+        retry_on: type[BaseException] | Errors | None = None,
+        give_up_on: type[BaseException] | Errors = (),
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> Stages:
+        """A task of several functions, `orders = module.stages("orders")`, then `@orders.extract`,
+        `@orders.transform` and `@orders.load`, or `@orders.stage` for each.
+
+        Each gets the output of the one before as its first argument, and the job's arguments that
+        it names. Outputs are stored: another attempt begins at the first stage that is not done.
+        `timeout` bounds an attempt; an output may have `output_limit` bytes.
+        """
+        if not name.isidentifier():
+            raise ConfigError(f"{name!r} cannot name a task: use letters, digits and _")
+        full = f"{self.name}.{name}"
+        self._refuse_double(full)
+        limit = _limits(max_attempts, on_lost, timeout)
+        rules = _retry_rules(retry_on, give_up_on)
+        if output_limit < 1:
+            raise ConfigError(f"output_limit={output_limit} cannot work: give a number of bytes")
+
+        def make(stages: Sequence[Stage]) -> None:
+            whole = staged(name, stages, output_limit)
+            task = Task(full, whole, max_attempts, limit, on_lost, backoff, *rules, True, whole)
+            self.tasks[full] = task
+            _tasks_of[id(made)] = [task]
+
+        made = Stages(full, make)
+        self._stages.append(made)
+        return made
+
+    def state(self, name: str, default: Any = NOTHING) -> State:
+        """A named state, which `tontine state set MODULE/NAME FILE` sets; in a task its `.value` is
+        what it was when the job began, `.version` the number of that.
+
+        Without one, and without a `default`, asking for the value is a `NoState`.
+        """
+        return State(self.name, name, default)
+
+    def _refuse_double(self, full: str) -> None:
+        if full in self.tasks or full in (one.task for one in self._stages):
+            raise ConfigError(f"task {full} is defined twice in module {self.name!r}")
 
     def schedule(
         self,
@@ -288,6 +444,11 @@ class Module(Hooks):
         }
         if self._scheduled:
             described["schedules"] = sorted(one.name for one in self.schedules())
+        if self._stages:
+            described["stages"] = [
+                {"task": one.task, "names": [stage.name for stage in one.declared()]}
+                for one in self._stages
+            ]
         return described
 
 
@@ -356,6 +517,8 @@ def load(names: Sequence[str]) -> Library:
                 )
     for module in found.values():
         module.schedules()  # what is wrong with them is told now
+        for stages in module._stages:
+            stages.declared()
     return Library(tuple(found.values()), origins)
 
 

@@ -31,6 +31,8 @@ CODEC: CodecOptions[Any] = CodecOptions(
 
 _CALLERS = (
     "tontine.around",
+    "tontine.stages",
+    "tontine.staging",
     "tontine.testing.",
     "tontine_node.worker.",
     "asyncio.",
@@ -139,14 +141,15 @@ def encode(result: Any) -> bytes | NoResult:
     try:
         encoded = bson.encode({"r": result}, codec_options=CODEC)
     except Exception as error:  # noqa: BLE001 - bson raises errors of many types
-        return ended("refused", "UnstorableResult", _unstorable(result, error))
+        return ended("refused", "UnstorableResult", unstorable_text(result, error))
     if len(encoded) > RESULT_LIMIT - _TIME:
         size = f"{len(encoded) / 1024 / 1024:.1f} MB"
         return ended("refused", "ResultTooLarge", f"the result has {size}; MongoDB stores 16 MB")
     return encoded
 
 
-def _unstorable(result: Any, error: Exception) -> str:
+def unstorable_text(result: Any, error: Exception, what: str = "result") -> str:
+    """Why what a function returned cannot be stored."""
     if inspect.iscoroutine(result):
         result.close()
         return (
@@ -154,8 +157,8 @@ def _unstorable(result: Any, error: Exception) -> str:
             "is not; make that async"
         )
     return (
-        unstorable(result, "result")
-        or f"the result ({type(result).__name__}) cannot be stored as BSON: {error}"
+        unstorable(result, what)
+        or f"the {what} ({type(result).__name__}) cannot be stored as BSON: {error}"
     )
 
 

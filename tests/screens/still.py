@@ -4,7 +4,7 @@ every time."""
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,12 +16,14 @@ from tontine_observer.query.filters import RowFilter
 from tontine_observer.records.alert import Alert
 from tontine_observer.records.change import Change, ChangeKind
 from tontine_observer.records.flow import Flow, Series
-from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow
+from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow, LogLine
+from tontine_observer.records.ledger import FailureRow, Ledger, ScheduleRow
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
 from tontine_observer.records.picture import Picture, StatusLine
 from tontine_observer.records.request import Phase, Request, RequestProgress
+from tontine_observer.records.search import SearchProgress
 from tontine_observer.records.share import ShareRow
 from tontine_observer.records.timeline import EpochMark, Timeline, Track
 
@@ -256,6 +258,45 @@ def hostile() -> Picture:
     )
 
 
+def ledger() -> Ledger:
+    now = NOW.timestamp()
+    wave = tuple(float(step % 7) for step in range(24))
+    failures = (
+        FailureRow(
+            "shop.resize",
+            "TimeoutError",
+            "upstream # did not answer in # s",
+            now - 7200,
+            now - 12,
+            1312,
+            wave,
+            tuple(range(4803, 4810)),
+            (job(2)._replace(error="TimeoutError: upstream 3 did not answer in 30 s"),),
+        ),
+        FailureRow(
+            "shop.mail", "ValueError", HOSTILE, now - 90, now - 60, 2, (0.0,) * 23 + (2.0,), (1, 2)
+        ),
+    )
+    schedules = (
+        ScheduleRow(
+            "nightly",
+            "shop.report",
+            "30 6 * * 1-5",
+            False,
+            NOW + timedelta(hours=3),
+            "failed",
+            NOW - timedelta(hours=21),
+            4810,
+            "",
+        ),
+        ScheduleRow("tidy", "shop.tidy", "every 10 min", True, None, "", None, None, "off"),
+        ScheduleRow("odd", "-", "-", True, None, "", None, None, "broken: no task", False),
+    )
+    return Ledger(
+        failures=failures, failures_note="of 24 h", queued={"shop.resize": 7}, schedules=schedules
+    )
+
+
 @dataclass(slots=True)
 class StillBoard:
     """The part of a board that the screen uses, with answers fixed beforehand."""
@@ -377,6 +418,9 @@ class StillSource:
         RequestProgress(Phase.DONE, "it is so"),
     )
     is_running: bool = False
+    sought: list[str] = field(default_factory=list)
+    ledgers: Ledger = field(default_factory=ledger)
+    lines: tuple[LogLine, ...] = ((NOW, 1, "asking upstream"), (NOW, 2, HOSTILE))
 
     async def start(self) -> None:
         self.is_running = True
@@ -411,7 +455,21 @@ class StillSource:
             result="-",
         )
 
-    async def search(self, wanted: RowFilter) -> None: ...
+    async def search(
+        self, wanted: RowFilter, names: Mapping[str, str]
+    ) -> AsyncIterator[SearchProgress]:
+        self.sought.append(wanted.text)
+        for looked in range(1, 4):
+            found, is_over = looked * 100, looked == 3
+            yield SearchProgress(wanted.text, NOW, looked * 20_000, 60_000, found, found, is_over)
+
+    def forget_found(self) -> None: ...
+
+    async def ledger(self, pane: Pane) -> Ledger:
+        return self.ledgers
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        return self.lines
 
     async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         self.asked.append(request)

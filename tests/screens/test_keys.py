@@ -16,6 +16,7 @@ from tontine_observer.query.sorting import Order
 from tontine_observer.records.job import JobPage
 from tontine_observer.stage.commands import COMMANDS
 from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
+from tontine_observer.stage.palette import STATES
 from tontine_observer.terminal.keys import remapped
 from tontine_observer.terminal.screens.alerts import Alerts
 from tontine_observer.terminal.screens.choose import Choose
@@ -45,7 +46,7 @@ async def test_the_numbers_choose_a_pane_and_again_make_it_large() -> None:
 async def test_tab_goes_round_the_panes() -> None:
     async with shown(WIDE) as (app, pilot):
         seen = []
-        for _ in PANES:
+        for _ in range(5):
             await press(app, pilot, "tab")
             seen.append(app.stage.view.focus)
         assert seen == [SHARES, JOBS, TIME, CHANGES, NODES]
@@ -275,10 +276,10 @@ async def test_a_jobs_page_names_its_parent_and_its_children() -> None:
 async def test_a_job_that_is_gone_is_said_to_be() -> None:
     source = StillSource()
     async with shown(source=source) as (app, pilot):
-        await press(app, pilot, "3")
-        row = app.stage.current(JOBS)
-        assert "not there any more" in (await app.hands.pages.open_job(row._replace(seq=1)) or "")
-        assert "no number yet" in (await app.hands.pages.open_job(row._replace(seq=None)) or "")
+        assert "no number yet" in (app.hands.pages.open_job(None) or "")
+        await press(app, pilot, "colon", *"job 1", "enter")
+        await press(app, pilot)
+        assert "job 1 is not there" in text(app)
 
 
 @pytest.mark.parametrize("pane", PANES)
@@ -310,7 +311,8 @@ async def test_the_palette_offers_every_command_of_the_pane() -> None:
         await press(app, pilot, "3", "colon")
         assert isinstance(app.screen, Choose)
         offered = {one.name for one in app.screen.found}
-        assert offered == {one.name for one in COMMANDS if one.applies_to(JOBS)} - {"palette"}
+        wanted = {one.name for one in COMMANDS if one.applies_to(JOBS)} - {"palette"}
+        assert offered == wanted | {"job", "node", "task", *STATES}
 
 
 async def test_copy_puts_the_id_on_the_clipboard() -> None:
@@ -384,7 +386,7 @@ async def test_an_alert_can_be_shown_and_put_aside_until_it_comes_back() -> None
 async def test_a_key_that_means_nothing_here_says_where_it_does() -> None:
     async with shown() as (app, pilot):
         await press(app, pilot, "R")
-        assert "it works in 3 Jobs" in text(app)
+        assert "it works in 3 Jobs and 6 Failures" in text(app)
         assert len(app.screen_stack) == 2
 
 

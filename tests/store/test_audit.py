@@ -123,9 +123,24 @@ def test_an_empty_database_passes(
     assert violated(Store(mongo_client[database])) == {}
 
 
+def _done(name: str, attempt: int) -> dict[str, Any]:
+    return {"name": name, "state": "done", "attempt": attempt}
+
+
 @pytest.mark.parametrize(
     ("job", "invariant", "fact"),
     [
+        *(
+            ({**FRESH, "attempt": 3, "stages": stages}, "MI5", fact)
+            for stages, fact in (
+                ([_done("a", 4)], "a stage was done at attempt 4, and the job is at 3"),
+                ([_done("a", 1), _done("a", 2)], "a stage is done twice: a, a"),
+                (
+                    [_done("a", 2), _done("b", 1)],
+                    "a stage was done before the one that it follows: a at 2, b at 1",
+                ),
+            )
+        ),
         ({**FRESH, "state": "asleep"}, "S1", "state is 'asleep'"),
         ({"task": "shop.mail", "state": "queued", "attempt": 0, "fails": 0}, "S1", "lost is None"),
         ({**FRESH, "seq": 1.0}, "S1", "seq is no integer"),

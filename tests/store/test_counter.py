@@ -49,7 +49,8 @@ def test_raw_jobs_get_their_numbers_although_the_counter_was_set_back(store: Sto
 
 
 @pytest.mark.parametrize(
-    "value", [None, "text", float("nan"), float("inf"), -5, 2**63 - 1, {}, [], Decimal128("7")]
+    "value",
+    [None, "text", float("nan"), float("inf"), -5, 2**63 - 1, {}, [], [5], Decimal128("7")],
 )
 def test_whatever_the_counter_is_the_next_number_is_one_that_nobody_has(
     store: Store, value: Any

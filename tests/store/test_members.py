@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tontine.errors import DuplicateKey, LeaseLost
+from tontine.records.offer import ModuleOffer, Offer
 from tontine.records.roster import Roster
 from tontine.records.states import LIVE, NODE_MOVES, Desired, NodeState
 from tontine.store import members, read
@@ -225,3 +226,31 @@ def test_however_many_join_at_once_each_epoch_has_one_roster(store: Store) -> No
         won = [roster for rosters in pool.map(join, "uvwxyz") for roster in rosters]
     assert sorted(roster.epoch for roster in won) == [1, 2, 3, 4, 5, 6]
     assert sorted(store.run(members.read_roster()).members) == list("uvwxyz")
+
+
+def test_a_drop_that_lands_after_the_next_add_changes_nothing(store: Store) -> None:
+    """Of an offer: its write was given up, and the module is wanted again (M3)."""
+    both = Offer((ModuleOffer("etl", "1", ("x",)), ModuleOffer("shop", "1", ("y",))))
+    one = Offer((ModuleOffer("shop", "1", ("y",)),))
+    seen = store.run(members.read_roster())
+    joined = seen.joined_by("me", both)
+    assert store.run(members.replace_roster(seen, joined))
+    late = members.replace_roster(joined, joined.joined_by("me", one))
+    dropped = joined.joined_by("me", one)
+    assert store.run(members.replace_roster(joined, dropped)), "made again, it lands"
+    assert store.run(members.replace_roster(dropped, dropped.joined_by("me", both)))
+    assert not store.run(late)
+    assert store.run(members.read_roster()).offer_of("me") == both
+
+
+def test_old_software_leaves_the_kinds_as_they_are(store: Store) -> None:
+    """It knows only the members, and sets those."""
+    offer = Offer((ModuleOffer("shop", "1", ("y",)),))
+    seen = store.run(members.read_roster())
+    assert store.run(members.replace_roster(seen, seen.joined_by("me", offer)))
+    roster = store.run(members.read_roster())
+    change = {"epoch": roster.epoch + 1, "members": [*roster.members, "old"]}
+    store.database.cluster.update_one({"_id": "roster"}, {"$set": change})
+    after = store.run(members.read_roster())
+    assert after.members_of("shop.y") == ("me",)
+    assert after.old_members() == ["old"]

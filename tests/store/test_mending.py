@@ -54,6 +54,8 @@ ODD: list[Any] = [
     {"epoch": 2**63 - 1, "members": []},
     {"epoch": Decimal128("9"), "members": []},
     {"epoch": {}, "members": {}},
+    {"epoch": [1], "members": ["a"]},
+    {"epoch": [], "members": [["a"]]},
     {"epoch": 0, "members": []},
     {"epoch": 1, "members": ["a"]},
     {"epoch": 100, "members": [1, None, {}, "a", "a"]},

@@ -45,7 +45,7 @@ async def test_while_nothing_happens_nothing_is_counted_again(mongo_uri: str, st
         for _ in range(10):
             await polls.check(asked, hello)
         assert (first > 0, asked.calls) == (True, 0)
-        intake.add_jobs(
+        intake.add_found(
             board.known, [{"_id": 1, "seq": 99, "task": "t.t", "state": "queued"}], (2**31 - 1, 1)
         )
         await polls.check(asked, hello)

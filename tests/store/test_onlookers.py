@@ -142,7 +142,7 @@ def where(mongo_uri: str, mongo_client: MongoClient[dict[str, object]]) -> Itera
 
 
 ONE_OF = 37
-"""All were tried once; a few of each field and value are enough every day."""
+"""A few of each field and value are enough every day."""
 
 
 def is_crash(error: BaseException | None) -> bool:

@@ -215,7 +215,33 @@ async def test_a_search_finds_what_the_window_does_not_hold(
     store.database.jobs.update_one({"seq": seqs[0]}, {"$set": {"state": "failed"}})
     await until(lambda: any(row.state == "failed" for row in source.board.jobs().rows))
     source.board.known.jobs.forget(0.0)
-    await source.search(parse(f"state:failed seq:{seqs[0]}..{seqs[2]}"))
+    told = [one async for one in source.search(parse(f"state:fail seq:{seqs[0]}..{seqs[2]}"), {})]
+    assert (told[-1].found, told[-1].listed, told[-1].is_over) == (1, 1, True)
     assert [row.seq for row in source.board.jobs().rows] == [seqs[0]]
-    await source.search(parse("anything"))
-    assert [row.seq for row in source.board.jobs().rows] == [seqs[0]]
+    source.forget_found()
+    assert source.board.jobs().rows == ()
+    told = [one async for one in source.search(parse("anything"), {})]
+    assert (told[-1].found, told[-1].looked, told[-1].total) == (0, 3, 3)
+
+
+async def test_what_was_found_is_followed_and_makes_room_for_nothing_else(
+    source: LiveSource, store: Store
+) -> None:
+    seqs = submit(store, 3)
+    await until(lambda: len(source.board.jobs().rows) == 3)
+    store.database.jobs.update_many({}, {"$set": {"state": "failed", "args.user": 7}})
+    await until(lambda: all(row.state == "failed" for row in source.board.jobs().rows))
+    table = source.board.known.jobs
+    table.forget(0.0)
+    async for _ in source.search(parse("args.user:7"), {}):
+        pass
+    assert set(source.board.jobs().found) == {row.id for row in source.board.jobs().rows}
+    store.database.jobs.update_one({"seq": seqs[1]}, {"$set": {"state": "queued"}})
+    await until(lambda: any(row.state == "queued" for row in source.board.jobs().rows))
+    listed = source.board.jobs()
+    changed = next(row for row in listed.rows if row.seq == seqs[1])
+    assert listed.found[changed.id] is not changed
+    table.forget(0.0)
+    assert len(source.board.jobs().rows) == 3, "a look at everything forgets what was found"
+    source.forget_found()
+    assert not any(row.state == "failed" for row in source.board.jobs().rows)

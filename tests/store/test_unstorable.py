@@ -247,6 +247,7 @@ def test_jobs_that_are_held_by_what_is_no_node_go_back(store: Store) -> None:
         bson.Binary(b"abc", 4),
         bson.Regex(".*"),
         True,
+        ["y"],
     ]
     store.database.jobs.insert_many(
         [job(seq, node=node) for seq, node in enumerate(odd)] + [job(99, node="y")]

@@ -16,7 +16,18 @@ from pymongo import MongoClient
 from tests.support import earlier_schema
 from tests.support.eventually import eventually
 from tontine.errors import DuplicateKey
-from tontine.store import claim, indexes, insert, logs, members, number, schema, settle
+from tontine.records import share
+from tontine.store import (
+    claim,
+    indexes,
+    insert,
+    logs,
+    members,
+    number,
+    postponed,
+    schema,
+    settle,
+)
 from tontine.store.call import Store
 from tontine.store.insert import Wish
 from tontine.store.logs import Part
@@ -288,3 +299,26 @@ def test_lines_are_kept_as_long_as_any_end_of_their_job(
     store.run(keep(retention))
     store.run(logs.append([Part("b", 2, 1, [])], retention))
     assert ages() == [kept, kept]
+
+
+def test_what_the_release_before_asks_for_serves_until_the_new_indexes_are_there(
+    earlier: Store,
+) -> None:
+    """A node that may make no index works on, and only `tontine init` takes the old ones away."""
+    queued = {"task": "t.t", "state": "queued", "attempt": 0, "fails": 0, "lost": 0}
+    earlier.database.jobs.insert_one({**queued, "seq": 1, "run_at": LONG_AGO})
+    earlier.database.jobs.insert_one({**queued, "seq": 2, "priority": 3})
+    mine = [share.Part(("t.t",), share.Share(1, 0, 1))]
+    for _ in range(2):
+        assert [job["seq"] for job in earlier.run(postponed.find_due(mine, 0.0, 9))] == [1]
+        assert [job["seq"] for job in earlier.run(postponed.find_ranked(mine, 9))] == [2]
+        missing = earlier.run(schema.missing_indexes())
+        assert not {"jobs.due_by_task", "jobs.ranked_by_task"} & set(missing)
+        earlier.run(schema.mend())
+    assert {"due", "ranked", "due_by_task", "ranked_by_task"} <= names(earlier, "jobs")
+    assert earlier.run(schema.retire()) == ["jobs.due", "jobs.ranked"]
+    assert earlier.run(schema.retire()) == []
+    assert [job["seq"] for job in earlier.run(postponed.find_due(mine, 0.0, 9))] == [1]
+
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

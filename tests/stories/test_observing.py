@@ -198,6 +198,17 @@ def test_every_change_is_a_line(cluster: Cluster, tmp_path: Path) -> None:
     assert [node["name"] for node in document["nodes"]] == ["ada"]
 
 
+def test_the_first_document_has_counted_what_has_ended(cluster: Cluster) -> None:
+    cluster.begin_all("ada")
+    submit(cluster, 3, "story.double", x=1)
+    cluster.wait_for_all(3)
+    for option in ("--json", "--plain"):
+        with observe(cluster, "--follow", option) as process:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            assert b'"done":3' in first.replace(b" ", b"") or b"3 done" in first
+
+
 def test_words_for_a_screen_reader(cluster: Cluster) -> None:
     with observe(cluster, "--follow", "--plain") as process:
         assert process.stdout is not None

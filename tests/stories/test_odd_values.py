@@ -50,6 +50,7 @@ JOB_FIELDS = (
         "inbox",
     ),
     ("start_by", "unique_for", "held_key", "held_until", "meta", "parent"),
+    ("counts", "stages", "saved"),
 )
 NODE_FIELDS = (
     *(

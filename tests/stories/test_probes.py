@@ -19,6 +19,7 @@ from tests.support.cluster import ROOT, Cluster
 from tests.support.eventually import eventually
 from tontine.diagnose.doctor import read
 from tontine.store.call import Store
+from tontine.testing import NodeProcess
 
 pytestmark = [pytest.mark.story, pytest.mark.long]
 
@@ -41,6 +42,26 @@ def unwell(checked: subprocess.CompletedProcess[str]) -> str:
     return checked.stdout if checked.returncode == 1 else ""
 
 
+def is_well(probe: subprocess.CompletedProcess[str]) -> bool:
+    return (probe.returncode, probe.stdout, probe.stderr) == (0, "ada waits for jobs\n", "")
+
+
+def touched_at(live: Path) -> float:
+    """0 while there is none: where the machine is slow, a lease may be over for a moment."""
+    try:
+        return live.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def is_frozen_with(node: NodeProcess, live: Path) -> bool:
+    """Freeze it; if that was at a moment without a lease, let it go on."""
+    node.signal_all(signal.SIGSTOP)
+    if not live.exists():
+        node.signal_all(signal.SIGCONT)
+    return live.exists()
+
+
 def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.write_text("left by one that was killed")
@@ -51,12 +72,11 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
         lambda: live.exists() and live.read_text() == f"{record['_id']}\n",
         what="the node's own live file",
     )
-    well = run(cluster, "--check", "ada")
-    assert (well.returncode, well.stdout, well.stderr) == (0, "ada waits for jobs\n", "")
-    touched = live.stat().st_mtime
-    eventually(lambda: live.stat().st_mtime > touched, what="a younger live file")
+    eventually(lambda: is_well(run(cluster, "--check", "ada")), what="a node that is well")
+    touched = eventually(lambda: touched_at(live), what="a live file")
+    eventually(lambda: touched_at(live) > touched, what="a younger live file")
 
-    node.signal_all(signal.SIGSTOP)
+    eventually(lambda: is_frozen_with(node, live), what="a node that is frozen while it is well")
     # Nobody is there to bury it, and nothing can remove its file: what a probe sees of a frozen
     # node.
     beat_stands_still = eventually(
@@ -75,9 +95,7 @@ def test_a_node_is_probed_through_its_life(cluster: Cluster, tmp_path: Path) -> 
     os.utime(live, (0, 0))
 
     node.signal_all(signal.SIGCONT)
-    eventually(
-        lambda: live.exists() and live.stat().st_mtime > 0, what="a young live file after the thaw"
-    )
+    eventually(lambda: touched_at(live) > 0, what="a young live file after the thaw")
     node.signal(signal.SIGTERM)
     assert node.process.wait(60) == 0
     assert not live.exists()

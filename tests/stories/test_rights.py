@@ -29,7 +29,7 @@ from tontine import Client, Job
 from tontine.cli import tontine
 from tontine.errors import ConfigError, NotPermitted, StoreError
 from tontine.records.states import JobState
-from tontine.store import claim, grant, indexes, members, names, roles, schema
+from tontine.store import claim, grant, indexes, members, names, roles, schema, states
 from tontine.store.call import Store
 
 pytestmark = pytest.mark.story
@@ -161,6 +161,16 @@ def schedule(user: User) -> None:
     run(user.uri, "schedule", "rm", "nightly")
 
 
+def read_states_and_outputs(user: User) -> None:
+    user.database.states.find_one()
+    user.database.outputs.find_one()
+
+
+def set_a_state(user: User) -> None:
+    user.store.run(states.set_state("shop/prices", b"{}", {}, by="me"))
+    assert user.store.run(states.remove_state("shop/prices"))
+
+
 def make_an_index(user: User) -> None:
     """One that is there already, which takes the same right."""
     (index,) = indexes.INDEXES[names.EVENTS]
@@ -191,6 +201,8 @@ DEEDS: dict[str, Callable[[User], Any]] = {
     ),
     "make collections, indexes and validators": make_an_index,
     "remove jobs and what they printed": purge,
+    "read named states and outputs of stages": read_states_and_outputs,
+    "set and remove named states": set_a_state,
     "go round a validator": go_round_a_validator,
     "create users and roles": lambda user: user.database.command(
         "createUser", "eve", pwd="pw", roles=["read"]

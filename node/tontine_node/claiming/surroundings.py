@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from tontine.store import claim
@@ -28,6 +29,8 @@ class Surroundings:
         self.counter = 0
         self.retention = FOR_EVER
         self.has_inbox = False
+        self.states_told: Callable[[int], None] = lambda _: None
+        """Hears how often named states have changed."""
         self.ranges = Ranges()
         """Which task keys with ranges may be queued."""
         self.lost_ranges = False
@@ -55,6 +58,7 @@ class Surroundings:
         self._member.see(around.roster)
         self.retention = around.retention
         self.has_inbox = around.inbox
+        self.states_told(around.state_changes)
         self.lost_ranges |= self.ranges.is_there and not around.ranges.is_there
         self.ranges = around.ranges
 

@@ -52,7 +52,20 @@ class Changes:
     @property
     def dropped(self) -> frozenset[str]:
         """Modules that are on their way out."""
-        return frozenset(name for one in self._contexts for name in one.dropped)
+        gone = {name for one in self._contexts for name in one.dropped}
+        return frozenset(gone.difference(*(_served(one) for one in self._contexts)))
+
+    def doubled(self, dispatcher: Dispatcher) -> dict[str, str]:
+        """Modules of a context that one before it has already, by the name of that one: a module
+        belongs to one context of a node (MC2)."""
+        found: dict[str, str] = {}
+        for other in self._contexts:
+            if other is dispatcher:
+                break
+            for module in other.modules:
+                found.setdefault(module["name"], other.context.name)
+        own = {module["name"] for module in dispatcher.modules}
+        return {name: context for name, context in found.items() if name in own}
 
     def _begin_with(self, dispatcher: Dispatcher) -> None:
         """The next incarnation of a process keeps what was wanted of the one before."""
@@ -74,11 +87,14 @@ class Changes:
     def _follow_in(self, dispatcher: Dispatcher) -> None:
         wanted, loaded = self._sources_of(dispatcher), dispatcher.pool.context.modules
         unwanted = [source for source in loaded if source not in wanted]
-        dispatcher.drop(dispatcher.modules_from(unwanted))
+        # By what workers have, not by what the next are started with: as long as one that has it
+        # serves, it must not serve that (MI4).
+        dropped = dispatcher.modules_beside(wanted)
+        dispatcher.drop(dropped | self.doubled(dispatcher).keys())
         if added := [source for source in wanted if source not in loaded]:
             log.info("loading", extra={"event": "loading", "sources": added})
             dispatcher.replace_workers([*loaded, *added])
-        elif unwanted and not any(self._is_in_use(name) for name in dispatcher.dropped):
+        elif unwanted and not any(map(self._is_in_use, dropped)):
             log.info("dropped", extra={"event": "dropped", "sources": unwanted})
             dispatcher.replace_workers([source for source in loaded if source in wanted])
 
@@ -123,3 +139,7 @@ class Changes:
         if want.source in self._config.loadable:
             return None
         return f"it was not started with {legible(want.source, 100)!r}, nor is that in 'available'"
+
+
+def _served(dispatcher: Dispatcher) -> set[str]:
+    return {module["name"] for module in dispatcher.modules} - dispatcher.dropped

@@ -17,6 +17,7 @@ from ..config import NodeConfig
 from ..telling.troubles import Troubles
 from .board import Board
 from .dispatch import Dispatcher, Said
+from .shared_module import refuse_shared
 from .workload import Workload
 
 READY_WITHIN = 10.0
@@ -35,6 +36,9 @@ class Contexts:
         troubles: Troubles,
     ) -> None:
         self.said = Said()
+        self._is_settled = False
+        """Whether what the configuration names was seen to be right; what comes later ends no
+        node."""
         self._clock = clock
         self._boards = [Board.create(one.processes + 1, one.slots) for one in config.contexts]
         self.dispatchers = [
@@ -140,7 +144,11 @@ class Contexts:
             await asyncio.sleep(0.01)
 
     def check(self) -> None:
-        """Raise where the only context cannot load what it is for, and never could (MC3)."""
+        """Raise where the only context cannot load what it is for, and never could (MC3); or where
+        two were told to load the same module (MC2)."""
+        if not self._is_settled:
+            refuse_shared(self.dispatchers)
+            self._is_settled = all(one.pool.has_loaded for one in self.dispatchers)
         first = self.dispatchers[0].pool
         if len(self.dispatchers) == 1 and first.refusal and not first.has_loaded:
             raise ConfigError(first.refusal)

@@ -47,15 +47,19 @@ def _context(dispatcher: Dispatcher, now: float) -> Described:
 
 def describe_modules(contexts: Contexts, changes: Changes) -> list[Described]:
     """Every module that is here or is to be, in each version that workers still have."""
-    found = [one for dispatcher in contexts for one in _modules(dispatcher)]
+    found = [one for dispatcher in contexts for one in _modules(dispatcher, changes)]
     return [*found, *_absent(contexts, changes)]
 
 
-def _modules(dispatcher: Dispatcher) -> Iterator[Described]:
+def _modules(dispatcher: Dispatcher, changes: Changes) -> Iterator[Described]:
     shown = set()
+    doubled = changes.doubled(dispatcher)
     for module in dispatcher.modules:
         shown.add(_identity(module))
-        yield _module(dispatcher, module, *_state(dispatcher, module))
+        if (other := doubled.get(module["name"])) is not None:
+            yield _module(dispatcher, module, "refused", f"the context {other} has it already")
+        else:
+            yield _module(dispatcher, module, *_state(dispatcher, module))
     for workload in dispatcher.workloads.values():
         hello = workload.child.hello
         for module in hello.modules if hello else ():

@@ -33,6 +33,7 @@ from .pipe import (
     TaskFacts,
 )
 from .pool import FENCE, Child, Pool
+from .staging import Staging
 from .unknown import UNKNOWN_TASK, UnknownTasks
 from .workload import UNKNOWN, Workload
 
@@ -87,6 +88,10 @@ class Dispatcher:
         """Hears what jobs a worker's tasks want to submit."""
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
+        self.staging: Staging | None = None
+        """Knows what jobs keep from one attempt to the next."""
+        self.greet: Callable[[Child], None] = lambda _: None
+        """Hears of every worker that has said hello, before it gets a job."""
         self.server_now: Callable[[], datetime | None] = lambda: None
         self.is_noted: Callable[[str], bool] = lambda _: True
         """Whether the node's record says of a task key that it must not run twice (MO7)."""
@@ -100,6 +105,8 @@ class Dispatcher:
         self._serving = 0
         self._settle = settle
         self._spared: Counter[int] = Counter()
+        self._keeps_some = False
+        """Whether any of its tasks has stages, or saves."""
 
     @property
     def slots(self) -> int:
@@ -130,6 +137,8 @@ class Dispatcher:
         slow = len(workers) - quick
         target = self.pace.claim_target(quick * self.context.slots) + slow * self.context.slots
         holding = sum(len(workload.sent) for workload in workers) + len(self.held)
+        if self.staging is not None:
+            holding += len(self.staging.reading)
         return target - holding if holding <= target // 2 or holding < self.slots else 0
 
     def free_slots(self) -> int:
@@ -166,6 +175,8 @@ class Dispatcher:
         """Take claimed jobs and hand out what fits, higher priority first; `first` puts them before
         the others."""
         now, is_ranked = self.clock.now(), False
+        if self.staging is not None and self._keeps_some:
+            entries = self.staging.admit(entries, self)
         put = self.held.appendleft if first else self.held.append
         for entry in entries:
             if entry.task not in self.tasks and not self.serves(entry.task):
@@ -194,7 +205,10 @@ class Dispatcher:
                 entry.status = Status.SENT
                 workload.sent[entry.seq] = entry
             if entries:
-                workload.child.send(Orders(run=[(entry.seq, entry.raw) for entry in entries]))
+                orders = Orders(run=[(entry.seq, entry.raw) for entry in entries])
+                if self._keeps_some:
+                    orders.resume = [(entry.seq, entry.kept) for entry in entries if entry.kept]
+                workload.child.send(orders)
 
     def _room_of(self, workload: Workload) -> int:
         ahead = 1 if workload.is_recalled else self.pace.ahead()
@@ -257,6 +271,8 @@ class Dispatcher:
         entry.status = Status.RESULT
         self.claims.grow(entry, len(outcome.result))
         outcome.progress = self.said.progress.pop(entry.seq, None)
+        if self.staging is not None and self._keeps_some:
+            outcome.saved = self.staging.unwritten(entry)
         self._settle(outcome)
 
     def started(self, child: Child) -> None:
@@ -268,11 +284,16 @@ class Dispatcher:
         workload = self.workloads[child.index]
         if reports.hello:
             self._renew()
+            self.greet(child)
         if reports.submit:  # before the reports of ends: a job that has ended submits nothing
             self.take_requests(workload, reports.submit)
         for seq, value, note in reports.progress:  # before the end of the job that said it
             if seq in workload.sent:
                 self.said.progress[seq] = (value, note)
+        if self.staging is not None and reports.saved:
+            self.staging.take_saved(workload, reports.saved)
+        if self.staging is not None and reports.staged:
+            self.staging.take_outputs(workload, reports.staged)
         if reports.done:
             self._take_done(workload, reports.done)
         for counted in reports.counted:
@@ -299,9 +320,11 @@ class Dispatcher:
             self._serve()
             self.dispatch()
 
-    def modules_from(self, sources: Collection[str]) -> frozenset[str]:
-        """The modules that these sources brought."""
-        return frozenset(one["name"] for one in self.modules if one.get("source") in sources)
+    def modules_beside(self, sources: Collection[str]) -> frozenset[str]:
+        """The modules that other sources than these brought."""
+        return frozenset(
+            one["name"] for one in self.modules if one.get("source", "") not in ("", *sources)
+        )
 
     def replace_workers(self, sources: Sequence[str] | None = None) -> int:
         """Let new workers take the place of all that are there, with these sources or the same; the
@@ -340,6 +363,7 @@ class Dispatcher:
         self._careful = frozenset(
             name for tasks in known for name, facts in tasks.items() if facts.on_lost == "fail"
         )
+        self._keeps_some = any(facts.saves for tasks in known for facts in tasks.values())
 
     def _serve(self) -> None:
         """Decide which tasks are served, and give back what is held of others."""

@@ -16,6 +16,7 @@ from ..claims import Entry
 from .dispatch import Dispatcher
 from .pipe import Expire, Orders, TaskFacts
 from .process import memory_of
+from .staging import time_limit
 from .workload import Workload
 
 STUCK_AFTER = 0.1
@@ -68,7 +69,7 @@ class Limits:
 
     def _keep_time(self, workload: Workload, entry: Entry, ran: float, now: float) -> None:
         facts = workload.facts_of(entry)
-        limit = entry.timeout or facts.timeout
+        ran, limit = time_limit(entry, facts, ran, now)
         patience_ends = workload.ending.get(entry.seq)
         if limit is not None and ran > limit:
             if facts.is_async and patience_ends is None:

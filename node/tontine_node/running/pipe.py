@@ -38,12 +38,35 @@ class SubmitAnswer(NamedTuple):
     answer: bytes
 
 
+class StateValue(NamedTuple):
+    """A version of a named state; its value is BSON, and nothing where it was removed."""
+
+    key: str
+    version: int
+    value: bytes
+
+
+class StageAnswer(NamedTuple):
+    """What became of the output of a job's stage."""
+
+    seq: int
+    attempt: int
+    is_cancelled: bool = False
+    """It is kept, and the job is to end all the same."""
+    error: Sequence[str] | None = None
+    """It is not kept: the attempt ends with this type and text."""
+
+
 @dataclass(slots=True)
 class Orders:
     """One frame to a worker."""
 
     run: Sequence[tuple[int, bytes]] = ()
     """The seq and the document of each job to run. Plain tuples, because they are many."""
+    resume: Sequence[tuple[int, bytes]] = ()
+    """What some of them have of earlier attempts, as BSON."""
+    staged: Sequence[StageAnswer] = ()
+    states: Sequence[StateValue] = ()
     recall: bool = False
     """Give back what no slot has begun."""
     cancel: Sequence[int] = ()
@@ -58,6 +81,14 @@ class Orders:
         if self.run:
             head["run"] = [seq for seq, _ in self.run], [len(document) for _, document in self.run]
             bodies = [document for _, document in self.run]
+        if self.resume:
+            head["resume"] = [(seq, len(kept)) for seq, kept in self.resume]
+            bodies += [kept for _, kept in self.resume]
+        if self.staged:
+            head["staged"] = self.staged
+        if self.states:
+            head["states"] = [(*one[:-1], len(one.value)) for one in self.states]
+            bodies += [one.value for one in self.states]
         if self.recall:
             head["recall"] = True
         if self.retire:
@@ -81,6 +112,17 @@ class Orders:
             seqs, sizes = head["run"]
             orders.run = list(zip(seqs, cut(body, sizes), strict=True))
             orders_end = sum(sizes)
+        if "resume" in head:
+            kept = cut(body[orders_end:], [size for _, size in head["resume"]])
+            orders.resume = [(seq, one) for (seq, _), one in zip(head["resume"], kept, strict=True)]
+            orders_end += sum(size for _, size in head["resume"])
+        if "staged" in head:
+            orders.staged = [StageAnswer(*row) for row in head["staged"]]
+        if "states" in head:
+            values = cut(body[orders_end:], [size for *_, size in head["states"]])
+            rows = zip(head["states"], values, strict=True)
+            orders.states = [StateValue(key, version, raw) for (key, version, _), raw in rows]
+            orders_end += sum(size for *_, size in head["states"])
         if "submitted" in head:
             orders.submitted = SubmitAnswer(head["submitted"], body[orders_end:])
         if "expire" in head:
@@ -100,6 +142,10 @@ class TaskFacts:
     """Its backoff before the second attempt, the third, ..."""
     retries_timeouts: bool = True
     """Whether an attempt that ran too long is tried again, if there are attempts left."""
+    saves: bool = False
+    """Whether its jobs may keep something for their next attempts: stages, or what they save."""
+    stage_limits: Sequence[float | None] = ()
+    """The time limit of each of its stages, if it has any."""
 
 
 class Hello(NamedTuple):
@@ -175,6 +221,27 @@ class Submit(NamedTuple):
     request: bytes
 
 
+class StageOutput(NamedTuple):
+    """A stage of a job is done; its output is BSON."""
+
+    seq: int
+    attempt: int
+    place: int
+    name: str
+    version: str
+    ms: int
+    output: bytes
+
+
+class SavedValue(NamedTuple):
+    """What a task saved last; BSON."""
+
+    seq: int
+    attempt: int
+    number: int
+    value: bytes
+
+
 Report = (
     Hello
     | BrokenModules
@@ -185,6 +252,8 @@ Report = (
     | ProgressSaid
     | PrintedLines
     | Submit
+    | StageOutput
+    | SavedValue
 )
 
 
@@ -198,7 +267,18 @@ _NAMES: dict[type, str] = {
     ProgressSaid: "progress",
     PrintedLines: "lines",
     Submit: "submit",
+    StageOutput: "staged",
+    SavedValue: "saved",
 }
+
+
+_WITH_BODIES: dict[str, Callable[..., Report]] = {
+    "counted": CountedDone,
+    "submit": Submit,
+    "staged": StageOutput,
+    "saved": SavedValue,
+}
+"""Reports whose last field goes into the frame's body, in this order."""
 
 
 def size_of(report: Report) -> int:
@@ -208,8 +288,7 @@ def size_of(report: Report) -> int:
 
 
 def pack_reports(reports: Iterable[Report]) -> bytes:
-    """One frame of a worker; results come first in its body, those of jobs that count after the
-    others, then requests."""
+    """One frame of a worker; results come first in its body, then what else is BSON."""
     head: Head = {}
     bodies: list[bytes] = []
     for report in reports:
@@ -218,12 +297,10 @@ def pack_reports(reports: Iterable[Report]) -> bytes:
         seqs, times, results = zip(*done, strict=True)
         head["done"] = seqs, times, [len(result) for result in results]
         bodies += results
-    if counted := head.get("counted"):
-        head["counted"] = [(*one[:-1], len(one.result)) for one in counted]
-        bodies += [one.result for one in counted]
-    if asked := head.get("submit"):
-        head["submit"] = [(*one[:-1], len(one.request)) for one in asked]
-        bodies += [one.request for one in asked]
+    for name in _WITH_BODIES:
+        if said := head.get(name):
+            head[name] = [(*one[:-1], len(one[-1])) for one in said]
+            bodies += [one[-1] for one in said]
     return pack(head, bodies)
 
 
@@ -241,6 +318,8 @@ class Reports:
     progress: Sequence[ProgressSaid] = ()
     lines: Sequence[PrintedLines] = ()
     submit: Sequence[Submit] = ()
+    staged: Sequence[StageOutput] = ()
+    saved: Sequence[SavedValue] = ()
 
     @classmethod
     def unpack(cls, head: Head, body: bytes) -> Reports:
@@ -250,23 +329,21 @@ class Reports:
             seqs, times, sizes = head["done"]
             reports.done = list(zip(seqs, times, cut(body, sizes), strict=True))
             results_end = sum(sizes)
-        if "counted" in head:
-            results = cut(body[results_end:], [size for *_, size in head["counted"]])
-            rows = zip(head["counted"], results, strict=True)
-            reports.counted = [
-                CountedDone(seq, ran, noted, raw) for (seq, ran, noted, _), raw in rows
-            ]
-            results_end += sum(size for *_, size in head["counted"])
-        if "submit" in head:
-            requests = cut(body[results_end:], [size for *_, size in head["submit"]])
-            asked = zip(head["submit"], requests, strict=True)
-            reports.submit = [
-                Submit(number, parent, attempt, raw) for (number, parent, attempt, _), raw in asked
-            ]
+        if not head.keys().isdisjoint(_WITH_BODIES):
+            reports._read_bodies(head, body[results_end:])
         for name, rows in head.items():
             if make := _READ.get(name):
                 setattr(reports, name, [make(*row) for row in rows])
         return reports
+
+    def _read_bodies(self, head: Head, body: bytes) -> None:
+        start = 0
+        for name, make in _WITH_BODIES.items():
+            rows = head.get(name, ())
+            bodies = cut(body[start:], [size for *_, size in rows])
+            said = [make(*row[:-1], one) for row, one in zip(rows, bodies, strict=True)]
+            setattr(self, name, said)
+            start += sum(size for *_, size in rows)
 
 
 def _hello(modules: Any, tasks: dict[str, dict[str, Any]], schedules: Any) -> Hello:

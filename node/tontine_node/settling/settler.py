@@ -296,7 +296,8 @@ async def _nothing() -> None: ...
 def _group(one: Outcome) -> int | None:
     """Clean successes of one attempt number can be settled by one update, unless they had said how
     far they are."""
-    return one.attempt if one.kind == "done" and one.clean and one.progress is None else None
+    is_plain = one.kind == "done" and one.clean and one.progress is None and one.saved is None
+    return one.attempt if is_plain else None
 
 
 def _smaller(one: Outcome, error: StoreError) -> Outcome | None:

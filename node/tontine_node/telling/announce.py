@@ -10,7 +10,7 @@ from typing import Any
 from tontine.legible import count, legible
 from tontine.uri import shown
 
-from ..config import NodeConfig
+from ..config import ContextConfig, NodeConfig
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,14 @@ def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
         "node": node,
         "uri": shown(config.store.uri or ""),
         "database": config.store.database,
-        "processes": config.processes,
-        "slots": config.slots,
+        "processes": sum(one.processes for one in config.contexts),
+        "slots": config.contexts[0].slots,
         "lease": config.timing.lease_for,
         "grace": config.grace,
+        "contexts": [
+            {"name": one.name, "processes": one.processes, "slots": one.slots}
+            for one in config.contexts
+        ],
         "modules": [
             {name: module.get(name) for name in ("name", "version", "tasks")} for module in modules
         ],
@@ -65,16 +69,24 @@ def lines(config: NodeConfig, modules: Modules) -> Iterator[str]:
         f"{config.name} is ready: database {config.store.database} of "
         f"{shown(config.store.uri or '')}"
     )
-    each = " each" if config.processes > 1 else ""
-    room = (
-        f"{count(config.processes, 'process', 'processes')} with "
-        f"{count(config.slots, 'slot')}{each}"
-    )
-    yield f"  {room}, a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
+    first, *others = config.contexts
+    times = f"a lease of {config.timing.lease_for:g} s, {config.grace:g} s of grace"
+    if others:
+        yield f"  {times}"
+        for context in config.contexts:
+            yield f"  context {context.name}: {_room(context)}"
+    else:
+        yield f"  {_room(first)}, {times}"
     for module in modules[:MODULES_SHOWN]:
         yield f"  {_named(module)}: {_tasks(module)}"
     if len(modules) > MODULES_SHOWN:
         yield f"  and {count(len(modules) - MODULES_SHOWN, 'more module')}"
+
+
+def _room(context: ContextConfig) -> str:
+    each = " each" if context.processes > 1 else ""
+    processes = count(context.processes, "process", "processes")
+    return f"{processes} with {count(context.slots, 'slot')}{each}"
 
 
 def _named(module: Mapping[str, Any]) -> str:

@@ -97,12 +97,18 @@ class Worker:
     def read_orders(self) -> None:
         while frame := pipe.read(self.connection):
             orders = pipe.Orders.unpack(*frame)
+            if orders.states:
+                self.runner.take_states(orders.states)
+            for seq, kept in orders.resume:  # before their orders
+                self.runner.desk.take_kept(seq, kept)
             if orders.run:
                 self.slots.take(orders.run)
             if orders.recall:
                 self.slots.give_back()
             if orders.submitted is not None:
                 self.postbox.take_answer(*orders.submitted)
+            for answer in orders.staged:
+                self.runner.desk.take_answer(answer)
             for seq in orders.cancel:
                 self.runner.cancel(seq)
             for seq, limit in orders.expire:
@@ -170,6 +176,8 @@ def describe(library: Library) -> pipe.Hello:
             task.max_attempts,
             verdict.delays(task),
             task.retries(TimeoutError()),
+            task.saves,
+            [one.timeout for one in task.staged.stages] if task.staged else (),
         )
         for module in library.modules
         for task in module.tasks.values()

@@ -8,24 +8,26 @@ import contextvars
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 import bson
 
-from tontine import around, current, verdict
+from tontine import around, current, snapshot, verdict
 from tontine.current import CurrentJob
 from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
 from tontine.records.task_key import name_of
+from tontine.staging import StageRefused
 
-from ..running.pipe import PrintedLines, ProgressSaid, Report
+from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
 from .added import encode_more, is_more
 from .capture import Output
 from .counted import CountedEnd, counted
+from .staging import Desk
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
 
@@ -52,6 +54,8 @@ class Runner:
         self._hooks = library.hooks()
         self._post = post
         self._submit = submit
+        self.desk = Desk(library, post, self._await_in_loop, self._end_if_forked)
+        self._states: dict[str, tuple[int, bytes]] = {}
         self._expired: dict[int, float] = {}
         self._saying = threading.Lock()
         self._begun = threading.Event()
@@ -97,6 +101,12 @@ class Runner:
             return self._judge_error(task, document, error)
         return self._judge_result(seq, result)
 
+    def take_states(self, states: Sequence[StateValue]) -> None:
+        """New versions of named states, for jobs that begin from now on (MI7)."""
+        new = {one.key: (one.version, one.value) for one in states}
+        # Another dictionary: jobs that run have the one before.
+        self._states = {key: one for key, one in (self._states | new).items() if one[1]}
+
     def cancel(self, seq: int) -> None:
         """Tell a running job that it is to end; an async one is cancelled as well."""
         job, running = self.current.get(seq, (None, None))
@@ -140,10 +150,14 @@ class Runner:
                 lines.append((at, verdict.printable(text)))
             if lines:
                 self._post(PrintedLines(job.seq, job.attempt, lines))
+            if job.saving is not None:
+                self.desk.say_saved(job)
 
     def _judge_error(
         self, task: Task, document: Document, error: BaseException
     ) -> verdict.NoResult:
+        if isinstance(error, StageRefused):
+            return error.end
         seq = int(document["seq"])
         try:
             reason = task.misfit_inside(error)
@@ -185,6 +199,8 @@ class Runner:
         )
         context = contextvars.copy_context()
         context.run(current.enter, job)
+        if self._states:
+            context.run(snapshot.enter, snapshot.Snapshot(self._states))
         self.current[seq] = (job, None)
         if not self._begun.is_set():
             self._begun.set()
@@ -196,15 +212,16 @@ class Runner:
         self, task: Task, document: Document, args: dict[str, Any], begun: float | None
     ) -> Any:
         job, context = self._enter(task, document, begun)
+        function = self.desk.enter(task, job) if task.saves else task.function
         if not task.is_async:
-            result = context.run(task.function, **args)
+            result = context.run(function, **args)
             self._end_if_forked()
             return result
 
         async def shell() -> Any:
             self.current[job.seq] = (job, asyncio.current_task())
             try:
-                result = await task.function(**args)
+                result = await function(**args)
             except BaseException as error:
                 self._end_if_forked(error)
                 if isinstance(error, around.ENDS_LOOPS):
@@ -231,7 +248,8 @@ class Runner:
         judge = around.Judge(
             partial(self._judge_error, task, document), partial(self._judge_result, job.seq)
         )
-        steps = around.play(hooks, job, partial(task.function, **args), judge, refusal=reason)
+        function = self.desk.enter(task, job) if task.saves else task.function
+        steps = around.play(hooks, job, partial(function, **args), judge, refusal=reason)
         if not task.is_async:
             return context.run(around.drive, steps, self._await_in_loop, self._end_if_forked)
 

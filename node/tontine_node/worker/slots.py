@@ -51,6 +51,7 @@ class Slots:
         with self._ordering:
             returned = [seq for seq, _ in self.inbox]
             self.inbox.clear()
+        self._runner.desk.give_back(returned)
         self._post(Returned(returned))
 
     def serve(self, slot: int) -> None:

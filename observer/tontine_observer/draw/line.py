@@ -68,6 +68,14 @@ def clip(line: Iterable[Span], width: int, more: str = "…", role: str = "text"
     return fit([*short, (more, short[-1][1] if short else role)], width, role)
 
 
+def pack(parts: Iterable[tuple[int, Line]], width: int) -> Line:
+    """The parts side by side, each whole: where there is no room, the least heavy are left out."""
+    kept = list(parts)
+    while len(kept) > 1 and sum(length(line) for _, line in kept) > width:
+        kept.remove(min(kept, key=lambda part: part[0]))
+    return [span for _, line in kept for span in line]
+
+
 def justify(start: Sequence[Span], end: Sequence[Span], width: int, role: str = "text") -> Line:
     """Two parts at both ends of a line; the end is whole as long as there is room for it."""
     room = width - length(end)

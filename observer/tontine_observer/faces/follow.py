@@ -30,7 +30,7 @@ from ..records.picture import Picture
 from ..records.timeline import Epoch
 from ..records.values import date
 from ..terminal.signals import end_on_signals
-from .once import NOT_PERMITTED, SCHEMA, UNREACHABLE, document
+from .once import NOT_PERMITTED, SCHEMA, UNREACHABLE, counted, document
 
 _LOOK_EVERY = 0.5
 
@@ -91,7 +91,7 @@ def _summary(picture: Picture) -> str:
         ", ".join(f"{number} {state}" for state, number in status.states.items() if number)
         or "none"
     )
-    counts = ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
+    counts = ", ".join(f"{number:,} {state}" for state, number in counted(picture).items())
     return f"{status.database}: epoch {status.epoch}; nodes: {states}; jobs: {counts}"
 
 
@@ -194,6 +194,7 @@ async def _follow(feed: Feed, board: Board, *, plain: bool, within: float) -> in
         problem = await _first_look(board, feed, within)
         if problem is not None:
             return problem
+        await _first_count(board, within)
         follower.begin()
         while not stopped.is_set():
             follower.look()
@@ -213,6 +214,15 @@ async def _first_look(board: Board, feed: Feed, within: float) -> int | None:
             return _refuse(board.link, feed.trouble)
         await asyncio.sleep(0.05)
     return None
+
+
+async def _first_count(board: Board, within: float) -> None:
+    """Wait until the ended jobs were counted, too; where that takes too long they are not told."""
+    until = asyncio.get_running_loop().time() + within
+    while not board.known.tally.is_counted and asyncio.get_running_loop().time() < until:
+        if board.link.mode is Mode.SAMPLED:
+            return  # what is under load is not counted as a whole
+        await asyncio.sleep(0.05)
 
 
 def _refuse(link: Link, trouble: Exception | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,11 +17,13 @@ from tontine.cli.output import console, json_text, node_state, write_table
 from tontine.config import StoreConfig
 from tontine.errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import count, duration
+from tontine.records.states import OPEN
 from tontine.store.read import hurried, read_nodes
 
 from ..feed.reading import read_snapshot
 from ..model import intake
 from ..picture.board import Board
+from ..records.link import Mode
 from ..records.node import NodeRow
 from ..records.picture import Picture
 
@@ -74,6 +77,14 @@ def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> No
         intake.load(board.known, store.run(hurried(read_snapshot(), timeout)))
 
 
+def counted(picture: Picture) -> Mapping[str, int]:
+    """How many jobs are in each state; what nobody has counted yet is left out."""
+    flow = picture.flow
+    if flow.is_counted or picture.link.mode is Mode.REPLAY:
+        return flow.counts
+    return {state: number for state, number in flow.counts.items() if state in OPEN}
+
+
 def document(picture: Picture) -> dict[str, Any]:
     """The picture for programs; keys are only ever added within one schema."""
     status, flow = picture.status, picture.flow
@@ -85,7 +96,7 @@ def document(picture: Picture) -> dict[str, Any]:
         "epoch": status.epoch,
         "members": picture.members,
         "seq": status.seq,
-        "counts": flow.counts,
+        "counts": counted(picture),
         "backlog": status.backlog,
         "unnumbered": flow.unnumbered,
         "nodes": [

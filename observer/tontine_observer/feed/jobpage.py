@@ -4,7 +4,7 @@ and redacted."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tontine.cli.output import json_text
@@ -15,7 +15,7 @@ from tontine.store import logs, read
 from tontine.store.call import Operation
 
 from ..records.clean import Cleaner
-from ..records.job import Attempt, JobPage, JobRow
+from ..records.job import Attempt, JobPage, JobRow, LogLine
 from ..records.rows import job_row
 from ..records.values import mapping
 
@@ -29,7 +29,7 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
     if document is None:
         return None
     found = yield from evidence.gather(seq)
-    lines = yield from logs.read_lines(seq, document["_id"])
+    lines = yield from _lines(seq, document["_id"], found.now, clean)
     row = job_row(document["_id"], document, clean)
     return JobPage(
         at=found.now,
@@ -40,10 +40,7 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
             (clean.text(one.sentence, 2000), clean.text(one.advice, 2000)) for one in explain(found)
         ),
         attempts=tuple(_attempts(document, row, clean)),
-        logs=tuple(
-            (_date(one.at, found.now), one.attempt, clean.text(one.text, 2000))
-            for one in lines[-LINES_SHOWN:]
-        ),
+        logs=lines,
         facts=tuple(
             (clean.name(name), _shown(value, clean))
             for name, value in document.items()
@@ -52,6 +49,24 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
         args=_payload(document.get("args"), clean),
         result=_payload(document["result"], clean) if "result" in document else "",
         family=tuple((name, clean.text(text)) for name, text in _family(found)),
+    )
+
+
+def read_log(seq: int, clean: Cleaner) -> Operation[tuple[LogLine, ...]]:
+    """What the task of a job has printed so far; none when there is no such job."""
+    document = yield from read.read_document(seq)
+    if document is None:
+        return ()
+    return (yield from _lines(seq, document["_id"], datetime.now(UTC), clean))
+
+
+def _lines(
+    seq: int, job: Any, otherwise: datetime, clean: Cleaner
+) -> Operation[tuple[LogLine, ...]]:
+    found = yield from logs.read_lines(seq, job)
+    return tuple(
+        (_date(one.at, otherwise), one.attempt, clean.text(one.text, 2000))
+        for one in found[-LINES_SHOWN:]
     )
 
 

@@ -3,14 +3,14 @@ on."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 from tontine.config import StoreConfig
 from tontine.errors import NotPermitted, StoreUnavailable
 from tontine.legible import legible
 from tontine.records.node import DEFAULT_LEASE
-from tontine.store import window
+from tontine.store import seek, window
 from tontine.store.call import AsyncStore
 from tontine.store.read import hurried
 from tontine.uri import hide
@@ -18,16 +18,22 @@ from tontine.uri import hide
 from ..model import intake
 from ..picture.board import Board
 from ..query.filters import RowFilter
-from ..query.searching import condition
-from ..records.job import JobPage
+from ..query.searching import Around, sought
+from ..records.job import JobPage, LogLine
+from ..records.ledger import Ledger
+from ..records.pane import Pane
 from ..records.request import Phase, Request, RequestProgress
+from ..records.search import SearchProgress
 from .feed import Feed
-from .jobpage import read_page
+from .jobpage import read_log, read_page
+from .ledgers import read_ledger
 from .polls import Polls
 from .requests import ask
 
 PAGE_WITHIN = 10.0
-SEARCH_DEPTH, FOUND_AT_MOST = 200_000, 5_000
+PIECE_WITHIN = 30.0
+FOUND_AT_MOST = 1_000
+"""Found jobs that come onto the board: as many as can be asked something at once."""
 
 
 class LiveSource:
@@ -49,17 +55,40 @@ class LiveSource:
         """One job whole, read now."""
         return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
 
-    async def search(self, wanted: RowFilter) -> None:
-        """Add to the board what a filter asks for and the window does not hold, as far as numbers
-        are new."""
+    async def search(
+        self, wanted: RowFilter, names: Mapping[str, str]
+    ) -> AsyncIterator[SearchProgress]:
+        """Look for what a filter asks for, a piece at a time, however many jobs there are; the
+        newest of them come onto the board."""
         known = self.board.known
-        where = condition(wanted, {fact.name: node for node, fact in known.lives.facts().items()})
-        if where is None:
-            return
-        hello = await self._store.run(hurried(window.greet(), PAGE_WITHIN))
-        reading = window.search(where, known.seq, SEARCH_DEPTH, FOUND_AT_MOST)
-        found = await self._store.run(hurried(reading, PAGE_WITHIN))
-        intake.add_jobs(known, found, hello.time)
+        hello = await self._store.run(hurried(window.greet(), PIECE_WITHIN))
+        asked = sought(wanted, Around(hello.at, names, len(known.roster.members)))
+        begun = seek.begin(asked.where, asked.meant, asked.numbers)
+        going = await self._store.run(hurried(begun, PIECE_WITHIN))
+        listed = 0
+        while not going.is_over:
+            room = FOUND_AT_MOST - listed if listed == going.found else 0
+            some = await self._store.run(hurried(seek.go_on(going, room), PIECE_WITHIN))
+            listed += len(some)
+            intake.add_found(known, some, hello.time)
+            yield SearchProgress(
+                wanted.text,
+                hello.at,
+                going.looked,
+                going.total,
+                going.found,
+                listed,
+                going.is_over,
+            )
+
+    async def ledger(self, pane: Pane) -> Ledger:
+        return await read_ledger(self._store, self.board, pane)
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        return await self._store.run(hurried(read_log(seq, self.board.known.clean), PAGE_WITHIN))
+
+    def forget_found(self) -> None:
+        intake.forget_found(self.board.known)
 
     async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         """Pass a request on, and tell what becomes of it."""

@@ -22,9 +22,13 @@ from tontine.records.share import rank_of
 from ..model import intake
 from ..model.known import Known
 from ..picture.board import Board
-from ..records.job import JobPage
+from ..picture.failures import grouped
+from ..records.job import JobPage, LogLine
+from ..records.ledger import Failed, Ledger
 from ..records.link import Link, Mode
+from ..records.pane import Pane
 from ..records.request import Phase, Request, RequestProgress
+from ..records.search import SearchProgress
 from ..records.snapshot import ServerFacts, Snapshot, Truth, Waiting, Window
 from .recording import HEADER
 
@@ -142,6 +146,11 @@ def _read_truth(entry: Mapping[str, Any]) -> Truth:
     )
 
 
+def _parts(error: str) -> tuple[str, str]:
+    kind, _, message = error.partition(": ")
+    return kind or "no reason given", message
+
+
 class ReplaySource:
     """A recording in the place of a store: everything can be looked at, nothing asked."""
 
@@ -170,8 +179,28 @@ class ReplaySource:
             self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded"
         )
 
-    async def search(self, wanted: object) -> None:
+    async def search(self, _: object, __: object) -> AsyncIterator[SearchProgress]:
         """All that was recorded is on the board."""
+        return
+        yield
+
+    def forget_found(self) -> None: ...
+
+    async def ledger(self, pane: Pane) -> Ledger:
+        """Failures that were recorded; schedules are not."""
+        rows, now = self.board.jobs().rows, self.board.now().timestamp()
+        if pane is not Pane.FAILURES:
+            return Ledger(schedules=())
+        failed = [
+            Failed(row.seq or 0, row.task, *_parts(row.error), row.finished_at or now)
+            for row in rows
+            if row.state == "failed"
+        ]
+        oldest = min((one.at for one in failed), default=now)
+        return Ledger(failures=grouped(failed, rows, oldest, now), failures_note="recorded")
+
+    async def log(self, _: int) -> tuple[LogLine, ...]:
+        return ()
 
     async def ask(self, request: Request) -> AsyncIterator[RequestProgress]:
         yield RequestProgress(

@@ -18,7 +18,7 @@ from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob
 from tontine.legible import count, duration, legible
 from tontine.records.node import DEFAULT_LEASE
 from tontine.records.states import FINAL, Desired, NodeState
-from tontine.store import control, events, window
+from tontine.store import control, events, schedules, window
 from tontine.store.call import AsyncStore
 
 from ..model.nodes import ROUTINE
@@ -36,6 +36,7 @@ _REACHED = {
     "stop": {NodeState.DEAD.value},
 }
 _IS = {"pause": "is paused", "resume": "works again", "stop": "has stopped"}
+_SCHEDULES = ("run", "on", "off")
 _FINAL = {state.value for state in FINAL}
 
 See = Callable[[str], NodeFact | None]
@@ -50,11 +51,12 @@ async def ask(
         raise ConfigError(
             f"{len(request.targets):,} jobs at once are too many: {MOST:,} is the most"
         )
-    steps = (
-        _ask_node(store, request, see)
-        if request.verb in _DESIRED
-        else _ask_jobs(store, request, lease)
-    )
+    if request.verb in _SCHEDULES:
+        steps = _ask_schedule(store, request)
+    elif request.verb in _DESIRED:
+        steps = _ask_node(store, request, see)
+    else:
+        steps = _ask_jobs(store, request, lease)
     try:
         async for progress in steps:
             yield progress
@@ -111,6 +113,23 @@ async def _follow_node(
             )
             return
         await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _ask_schedule(store: AsyncStore, request: Request) -> AsyncIterator[RequestProgress]:
+    name = str(request.targets[0])
+    if request.verb == "run":
+        job = await store.run(schedules.run_now(name))
+        text = f"{name}: job {job.seq} was submitted"
+        if job.existed:
+            text = f"{name}: job {job.seq} of it is {job.state.value}, and there is one at a time"
+    elif request.verb == "on":
+        await store.run(schedules.switch_on(name))
+        text = f"{name} is on"
+    else:
+        is_there = await store.run(schedules.switch_off(name))
+        text = f"{name} is off" if is_there else f"there is no schedule {name} any more"
+    await _record(store, request, name, schedule=name)
+    yield RequestProgress(Phase.DONE, text, done=1)
 
 
 async def _ask_jobs(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from ..picture.shown import Shown
 from ..query.filters import RowFilter
-from ..records.job import JobPage
+from ..records.job import JobPage, LogLine
+from ..records.ledger import Ledger
+from ..records.pane import Pane
 from ..records.request import Request, RequestProgress
+from ..records.search import SearchProgress
 
 
 class Source(Protocol):
@@ -20,7 +23,19 @@ class Source(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     async def page(self, seq: int) -> JobPage | None: ...
-    async def search(self, wanted: RowFilter) -> None: ...
+    def search(self, wanted: RowFilter, names: Mapping[str, str]) -> AsyncIterator[SearchProgress]:
+        """Look for what is too old for the board, and tell how far that has come."""
+        ...
+
+    def forget_found(self) -> None: ...
+    async def ledger(self, pane: Pane) -> Ledger:
+        """What a pane shows that is read only while somebody looks at it."""
+        ...
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        """What the task of a job has printed so far."""
+        ...
+
     def ask(self, request: Request) -> AsyncIterator[RequestProgress]: ...
     def hide(self, text: str) -> str:
         """The text without secrets of the connection."""

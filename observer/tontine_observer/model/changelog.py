@@ -67,12 +67,10 @@ class Changelog:
         key: tuple[Any, ...],
         target: Target,
     ) -> None:
-        """Add a line, or count it into a recent one of the same key."""
+        """Add a line, or count it into a recent one of the same key, which stays what it was."""
         before = self._newest.get(key)
         if before is not None and 0 <= at - before.at < _FOLD_WITHIN:
-            before.change = replace(
-                before.change, text=text, subject=subject, times=before.change.times + 1
-            )
+            before.change = replace(before.change, times=before.change.times + 1, last=subject)
         else:
             self._insert(_Line(at, Change(date(at), kind, subject, text, target), key))
 

@@ -117,9 +117,15 @@ def _read_window(known: Known, window: Window, version: Version) -> None:
     known.touch(Pane.JOBS, Pane.SHARES, Pane.FLOW)
 
 
-def add_jobs(known: Known, documents: Sequence[Mapping[str, Any]], time: tuple[int, int]) -> None:
-    """Take in jobs that somebody looked for."""
-    known.jobs.add(documents, reading_version(time))
+def add_found(known: Known, documents: Sequence[Mapping[str, Any]], time: tuple[int, int]) -> None:
+    """Take in jobs that somebody looks for."""
+    known.jobs.add_found(documents, reading_version(time))
+    known.touch(Pane.JOBS)
+
+
+def forget_found(known: Known) -> None:
+    """Nobody looks for these any more."""
+    known.jobs.forget_found()
     known.touch(Pane.JOBS)
 
 

@@ -54,6 +54,13 @@ class JobTable:
         self._graves: OrderedDict[Any, Version] = OrderedDict()
         self._unfinished: dict[Any, JobRow] = {}
         self._ended: OrderedDict[Any, None] = OrderedDict()
+        self.ended_from = 0.0
+        """Jobs that ended before this moment may be left out."""
+        self.found: dict[Any, JobRow] = {}
+        """Rows that somebody looked for and the window would not hold, as they were found."""
+        self.trusted: dict[str, JobRow] = {}
+        """All rows that were found, by their ids: as long as a row is the same, what was looked for
+        holds for it."""
         self.moves_from = 0.0
         """Moves are kept from this moment on."""
 
@@ -81,7 +88,27 @@ class JobTable:
             before = self.rows.get(key)
             if before is not None and before.attempt == row.attempt:
                 row = row._replace(claimed_at=before.claimed_at)
+            self.found.pop(key, None)
             self._put(key, row, version)
+
+    def add_found(self, documents: Iterable[Mapping[str, Any]], version: Version) -> None:
+        """The same for jobs that somebody looked for: they stay until that is over."""
+        for document in documents:
+            key = job_key(document["_id"])
+            if self._graves.get(key, NEVER) > version or self._versions.get(key, NEVER) > version:
+                continue
+            row = job_row(document["_id"], document, self._clean)
+            if key not in self.rows or key in self.found:
+                self.found[key] = row
+                self._put(key, row, version)
+            self.trusted[row.id] = self.rows[key]
+
+    def forget_found(self) -> None:
+        """Nobody looks for anything any more."""
+        found, self.found, self.trusted = self.found, {}, {}
+        for key in found:
+            if key in self.rows and not self.rows[key].is_open:
+                self._drop(key)
 
     def forget(self, at: float) -> None:
         """Begin again: what happens until the next reading is not known, so nothing from before
@@ -93,6 +120,8 @@ class JobTable:
         self._ended.clear()
         self.moves.clear()
         self.moves_from = at
+        for key, row in self.found.items():
+            self._put(key, row, NEVER)
 
     def retain(self, ids: Iterable[Any], version: Version) -> None:
         """Drop unfinished rows that a complete reading of all unfinished jobs at `version` did not
@@ -172,10 +201,13 @@ class JobTable:
             self._ended.pop(key, None)
             return
         self._unfinished.pop(key, None)
+        if key in self.found:
+            return
         self._ended.setdefault(key)
         if len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))
             seq = self.rows[oldest].seq
+            self.ended_from = max(self.ended_from, self.rows[oldest].finished_at or 0.0)
             if seq is not None:
                 self.known_from = max(self.known_from, seq + 1)
             self._drop(oldest)
@@ -185,6 +217,7 @@ class JobTable:
         self._unfinished.pop(key, None)
         self._versions.pop(key, None)
         self._ended.pop(key, None)
+        self.found.pop(key, None)
 
     def _bury(self, key: Any, version: Version) -> None:
         self._drop(key)

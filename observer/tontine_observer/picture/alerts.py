@@ -297,7 +297,9 @@ def _failing_alerts(lately: Lately) -> Iterator[Alert]:
 def _task_alerts(moment: Moment) -> Iterator[Alert]:
     if not moment.members:
         return
-    said = complaint.unknown_tasks(moment.unknown, COUNTED_AT_MOST)
+    is_served = moment.serving()
+    unknown = {task: number for task, number in moment.unknown.items() if not is_served(task)}
+    said = complaint.unknown_tasks(unknown, COUNTED_AT_MOST)
     if said is not None:
         first = said.subject.partition(",")[0]
         yield Alert.of(said, Target(Pane.JOBS, "", f"state:queued task:{first}"))
@@ -343,12 +345,12 @@ def _is_due(row: JobRow, moment: Moment) -> bool:
 
 def queue_of(moment: Moment, beating: Sequence[NodeFact], lately: Lately) -> health.Queue:
     """What waits that somebody could run, and what they do meanwhile."""
-    tasks = moment.tasks
+    is_served = moment.serving()
     due = [
         row.due_at or moment.at
         for row in moment.unfinished
         if row.state == JobState.QUEUED
-        and row.task in tasks
+        and is_served(row.task)
         and row.seq is not None
         and _is_due(row, moment)
     ]

@@ -181,7 +181,7 @@ class Board:
             since=date(roster.at) if roster.is_exact and roster.at else None,
             members=len(roster.members),
             states=node_counts(states),
-            backlog=moment.counts.get(JobState.QUEUED, 0),
+            backlog=moment.counts.get(JobState.QUEUED),
             rate=rate,
             seq=moment.seq,
         )
@@ -232,6 +232,7 @@ class Board:
             is_complete=known.jobs.is_complete,
             known_from=known.jobs.known_from,
             seq=max((row.seq for row in rows if row.seq is not None), default=0),
+            knows_jobs=at >= self._jobs_known_from(),
         )
 
     def _sorted_rows(self) -> _Rows:
@@ -253,14 +254,26 @@ class Board:
         note = self._missing(moment.at) if at is not None else ""
         if refused := self.link.refused.get("jobs"):
             note = f"jobs may not be read: {refused}"
-        return JobList(moment.rows, moment.is_complete, note)
+        table = self.known.jobs
+        is_whole = moment.is_complete and table.known_from <= 0
+        since = 0.0 if is_whole else self._ended_since()
+        return JobList(moment.rows, moment.is_complete, is_whole, since, table.trusted, note)
+
+    def _ended_since(self) -> float:
+        """From when on every job that ended is known; who is told of single jobs only now and then
+        knows of none."""
+        if self.link.mode not in (Mode.LIVE, Mode.STALE, Mode.REPLAY):
+            return self._now()
+        return max(self._jobs_known_from(), self.known.jobs.ended_from)
 
     def _missing(self, at: float) -> str:
         """What of a past moment is not known."""
-        began = max(
-            self.known.jobs.moves_from, self.known.tally.curves.watched.oldest or self._now()
-        )
+        began = self._jobs_known_from()
         return f"jobs are known from {date(began).astimezone():%H:%M:%S} on" if at < began else ""
+
+    def _jobs_known_from(self) -> float:
+        watched = self.known.tally.curves.watched.oldest
+        return max(self.known.jobs.moves_from, self._now() if watched is None else watched)
 
     def changes(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -39,6 +39,8 @@ class Moment:
     unknown: Mapping[str, int] = field(default_factory=dict)
     still: frozenset[str] = frozenset()
     """Nodes that beat and whose claim loop stands still."""
+    knows_jobs: bool = True
+    """Whether the rows are those of that moment; else they are what is left of it."""
     has_cells: bool = True
     """Whether somebody looks at the single jobs of each share."""
     settled_at: Mapping[str, float] = field(default_factory=dict)
@@ -54,6 +56,18 @@ class Moment:
         return frozenset(
             task for fact in self.facts.values() if not fact.is_dead for task in fact.tasks
         )
+
+    def serving(self) -> Callable[[str], bool]:
+        """Whether a live node has the task of a key; each key is looked up once."""
+        living, tasks = [one for one in self.facts.values() if not one.is_dead], self.tasks
+        known: dict[str, bool] = {}
+
+        def is_served(key: str) -> bool:
+            if key not in known:
+                known[key] = key in tasks or any(fact.serves(key) for fact in living)
+            return known[key]
+
+        return is_served
 
     def name_of(self, id: str) -> str:
         fact = self.facts.get(id)

@@ -49,7 +49,7 @@ def share_rows(moment: Moment) -> tuple[ShareRow, ...]:
 
 def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
     ranks = [_Rank() for _ in range(size)]
-    tasks = moment.tasks
+    is_served = moment.serving()
     for row in rows:
         seq = row.seq or 0
         place = rank_of(seq, size)
@@ -61,7 +61,7 @@ def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
                 rank.waiting += 1
                 if rank.oldest is None or (due or 0.0) < (rank.oldest.due_at or 0.0):
                     rank.oldest = row
-                if row.task in tasks:
+                if is_served(row.task):
                     rank.runnable_due = min(rank.runnable_due or moment.at, due or moment.at)
         elif row.state == JobState.WORKING and row.node and row.node != moment.members[place]:
             rank.foreign.append((seq, moment.name_of(row.node)))

@@ -167,14 +167,26 @@ def differences(first: Moment, second: Moment) -> Iterator[str]:
         elif before and after and before.share != after.share:
             ranks = [one.share.rank if one.share else "-" for one in (before, after)]
             yield f"{name}  rank {ranks[0]} → {ranks[1]}"
-    for state in second.counts:
-        numbers = first.counts.get(state, 0), second.counts[state]
-        if numbers[0] != numbers[1]:
-            yield f"{state} jobs {numbers[0]:,} → {numbers[1]:,}"
+    yield from _count_differences(first, second)
     yield from _job_differences(first, second)
 
 
+def _count_differences(first: Moment, second: Moment) -> Iterator[str]:
+    """States of which both moments know how many there were; what is unknown is not nothing."""
+    for state in second.counts:
+        before, after = first.counts.get(state), second.counts[state]
+        if before is not None and before != after:
+            yield f"{state} jobs {before:,} → {after:,}"
+    for name, one, other in (("first", first, second), ("second", second, first)):
+        if other.counts.keys() - one.counts.keys():
+            partly = "how many of each there were" if one.counts else "how many there were"
+            yield f"jobs: {partly} at the {name} moment is not known"
+
+
 def _job_differences(first: Moment, second: Moment) -> Iterator[str]:
+    if not first.knows_jobs or not second.knows_jobs:
+        yield "jobs: which they were is not known so far back"
+        return
     before = {row.id: row.state for row in first.rows}
     moved = [
         f"#{row.seq}  {before.get(row.id, 'new')} → {row.state}"

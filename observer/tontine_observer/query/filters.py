@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 Facts = Mapping[str, str | float | None]
 
@@ -27,7 +28,11 @@ ALIASES = {
     "name": "node",
     "pri": "priority",
 }
-_TERM = re.compile(r'(!?)(?:([a-z_]+)([:~<>]))?("(?:[^"]*)"?|\S*)', re.IGNORECASE)
+ARGS = "args."
+"""How fields begin that are arguments of jobs: only the store knows them."""
+TIMES = {"since": ("<", ">"), "until": (">", "<")}
+"""Words for a moment, and how ages and moments compare with it."""
+_TERM = re.compile(r'(!?)(?:([a-z_]+(?:\.[\w-]+)*)([:~<>]))?("(?:[^"]*)"?|\S*)', re.IGNORECASE)
 _RANGE = re.compile(r"^(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?$")
 _AGE = re.compile(r"^(-?\d+(?:\.\d+)?)(ms|s|m|h|d)?$")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
@@ -48,6 +53,8 @@ class Term:
     def _matches(self, facts: Facts) -> bool:
         if not self.field:
             return any(_inside(value, fact) for value in self.values for fact in facts.values())
+        if self.field.startswith(ARGS):
+            return self.is_negated  # nobody here knows: what holds is found in the store
         fact = facts.get(self.field)
         if fact is None:
             return False
@@ -73,12 +80,10 @@ class RowFilter:
     def matches(self, facts: Facts) -> bool:
         return all(term.holds(facts) for term in self.terms)
 
-    def wanted(self, field: str) -> tuple[str, ...]:
-        """The values that a plain `field:` term asks for; empty when there is none."""
-        for term in self.terms:
-            if term.field == field and term.relation == ":" and not term.is_negated:
-                return term.values
-        return ()
+    @property
+    def is_for_the_store(self) -> bool:
+        """Whether it asks for something that no row has."""
+        return any(term.field.startswith(ARGS) for term in self.terms)
 
 
 def parse(text: str, fields: frozenset[str] | None = None) -> RowFilter:
@@ -89,11 +94,17 @@ def parse(text: str, fields: frozenset[str] | None = None) -> RowFilter:
         if not match[0].strip() or match[0] == "!":
             continue
         negated, field, relation, raw = match.groups()
-        name = ALIASES.get((field or "").lower(), (field or "").lower())
+        name = _field(field or "")
         value = raw.strip('"')
-        if name and fields is not None and name not in fields:
+        if name and fields is not None and not _is_there(name, fields):
             return RowFilter(text, (), f"no field {name!r} here: {', '.join(sorted(fields))}")
         if not value:
+            continue
+        if name in TIMES:
+            moment = _moment(name, value)
+            if moment is None:
+                return RowFilter(text, (), f"{name}: wants 10m, 2h or 2030-01-31T12:00")
+            terms.append(Term(*moment, is_negated=bool(negated)))
             continue
         if relation in ("<", ">") and number(value) is None:
             return RowFilter(
@@ -104,6 +115,36 @@ def parse(text: str, fields: frozenset[str] | None = None) -> RowFilter:
         )
         terms.append(Term(name, relation or "", values or (value,), bool(negated)))
     return RowFilter(text, tuple(terms))
+
+
+def _field(typed: str) -> str:
+    name = typed.lower()
+    return f"{ARGS}{typed[len(ARGS) :]}" if name.startswith(ARGS) else ALIASES.get(name, name)
+
+
+def _is_there(name: str, fields: frozenset[str]) -> bool:
+    return name in fields or (name.startswith(ARGS) and ARGS in fields)
+
+
+def _moment(name: str, value: str) -> tuple[str, str, tuple[str]] | None:
+    """What `since:` or `until:` says, of ages or of moments."""
+    of_age, of_moment = TIMES[name]
+    if number(value) is not None:
+        return "age", of_age, (value,)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return "at", of_moment, (f"{at.timestamp():.3f}",)
+
+
+def span(text: str) -> tuple[float | None, float | None] | None:
+    """The ends of a range like 100..200 or 100..; None when it is none."""
+    match = _RANGE.match(text)
+    if match is None:
+        return None
+    low, high = (float(part) if part else None for part in match.groups())
+    return low, high
 
 
 def number(text: str) -> float | None:
@@ -119,8 +160,8 @@ def _inside(value: str, fact: str | float | None) -> bool:
 def _equals(value: str, fact: str | float) -> bool:
     if isinstance(fact, str):
         return value.casefold() in fact.casefold()
-    if span := _RANGE.match(value):
-        low, high = (float(part) if part else None for part in span.groups())
+    if ends := span(value.lstrip("#")):
+        low, high = ends
         return (low is None or fact >= low) and (high is None or fact <= high)
     wanted = number(value.lstrip("#"))
     return wanted is not None and abs(fact - wanted) < 1e-9

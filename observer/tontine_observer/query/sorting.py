@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .filters import Facts, RowFilter
+from .filters import Facts
 
 T = TypeVar("T")
 
@@ -32,11 +32,9 @@ class Order:
         return Order(self.fact, not self.is_reversed)
 
 
-def choose(
-    rows: Iterable[T], facts: Callable[[T], Facts], chosen: RowFilter, order: Order
-) -> list[T]:
-    """The rows that the filter keeps, sorted."""
-    kept = [row for row in rows if chosen.matches(facts(row))] if chosen else list(rows)
+def ordered(rows: Iterable[T], facts: Callable[[T], Facts], order: Order) -> list[T]:
+    """The rows, sorted."""
+    kept = list(rows)
     if not order.fact:
         return kept[::-1] if order.is_reversed else kept
     known: list[tuple[tuple[int, float, str], T]] = []

@@ -33,3 +33,5 @@ class Change:
     target: Target | None = None
     times: int = 1
     """How many like it were folded into this one."""
+    last: str = ""
+    """Whom or what the last of these was about; all else is the first's."""

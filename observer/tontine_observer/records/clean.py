@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+from unicodedata import category
 
 from tontine.errors import ConfigError
 from tontine.legible import legible, legible_lines
@@ -52,8 +53,12 @@ class Cleaner:
         return (
             _name(value)
             if type(value) is str and len(value) <= NAME_KEPT
-            else legible(value, NAME_KEPT)
+            else _visible(legible(value, NAME_KEPT))
         )
+
+    def title(self, value: Any) -> str:
+        """The name of something that has a row of its own: also an empty one is seen."""
+        return self.name(value) or '""'
 
     def text(self, value: Any, limit: int = TEXT_KEPT) -> str:
         """One line that may hold a secret."""
@@ -91,7 +96,20 @@ class Cleaner:
 @lru_cache(maxsize=4096)
 def _name(value: str) -> str:
     """States, tasks and nodes come again and again."""
-    return legible(value, NAME_KEPT)
+    return _visible(legible(value, NAME_KEPT))
+
+
+def _visible(text: str) -> str:
+    """The text, or its codes where nothing of it could be seen: blanks, fillers, marks on
+    nothing."""
+    if any(_BLANK.get(character, category(character)) not in _UNSEEN for character in text):
+        return text
+    return "".join(f"\\u{ord(character):04x}" for character in text)
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Mc", "Me", "Mn", "Zl", "Zp", "Zs"})
+_BLANK = dict.fromkeys("\u115f\u1160\u2800\u3164\uffa0", "Zs")
+"""Letters and symbols that are drawn as nothing."""
 
 
 def is_secret(key: object) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tontine.records.states import FINAL
 
@@ -67,6 +68,12 @@ class JobList:
     rows: tuple[JobRow, ...] = ()
     is_complete: bool = True
     """Whether every unfinished job is among them."""
+    is_whole: bool = True
+    """Whether every job there is is among them."""
+    ended_since: float = 0.0
+    """Every job that has ended since this moment is among them."""
+    found: Mapping[Any, JobRow] = field(default_factory=dict)
+    """Those that the store found, as they were then."""
     note: str = ""
     """What is missing and why, in one line: `older than what is kept`, `jobs may not be read: ...`.
     """
@@ -82,6 +89,10 @@ class Attempt:
     traceback: str = ""
 
 
+LogLine = tuple[datetime, int, str]
+"""When, in which attempt, what."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobPage:
     """One job whole, read when it was asked for."""
@@ -94,8 +105,7 @@ class JobPage:
     why: tuple[tuple[str, str], ...]
     """Sentences, and the advice to each."""
     attempts: tuple[Attempt, ...]
-    logs: tuple[tuple[datetime, int, str], ...]
-    """When, in which attempt, what."""
+    logs: tuple[LogLine, ...]
     facts: tuple[tuple[str, str], ...]
     """Every other field of the document, those this version does not know included."""
     args: str

@@ -13,6 +13,7 @@ from typing import Any
 from tontine.records.node import DEFAULT_LEASE
 from tontine.records.share import Share
 from tontine.records.states import NodeState
+from tontine.records.task_key import fits, name_of
 from tontine.records.trouble import Trouble, read_troubles
 from tontine.rules.health import beat_stands_still, lease_is_over
 
@@ -74,7 +75,7 @@ class NodeFact:
         ahead = 0.0 if clock is None or lease_until is None else clock - (lease_until - lease)
         return cls(
             id=clean.name(document.get("_id")),
-            name=clean.name(document.get("name", document.get("_id"))),
+            name=clean.title(document.get("name", document.get("_id"))),
             state=clean.name(document.get("state")),
             desired=clean.name(document.get("desired", "")),
             share=_share(document.get("share")),
@@ -127,6 +128,11 @@ class NodeFact:
     def is_gone(self, now: float) -> bool:
         """Not dead by its record, but its lease is over."""
         return lease_is_over(self.beat_age(now), self.lease)
+
+    def serves(self, key: str) -> bool:
+        """Whether it has the task of a key, in a version inside its range."""
+        name = name_of(key)
+        return any(name in one.tasks and fits(key, one.version) for one in self.modules)
 
     @property
     def tasks(self) -> Iterable[str]:

@@ -15,6 +15,9 @@ class Pane(StrEnum):
     JOBS = "jobs"
     CHANGES = "changes"
     TIME = "time"
+    FAILURES = "failures"
+    TASKS = "tasks"
+    SCHEDULES = "schedules"
 
 
 @dataclass(frozen=True, slots=True)

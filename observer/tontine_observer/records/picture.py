@@ -32,7 +32,8 @@ class StatusLine:
     members: int = 0
     states: Mapping[str, int] = field(default_factory=dict)
     """Nodes by state; the known states first, unknown ones as they are."""
-    backlog: int = 0
+    backlog: int | None = 0
+    """None where nobody counted."""
     rate: float = 0.0
     """Jobs settled per second, over the last ten seconds."""
     seq: int = 0

@@ -58,7 +58,7 @@ def _write(values: list[Any], change: Mapping[str, Any], clean: Cleaner) -> None
             values[place] = read(value)
         elif (text := _TEXTS.get(name)) is not None:
             place, otherwise = text
-            values[place] = otherwise if value is None else clean.name(value)
+            values[place] = otherwise if value is None else clean.name(value) or otherwise
         elif (write := _WRITERS.get(name)) is not None:
             write(values, value, clean)
 
@@ -100,7 +100,7 @@ _PLAIN: dict[str, tuple[int, Callable[[Any], Any]]] = {
 }
 """Where the value of a field goes, and how it is read."""
 _TEXTS = {
-    "task": (_PLACES["task"], "?"),
+    "task": (_PLACES["task"], '""'),
     "state": (_STATE, _QUEUED),
     "node": (_PLACES["node"], ""),
     "key": (_PLACES["key"], ""),

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from ..draw.keys import written
 from . import moves
-from .layout import CHANGES, JOBS, NODES, PANES, SHARES, TIME
+from .layout import CHANGES, FAILURES, JOBS, NODES, PANES, SCHEDULES, SHARES, TASKS, TIME
 from .stage import Stage
 
-_LISTS = (NODES, SHARES, JOBS, CHANGES)
+_LISTS = (NODES, SHARES, JOBS, CHANGES, FAILURES, TASKS, SCHEDULES)
 _OF_NODES = (NODES, SHARES, TIME)
 
 Move: TypeAlias = Callable[[Stage], str | None]
@@ -29,6 +29,8 @@ class Deed(Enum):
     PALETTE = auto()
     ALERTS = auto()
     DETAIL = auto()
+    LOG = auto()
+    PAGER = auto()
     COPY = auto()
     EXPORT = auto()
     MARK = auto()
@@ -47,7 +49,15 @@ class Ask:
     verb: str
 
 
-What: TypeAlias = Move | Deed | Ask
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The page of one thing: a job by its number, a node by its id."""
+
+    page: str
+    key: str
+
+
+What: TypeAlias = Move | Deed | Ask | Open
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +136,43 @@ COMMANDS: tuple[Command, ...] = (
         60,
     ),
     Command(
-        "retry", ("R",), "retry", "put ended jobs back in the queue", Ask("retry"), (JOBS,), 70
+        "retry",
+        ("R",),
+        "retry",
+        "put ended jobs back in the queue; of failures, the whole group",
+        Ask("retry"),
+        (JOBS, FAILURES),
+        70,
     ),
     Command(
         "cancel",
         ("X",),
         "cancel",
-        "cancel a queued job, or ask for the end of a running one",
+        "cancel a queued job, or ask for the end of a running one; of failures, all to be retried",
         Ask("cancel"),
-        (JOBS,),
+        (JOBS, FAILURES),
         69,
+    ),
+    Command(
+        "run_now",
+        ("n",),
+        "run now",
+        "submit a job of the schedule beside its times",
+        Ask("run"),
+        (SCHEDULES,),
+        86,
+    ),
+    Command(
+        "switch",
+        ("o",),
+        "on/off",
+        "switch the schedule off, or on again",
+        Ask("switch"),
+        (SCHEDULES,),
+        85,
+    ),
+    Command(
+        "log", ("l",), "log", "what the job's task printed, as it comes", Deed.LOG, (JOBS,), 68
     ),
     Command(
         "select",
@@ -284,6 +321,14 @@ COMMANDS: tuple[Command, ...] = (
         "let the terminal have the mouse, to select text; again to take it back",
         Deed.MOUSE,
     ),
+    Command(
+        "pager",
+        ("P",),
+        "",
+        "on the page or log of a job: its whole text in $PAGER",
+        Deed.PAGER,
+        (JOBS,),
+    ),
     Command("theme", ("ctrl+t",), "", "the next theme", Deed.THEME),
     Command("next_pane", ("tab",), "", "focus the next pane", partial(moves.cycle, by=1)),
     Command(
@@ -308,6 +353,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("pane_3", ("3",), "", "Jobs", partial(moves.show_pane, pane=PANES[2])),
     Command("pane_4", ("4",), "", "Time", partial(moves.show_pane, pane=PANES[3])),
     Command("pane_5", ("5",), "", "Changes", partial(moves.show_pane, pane=PANES[4])),
+    Command(
+        "pane_6", ("6",), "", "Failures by their kind", partial(moves.show_pane, pane=PANES[5])
+    ),
+    Command("pane_7", ("7",), "", "Tasks", partial(moves.show_pane, pane=PANES[6])),
+    Command("pane_8", ("8",), "", "Schedules", partial(moves.show_pane, pane=PANES[7])),
     Command("redraw", ("ctrl+l",), "", "draw the screen anew", Deed.REDRAW),
     Command(
         "quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74
@@ -329,7 +379,13 @@ DEMO_COMMANDS: tuple[Command, ...] = (
 """What there is besides on the demo's own screen."""
 
 NODE_PAGE = {"pause": "pause", "resume": "resume", "stop": "stop", "copy": "copy id"}
-JOB_PAGE = {"reveal": "show or hide arguments", "retry": "retry", "cancel": "cancel"}
+JOB_PAGE = {
+    "reveal": "arguments",
+    "log": "log",
+    "pager": "pager",
+    "retry": "retry",
+    "cancel": "cancel",
+}
 """The commands of a page by their names, and what they are called there."""
 
 _TOGETHER = {"left_square_bracket": "[ ]"}

@@ -10,11 +10,12 @@ from tontine.legible import count
 from tontine.records.share import rank_of
 
 from ..records.job import JobRow
+from ..records.ledger import FailureRow, ScheduleRow
 from ..records.link import Mode
 from ..records.node import NodeRow
 from ..records.request import MOST, Request
 from ..records.share import ShareRow
-from .layout import JOBS, NODES, SHARES, TIME
+from .layout import FAILURES, JOBS, NODES, SCHEDULES, SHARES, TIME
 from .panes.scene import Scene
 from .stage import Stage
 
@@ -25,8 +26,12 @@ _BUTTONS = {
     "stop": "Stop",
     "retry": "Retry",
     "cancel": "Cancel jobs",
+    "run": "Run now",
+    "on": "Switch on",
+    "off": "Switch off",
 }
 _OF_NODES = ("pause", "resume", "stop")
+_OF_SCHEDULES = ("run", "switch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,59 @@ def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> 
     if verb in _OF_NODES:
         node = subject if isinstance(subject, NodeRow) else node_under_cursor(stage)
         return _about_node(verb, node, stage.scene)
+    if verb in _OF_SCHEDULES:
+        return _about_schedule(verb, stage.current(SCHEDULES))
+    if stage.view.focus == FAILURES and subject is None:
+        return _about_failures(verb, stage.current(FAILURES))
     rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
     return _about_jobs(verb, rows)
+
+
+def _about_schedule(verb: str, row: ScheduleRow | None) -> Intent | str:
+    if row is None:
+        return "there is no schedule under the cursor"
+    if not row.is_usable:
+        return f"{row.name} cannot be asked anything: {row.note}"
+    if verb == "run":
+        told = "A job of it is submitted now, beside its times."
+    elif row.is_off:
+        verb, told = (
+            "on",
+            "It goes on from now; times that have passed meanwhile are not made up for.",
+        )
+    else:
+        verb, told = (
+            "off",
+            "It inserts no more jobs until it is switched on; those it has inserted stay.",
+        )
+    return Intent(
+        Request(verb, (row.name,), {row.name: "off" if row.is_off else "on"}),
+        title=f"{_BUTTONS[verb]}: {row.name}?",
+        button=_BUTTONS[verb],
+        sentences=(told,),
+    )
+
+
+def _about_failures(verb: str, row: FailureRow | None) -> Intent | str:
+    if row is None:
+        return "there is no failure under the cursor"
+    what = f"{row.task}, {row.kind}"
+    if verb == "cancel":
+        if not row.again:
+            return f"{what}: none of these jobs will be tried again, so there is nothing to cancel"
+        return _about_jobs(verb, row.again)
+    if not row.seqs:
+        return f"{what}: these jobs will be tried again by themselves"
+    told = [f"All jobs of {row.task} that failed with {row.kind}: {row.message}"]
+    if row.count > len(row.seqs):
+        told = [f"The newest {len(row.seqs):,} of {row.count:,}, then again for the others."]
+    return Intent(
+        Request(verb, row.seqs, dict.fromkeys(row.seqs, "failed")),
+        title=f"Retry {count(len(row.seqs), 'job')} of {row.task}?",
+        button=_BUTTONS[verb],
+        sentences=(*told, *_job_consequences(verb, ["failed"] * len(row.seqs), len(row.seqs))),
+        word=str(len(row.seqs)) if len(row.seqs) > 1 else "",
+    )
 
 
 def node_under_cursor(stage: Stage) -> NodeRow | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NODES, SHARES, JOBS, TIME, CHANGES, FLOW = "nodes", "shares", "jobs", "time", "changes", "flow"
+FAILURES, TASKS, SCHEDULES = "failures", "tasks", "schedules"
 STATUS, ALERT, BAND, TABS, FOOTER = "status", "alert", "band", "tabs", "footer"
-PANES = (NODES, SHARES, JOBS, TIME, CHANGES)
+BY_ITSELF = (FAILURES, TASKS, SCHEDULES)
+"""Panes that are only ever shown alone."""
+PANES = (NODES, SHARES, JOBS, TIME, CHANGES, *BY_ITSELF)
 """In the order of their number keys."""
 WIDE, TALL = 120, 30
 BANDED = 20
@@ -43,7 +46,7 @@ def plan(
     if height >= BANDED:
         boxes[BAND] = Box(0, top, width, 1)
         top, room = top + 1, room - 1
-    if is_maximised and width >= WIDE:
+    if (is_maximised or tab in BY_ITSELF) and width >= WIDE:
         boxes[tab] = Box(0, top, width, room, "framed")
         return boxes
     if width >= WIDE and height >= TALL:

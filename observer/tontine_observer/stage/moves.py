@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ..query.filters import RowFilter, parse
 from ..query.sorting import Order
 from ..records.pane import Target
-from .layout import JOBS, PANES, TIME, shown_panes
+from .layout import BY_ITSELF, JOBS, PANES, TIME, shown_panes
 from .panes import table
 from .panes.alert import current as current_alerts
 from .panes.frame import inside
@@ -61,7 +61,7 @@ def show_pane(stage: Stage, pane: str) -> None:
 
 def show_time(stage: Stage) -> None:
     """To the time pane, beside the others where there is room for them."""
-    stage.view.focus = stage.view.tab = TIME
+    stage.view.turn_to(TIME)
     stage.arrange()
 
 
@@ -70,7 +70,7 @@ def cycle(stage: Stage, by: int) -> None:
     shown = shown_panes(stage.boxes)
     around = shown if len(shown) > 1 and "tabs" not in stage.boxes else list(PANES)
     place = around.index(stage.view.focus) if stage.view.focus in around else 0
-    stage.view.focus = stage.view.tab = around[(place + by) % len(around)]
+    stage.view.turn_to(around[(place + by) % len(around)])
     stage.arrange()
 
 
@@ -108,6 +108,9 @@ def back(stage: Stage) -> None:
     view = stage.view
     if view.focus in TABLES and view.list.chosen.text:
         view.list.chosen = RowFilter()
+    elif view.tab in BY_ITSELF and "tabs" not in stage.boxes:
+        view.leave()
+        stage.arrange()
     elif view.is_maximised:
         view.is_maximised = False
         stage.arrange()
@@ -200,7 +203,7 @@ def reveal(stage: Stage) -> str:
 def show(stage: Stage, target: Target) -> None:
     """Go to what an alert or a change is about."""
     pane = str(target.pane) if str(target.pane) in PANES else PANES[0]
-    stage.view.focus = stage.view.tab = pane
+    stage.view.turn_to(pane)
     view = stage.view.lists[pane]
     if target.filter and pane in TABLES:
         view.chosen = parse(target.filter, TABLES[pane].fields)

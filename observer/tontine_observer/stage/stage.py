@@ -13,9 +13,12 @@ from tontine.records.states import NodeState
 from ..draw.line import Line
 from ..draw.style import Look
 from ..picture.shown import Shown
+from ..picture.tasks import task_rows
+from ..query.sifting import Sieve
 from ..query.sorting import place_of
 from ..records.change import Change
 from ..records.job import JobList
+from ..records.ledger import Ledger, TaskRow
 from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
@@ -23,28 +26,51 @@ from ..records.timeline import Timeline
 from .layout import (
     ALERT,
     BAND,
+    BY_ITSELF,
     CHANGES,
+    FAILURES,
     FOOTER,
     JOBS,
     NODES,
+    SCHEDULES,
     SHARES,
     STATUS,
     TABS,
+    TASKS,
     TIME,
     Box,
     Plan,
     plan,
 )
-from .panes import alert, band, bars, changes, flow, jobs, nodes, shares, status, table, timeline
+from .panes import (
+    alert,
+    band,
+    bars,
+    changes,
+    failures,
+    flow,
+    jobs,
+    nodes,
+    schedules,
+    shares,
+    status,
+    table,
+    tasks,
+    timeline,
+)
 from .panes.scene import Demo, Scene
+from .panes.searched import progress, told_short
 from .panes.table import Table
-from .panes.view import KINDS, View
+from .panes.view import FOLLOWING, KINDS, View
 
 TABLES: dict[str, Table[Any]] = {
     NODES: nodes.TABLE,
     SHARES: shares.TABLE,
     JOBS: jobs.TABLE,
     CHANGES: changes.TABLE,
+    FAILURES: failures.TABLE,
+    TASKS: tasks.TABLE,
+    SCHEDULES: schedules.TABLE,
 }
 CHANGES_SHOWN = 500
 HOLD = 1.0
@@ -57,6 +83,8 @@ FLOOD = 100
 """Changes of jobs between two frames."""
 Hints = Callable[[str], Sequence[tuple[str, str]]]
 """Keys and labels for the footer of a pane."""
+BUDGET = 0.03
+"""Seconds of a frame in which lists are filtered: what takes longer goes on in the next one."""
 PATIENCE = 20.0
 """A filter that took long is applied again after this many times as long."""
 
@@ -111,6 +139,8 @@ class Stage:
         self.zone = zone
         self.boxes: Plan = {}
         self.fps = 10.0
+        self.ledger = Ledger()
+        """What was read for the panes that are shown by themselves."""
         self.pending = 0
         """Requests that nobody has answered yet."""
         self._stopwatch = stopwatch
@@ -127,8 +157,13 @@ class Stage:
         self._timeline: tuple[object, Timeline] | None = None
         """What was asked for, and the answer."""
         self._listed: dict[str, _Listed] = {}
+        self._sifting: dict[str, tuple[object, Sieve[Any]]] = {}
+        """Lists that are being filtered, and by which choice."""
+        self._budget = BUDGET
         self._stamps: Mapping[str, object] = {}
         """What each pane was drawn from."""
+        self._tasks: tuple[object, tuple[TaskRow, ...]] | None = None
+        """When they were worked out, and the rows."""
         self._has_skipped = False
         self._nodes: int | None = None
         """How many there were when the panes were arranged."""
@@ -150,7 +185,7 @@ class Stage:
             *self._size, self.view.tab, is_maximised=self.view.is_maximised, nodes=nodes
         )
         if self.view.focus not in self.boxes:
-            self.view.focus = self.view.tab
+            self.view.turn_to(self.view.tab)
         self.board.has_cells = SHARES in self.boxes
         self.touch()
         return self.boxes
@@ -162,6 +197,11 @@ class Stage:
     def set_look(self, look: Look) -> None:
         self.look = look
         self._faded = None
+        self.touch()
+
+    def set_ledger(self, ledger: Ledger) -> None:
+        """Something was read for a pane that is shown by itself."""
+        self.ledger = replace(ledger, version=self.ledger.version + 1)
         self.touch()
 
     def moved(self) -> None:
@@ -185,8 +225,11 @@ class Stage:
 
     def frame(self) -> dict[str, list[Line]]:
         """The panes that may look different from the last frame, and their lines."""
+        self._budget = BUDGET
         if self._is_flooded():
             return {}
+        if self._sifting:
+            self.touch()
         scene = self._set()
         if self._nodes != _rows_wanted(scene.picture):
             self._nodes = _rows_wanted(scene.picture)
@@ -232,10 +275,35 @@ class Stage:
         listed = self._listed.get(pane)
         if listed is not None and listed.choice == choice and (is_held or began < listed.until):
             return listed.rows
-        rows = TABLES[pane].rows(self.scene)
-        took = self._stopwatch() - began
-        self._listed[pane] = _Listed(choice, began + PATIENCE * took, rows)
+        return self._sift(pane, choice, listed)
+
+    def _sift(self, pane: str, choice: object, listed: _Listed | None) -> Sequence[Any]:
+        """Filter a list, as far as there is time in this frame; until that is done, what was listed
+        before is shown, or else what was found so far."""
+        sifting = self._sifting.get(pane)
+        if sifting is None or sifting[0] != choice:
+            sifting = self._sifting[pane] = (choice, TABLES[pane].sieve(self.scene))
+        sieve = sifting[1]
+        if self._budget > 0:
+            self._budget -= sieve.go_on(self._stopwatch, self._budget)
+        if not sieve.is_over:
+            return listed.rows if listed is not None and listed.choice == choice else sieve.kept
+        del self._sifting[pane]
+        rows = TABLES[pane].ordered(sieve.kept, self.scene)
+        until = self._stopwatch() + PATIENCE * sieve.spent
+        self._listed[pane] = _Listed(choice, until, rows)
         return rows
+
+    def sift_again(self, pane: str) -> None:
+        """There are rows that a list does not have yet: those it has stay until it is filtered."""
+        if (listed := self._listed.get(pane)) is not None:
+            self._listed[pane] = replace(listed, until=float("-inf"))
+        self.touch()
+
+    @property
+    def is_sifting(self) -> bool:
+        """Whether a list is still being filtered."""
+        return bool(self._sifting)
 
     def current(self, pane: str) -> Any:
         """The row under the cursor."""
@@ -270,6 +338,8 @@ class Stage:
             return id(scene.picture)
         if name == TIME:
             return id(scene.timeline)
+        if name in BY_ITSELF:
+            return self.ledger.version
         return self.board.generation(Pane(name))
 
     def _heard(self) -> int:
@@ -327,7 +397,20 @@ class Stage:
             pending=self.pending,
             now=self.board.now(),
             demo=self.demo,
+            ledger=self.ledger,
+            tasks=self._tasks_of(picture, listed),
         )
+
+    def _tasks_of(self, shown: Picture, listed: JobList) -> tuple[TaskRow, ...]:
+        """Worked out once a second, while somebody looks: it goes through all jobs."""
+        if TASKS not in self.boxes:
+            return ()
+        stamp = (self._second(), self.ledger.version, self.view.at, self.view.is_frozen)
+        if self._tasks is None or self._tasks[0] != stamp:
+            queued, is_whole = self.ledger.queued, self.ledger.is_queued_whole
+            rows = task_rows(listed, shown.nodes, shown.at.timestamp(), queued, is_whole=is_whole)
+            self._tasks = (stamp, rows)
+        return self._tasks[1]
 
     def _look_back(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)
@@ -371,7 +454,11 @@ class Stage:
             return {}
         shown = len(self.rows(tab))
         total = len(TABLES[tab].source(self.scene))
-        return {tab: f"{shown:,} of {total:,}" if shown != total else f"{total:,}"}
+        text = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
+        if tab == JOBS and (search := progress(self.scene)):
+            text = told_short(search, shown)
+        count = table.newer(self.view.lists[tab], self.keys(tab)) if tab in FOLLOWING else 0
+        return {tab: f"{text}, {count:,} newer" if count else text}
 
 
 def _living(picture: Picture) -> set[str]:

@@ -21,6 +21,7 @@ from ..stage.stage import Stage
 from .carry_out import Hands
 from .crash import write_crash
 from .demo import DemoLink
+from .ledgers import keep
 from .screens.overview import Overview
 from .settings import Settings
 from .signals import end_on_signals
@@ -53,7 +54,9 @@ class ObserverApp(App[None]):
         self.stage = Stage(
             source.board, look, monotonic, partial(hints, settings.commands), settings.zone
         )
-        self.overview = Overview(self.stage, settings.commands, self._carry_out, self._search)
+        self.overview = Overview(
+            self.stage, settings.commands, self._carry_out, self._search, self._call_off
+        )
         self.stage.demo = demo
         self.hands = Hands(self, self.stage, self.overview, source, settings, demo)
         register(self)
@@ -63,6 +66,7 @@ class ObserverApp(App[None]):
         end_on_signals(self.exit)
         await self.push_screen(self.overview)
         self.run_worker(self._run_source(), group="source", exit_on_error=True)
+        self.run_worker(keep(self.stage, self.source), group="ledgers", exit_on_error=True)
 
     async def _run_source(self) -> None:
         """Let the source run for as long as the screen does; it stops when the screen ends."""
@@ -75,8 +79,11 @@ class ObserverApp(App[None]):
     async def _carry_out(self, what: What) -> str | None:
         return await self.hands.carry_out(what)
 
+    def _call_off(self) -> None:
+        self.hands.pages.call_off()
+
     def _search(self) -> None:
-        self.run_worker(self.hands.search(), group="search", exclusive=True)
+        self.run_worker(self.hands.search, group="search", exclusive=True)  # type: ignore[arg-type]
 
     def _fatal_error(self) -> None:
         """A crash: the terminal is given back, and the traceback, without local variables, goes to

@@ -3,8 +3,10 @@ jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, assert_never
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from textual.app import App
 
@@ -12,18 +14,21 @@ from tontine.errors import TontineError
 from tontine.legible import legible
 from tontine.records.states import NodeState
 
-from ..draw.keys import written
 from ..draw.themes import THEMES
 from ..draw.words import moment
 from ..feed.source import Source
 from ..records.alert import Alert
 from ..records.job import JobRow
+from ..records.ledger import FailureRow, ScheduleRow, TaskRow
 from ..records.node import NodeRow
+from ..records.pane import Pane, Target
+from ..records.search import SearchProgress
 from ..records.share import ShareRow
 from ..stage import moves
-from ..stage.commands import Ask, Deed, What
+from ..stage.commands import Ask, Deed, Open, What
 from ..stage.intent import node_under_cursor
 from ..stage.layout import CHANGES, JOBS, TIME
+from ..stage.palette import Option, filter_of, matching, offered
 from ..stage.panes.alert import current
 from ..stage.stage import TABLES, Stage
 from . import export
@@ -31,13 +36,16 @@ from .demo import DemoLink
 from .pages import Pages
 from .requesting import Requests
 from .screens.alerts import Alerts
-from .screens.choose import Choose, Option
+from .screens.choose import Choose
 from .screens.confirm import Confirm, Question
 from .screens.help import Help
 from .screens.overview import Overview
 from .screens.page import Sentences
 from .settings import Settings
 from .theming import wear
+
+TYPING = 0.15
+"""Seconds after a letter in which another one may come."""
 
 
 class Hands:
@@ -60,7 +68,20 @@ class Hands:
         self._demo = demo
         self._is_mouse_released = False
         self.requests = Requests(app, stage, overview, source)
-        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview)
+        self.pages = Pages(app, stage, source, settings.commands, self.requests, overview, settings)
+        self._telling: dict[Deed, Callable[[], str | None]] = {
+            Deed.DETAIL: self._show_detail,
+            Deed.LOG: self._show_log,
+            Deed.PAGER: lambda: "P works on a job's page and log: enter or l opens them",
+            Deed.COPY: self._copy,
+            Deed.MARK: self._mark,
+            Deed.MOUSE: self._switch_mouse,
+            Deed.THEME: self._next_theme,
+            Deed.ALERTS: self._list_alerts,
+            Deed.KILL: self._kill,
+            Deed.ADD: self._add,
+        }
+        """Deeds that have something to say."""
 
     async def carry_out(self, what: What) -> str | None:
         """Do it; what there is to say about it."""
@@ -69,9 +90,13 @@ class Hands:
             return None
         if isinstance(what, Deed):
             return await self._do(what)
+        if isinstance(what, Open):
+            return self._open(what)
         return what(self._stage)
 
-    async def _do(self, deed: Deed) -> str | None:  # noqa: PLR0912 - a list, and no story
+    async def _do(self, deed: Deed) -> str | None:
+        if (tell := self._telling.get(deed)) is not None:
+            return tell()
         match deed:
             case Deed.HELP:
                 view, look = self._stage.view, self._stage.look
@@ -80,52 +105,27 @@ class Hands:
                 self._overview.open_filter()
             case Deed.PALETTE:
                 self._open_palette()
-            case Deed.ALERTS:
-                return self._list_alerts()
-            case Deed.DETAIL:
-                return await self._show_detail()
-            case Deed.COPY:
-                return self._copy()
             case Deed.EXPORT:
                 self._offer_export()
-            case Deed.MARK:
-                return self._mark()
-            case Deed.MOUSE:
-                return self._switch_mouse()
-            case Deed.THEME:
-                return self._next_theme()
             case Deed.REDRAW:
                 self._app.refresh(layout=True)
             case Deed.QUIT:
                 self._quit()
-            case Deed.KILL:
-                return self._kill()
-            case Deed.ADD:
-                return self._add()
-            case _:
-                assert_never(deed)
         return None
 
+    def _show_log(self) -> str | None:
+        row = self._stage.current(JOBS)
+        return self.pages.open_log(row.seq if row is not None else None)
+
     def _open_palette(self) -> None:
-        offered = {
-            command.name: command
-            for command in self._settings.commands
-            if command.applies_to(self._stage.view.focus) and command.what is not Deed.PALETTE
-        }
-        options = [
-            Option(
-                name,
-                f"{name.replace('_', ' ')}: {command.help}",
-                " ".join(map(written, command.keys)),
-            )
-            for name, command in offered.items()
-        ]
+        def find(typed: str) -> list[Option]:
+            return offered(self._settings.commands, self._stage.scene, typed)
 
-        async def chosen(name: str | None) -> None:
-            if name:
-                await self._overview.carry_out(offered[name].what)
+        async def chosen(option: Option | None) -> None:
+            if option is not None and option.what is not None:
+                await self._overview.carry_out(option.what)
 
-        self._app.push_screen(Choose("Commands", options, self._stage.look), chosen)
+        self._app.push_screen(Choose("Commands", find, self._stage.look), chosen)
 
     def _kill(self) -> str:
         """Only the demo knows how, and only of its own nodes."""
@@ -155,7 +155,12 @@ class Hands:
         self._app.push_screen(Alerts(lambda: current(self._stage.scene), self._stage.look), chosen)
         return None
 
-    async def _show_detail(self) -> str | None:
+    def _open(self, what: Open) -> str | None:
+        if what.page == "node":
+            return self.pages.open_node(what.key)
+        return self.pages.open_job(int(what.key))
+
+    def _show_detail(self) -> str | None:
         pane, row = self._stage.view.focus, self._row()
         if pane == TIME:
             return self.pages.open_node(self._stage.view.lists[TIME].key)
@@ -164,7 +169,12 @@ class Hands:
         if isinstance(row, ShareRow):
             return self.pages.open_node(row.owner)
         if isinstance(row, JobRow):
-            return await self.pages.open_job(row)
+            return self.pages.open_job(row.seq)
+        if isinstance(row, FailureRow | TaskRow):
+            moves.show(self._stage, Target(Pane.JOBS, "", filter_of(row)))
+            return None
+        if isinstance(row, ScheduleRow):
+            return self.pages.open_job(row.last_seq) if row.last_seq else "it has no job yet"
         if pane == CHANGES and row is not None and row.target is not None:
             moves.show(self._stage, row.target)
             return None
@@ -195,12 +205,14 @@ class Hands:
                 *options,
             ]
 
-        def chosen(kind: str | None) -> None:
-            if kind:
-                said = export.deliver(self._app, self._stage, pane, kind, self._settings.exports)
-                self._overview.say(said)
+        def chosen(option: Option | None) -> None:
+            if option is not None:
+                kind, where = option.name, self._settings.exports
+                self._overview.say(export.deliver(self._app, self._stage, pane, kind, where))
 
-        self._app.push_screen(Choose("Export", options, self._stage.look), chosen)
+        self._app.push_screen(
+            Choose("Export", partial(matching, options), self._stage.look), chosen
+        )
 
     def _mark(self) -> str | None:
         stage, view = self._stage, self._stage.view
@@ -256,14 +268,25 @@ class Hands:
         self._app.push_screen(Confirm(question, self._stage.look), decided)
 
     async def search(self) -> None:
-        """Ask the store for jobs that the filter is about: the board holds only the newest."""
-        chosen = self._stage.view.lists[JOBS].chosen
-        if self._stage.view.focus != JOBS or not chosen:
+        """Ask the store for jobs that the filter is about, where the board does not hold them all;
+        whoever types on begins it anew."""
+        stage, view = self._stage, self._stage.view
+        chosen, jobs = view.lists[JOBS].chosen, stage.scene.jobs
+        view.search = None
+        self._source.forget_found()
+        is_now = view.at is None and not view.is_frozen
+        if not chosen or not is_now or (jobs.is_whole and not chosen.is_for_the_store):
             return
+        view.search = SearchProgress(chosen.text, stage.board.now())
+        await asyncio.sleep(TYPING)
         try:
-            await self._source.search(chosen)
+            async for progress in self._source.search(chosen, stage.scene.names):
+                view.search = progress
+                stage.sift_again(JOBS)
         except TontineError as error:
-            self._overview.say(legible(error, 200), is_bad=True)
+            problem = f"the store does not tell more: {legible(error, 100)}"
+            view.search = SearchProgress(chosen.text, stage.board.now(), problem=problem)
+            stage.touch()
 
 
 def _text_of(row: Any) -> str:
@@ -275,4 +298,8 @@ def _text_of(row: Any) -> str:
             return row.owner
         case JobRow():
             return str(row.seq)
+        case FailureRow():
+            return f"{row.task} {row.kind}: {row.message}"
+        case TaskRow() | ScheduleRow():
+            return row.name
     return getattr(row, "text", "")

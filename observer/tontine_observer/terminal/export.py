@@ -120,7 +120,11 @@ def deliver(app: App[None], stage: Stage, pane: str, kind: str, directory: Path)
         case _:
             text = screen(app, stage, f".{kind}")
     what = pane if kind in ("csv", "jsonl") else "screen"
-    name = file_name(what, kind, stage.scene.picture.at)
+    return deliver_text(app, text, file_name(what, kind, stage.scene.picture.at), directory)
+
+
+def deliver_text(app: App[None], text: str, name: str, directory: Path) -> str:
+    """Write a text to a file, or hand it to the browser; what became of it."""
     if app.is_web:
         app.deliver_text(io.StringIO(text), save_filename=name)
         return f"sent {name}"

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 from textual.app import App
 
 from tontine.errors import TontineError
 from tontine.legible import legible
 
-from ..draw.line import Line
+from ..draw.line import Line, plain
 from ..feed.source import Source
-from ..records.job import JobPage, JobRow
+from ..records.job import JobPage, LogLine
+from ..records.link import Mode
 from ..records.node import NodeRow
-from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed
+from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed, Open
 from ..stage.panes import jobpage, nodepage
 from ..stage.stage import Stage
+from . import export, pager
 from .requesting import Requests
+from .screens.log import Log
 from .screens.overview import Overview
 from .screens.page import Offer, Page
+from .settings import Settings
 
 READ_EVERY = 1.0
+READING = "page"
+WIDE = 120
+"""Columns of a page that is given to a pager."""
+SLOW = 0.5
+"""Seconds after which it is said that something is being read."""
 
 
 class Pages:
@@ -34,6 +45,7 @@ class Pages:
         commands: Iterable[Command],
         requests: Requests,
         overview: Overview,
+        settings: Settings,
     ) -> None:
         self._app = app
         self._stage = stage
@@ -41,6 +53,7 @@ class Pages:
         self._commands = {command.name: command for command in commands}
         self._requests = requests
         self._overview = overview
+        self._settings = settings
 
     def open_node(self, node_id: str) -> str | None:
         first = self._find(node_id)
@@ -67,14 +80,40 @@ class Pages:
     def _find(self, node_id: str) -> NodeRow | None:
         return next((node for node in self._stage.scene.picture.nodes if node.id == node_id), None)
 
-    async def open_job(self, row: JobRow) -> str | None:
-        seq = row.seq
+    def open_job(self, seq: int | None) -> str | None:
+        """Read a job and show it; keys go on working meanwhile, and any of them calls it off."""
         if seq is None:
             return "this job has no number yet: nodes give it one"
-        found = await self._read(seq)
+        if refusal := self._refusal():
+            return refusal
+        self._begin(partial(self._open_job, seq))
+        return None
+
+    def _refusal(self) -> str:
+        link = self._stage.board.link
+        is_answering = link.is_fresh or link.mode is Mode.REPLAY
+        return "" if is_answering else "the store does not answer: this is read from it"
+
+    def _begin(self, reading: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # A function, not its coroutine: what is called off before it begins was never made.
+        self._app.run_worker(reading, group=READING, exclusive=True)  # type: ignore[arg-type]
+
+    def call_off(self) -> None:
+        """What is being read is not wanted any more."""
+        self._app.workers.cancel_group(self._app, READING)
+
+    async def _open_job(self, seq: int) -> None:
+        slow = self._app.set_timer(SLOW, lambda: self._overview.say(f"reading job {seq} ..."))
+        try:
+            found = await self._read(seq)
+        finally:
+            slow.stop()
         if found is None:
-            return f"job {seq} is not there any more, or cannot be read now"
-        page = found
+            self._overview.say(f"job {seq} is not there, or cannot be read now", is_bad=True)
+        elif self._app.screen is self._overview:
+            self._show_job(seq, found)
+
+    def _show_job(self, seq: int, page: JobPage) -> None:
 
         def body(width: int) -> list[Line]:
             return jobpage.lines(page, self._stage.scene, width)
@@ -86,13 +125,56 @@ class Pages:
         async def act(command: Command) -> None:
             if isinstance(command.what, Ask):
                 self._requests.begin(command.what.verb, page.row)
-            elif not isinstance(command.what, Deed):
+            elif command.what is Deed.LOG:
+                self._show_log(seq, page.logs)
+            elif command.what is Deed.PAGER:
+                screen.say(self._page("\n".join(map(plain, body(WIDE)))) or "")
+            elif not isinstance(command.what, Deed | Open):
                 command.what(self._stage)
 
         screen = Page(jobpage.title(page), self._stage.look, body, self._offers(JOB_PAGE), act)
         self._app.push_screen(screen)
-        screen.set_interval(READ_EVERY, reread)
+        screen.read_every(READ_EVERY, reread)
+
+    def open_log(self, seq: int | None) -> str | None:
+        """Read what the task of a job has printed, and show it as it comes."""
+        if seq is None:
+            return "this job has no number yet: nothing has run"
+        if refusal := self._refusal():
+            return refusal
+        self._begin(partial(self._open_log, seq))
         return None
+
+    async def _open_log(self, seq: int) -> None:
+        lines = await self._read_log(seq)
+        if self._app.screen is self._overview:
+            self._show_log(seq, lines)
+
+    def _show_log(self, seq: int, lines: tuple[LogLine, ...]) -> None:
+        def save(text: str) -> str:
+            name = export.file_name(f"log-{seq}", "txt", self._stage.scene.picture.at)
+            return export.deliver_text(self._app, text, name, self._settings.exports)
+
+        screen = Log(
+            f"Log of #{seq}",
+            self._stage.look,
+            lines,
+            partial(self._read_log, seq),
+            self._stage.zone,
+            save,
+            self._page,
+        )
+        self._app.push_screen(screen)
+
+    def _page(self, text: str) -> str | None:
+        return pager.show(self._app, text, self._settings.pager)
+
+    async def _read_log(self, seq: int) -> tuple[LogLine, ...]:
+        try:
+            return await self._source.log(seq)
+        except TontineError as error:
+            self._overview.say(legible(error, 200), is_bad=True)
+            return ()
 
     async def _read(self, seq: int) -> JobPage | None:
         try:

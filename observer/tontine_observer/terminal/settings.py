@@ -38,6 +38,8 @@ class Settings:
     """Draw once into this file instead of on the terminal."""
     size: tuple[int, int] = (160, 48)
     """Of a screenshot."""
+    pager: str = "less"
+    """The program that shows long texts."""
     zone: tzinfo | None = None
     """Of the times shown; None is where the user is."""
 
@@ -87,6 +89,7 @@ def screen_options(command: Decorated) -> Decorated:
             commands=read_keys(keys or home() / KEYS, is_needed=keys is not None),
             crashes=home() / "crashes",
             screenshot=screenshot,
+            pager=os.environ.get("PAGER") or "less",
             size=_size(size),
         )
         return command(*args, screen=screen, **options)

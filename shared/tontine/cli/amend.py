@@ -44,6 +44,12 @@ _seqs = click.argument("seqs", nargs=-1, type=click.IntRange(0, 2**63 - 1), meta
     is_flag=True,
     help="Also jobs that are done already: their tasks run again.",
 )
+@click.option(
+    "--from",
+    "stage",
+    metavar="STAGE",
+    help="Begin at this stage again; those before it are kept. Only with numbers.",
+)
 @changing_options
 @json_option
 @store_options
@@ -51,6 +57,7 @@ def retry(
     *,
     seqs: tuple[int, ...],
     done_too: bool,
+    stage: str | None,
     every: bool,
     dry_run: bool,
     yes: bool,
@@ -66,6 +73,9 @@ def retry(
     --until are about the time when a job ended. A plan's number goes on with a plan that failed,
     was cancelled or is stuck: what is done of it is not run again.
 
+    A job with stages goes on at the first that is not done, or at the one that --from names; one
+    that is done begins anew without it.
+
     Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs
     --done; the others are put back all the same.
 
@@ -74,10 +84,13 @@ def retry(
     --yes
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
+    if meant is not None and stage is not None:
+        raise click.UsageError("--from goes with numbers: jobs may have other stages")
     if meant is None:
+        asks = is_asked() and not yes
         _each(
             seqs,
-            lambda store, seq: _retry(store, seq, done_too=done_too, asks=is_asked() and not yes),
+            lambda store, seq: _retry(store, seq, stage, done_too=done_too, asks=asks),
             retry_plan,
             as_json,
             store,
@@ -175,7 +188,9 @@ def _same(meant: Filter) -> Operation[Filter]:
     return meant.anchored((yield from now()))
 
 
-def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, str, str]:
+def _retry(
+    store: Store, seq: int, stage: str | None, *, done_too: bool, asks: bool
+) -> tuple[int, str, str]:
     from ..store import control
 
     seen = store.run(control.read_job(seq)).state
@@ -185,7 +200,7 @@ def _retry(store: Store, seq: int, *, done_too: bool, asks: bool) -> tuple[int, 
         and not (asks and agrees(f"job {seq} is done: run it again?"))
     ):
         return 2, seen, f"job {seq} is done: give --done to run it again"
-    job, was_finished = store.run(control.retry(seq, seen))
+    job, was_finished = store.run(control.retry(seq, seen, stage))
     if was_finished:
         return 0, job.state, f"job {seq} is back in the queue"
     return 1, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"

@@ -186,7 +186,7 @@ def _judge_jobs(store: Store, tally: Checked, suspects: Suspects, record: Record
         ):
             if chunk[-1]["seq"] > given:
                 given = store.run(read.counter())
-            tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "L1")
+            tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "MI5", "L1")
             tally.add(judge_seqs(twins(last, chunk, "seq")))
             tally.add(judge_counter(chunk, given))
             for document in chunk:

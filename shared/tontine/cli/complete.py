@@ -68,6 +68,14 @@ def complete_module_words(context: click.Context, _: click.Parameter, incomplete
     return _matching(names if command != "reload" else (), incomplete, ())
 
 
+def complete_states(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The names of states."""
+    from ..store.states import list_states
+
+    found = _answers(context, list_states())
+    return _matching((one.key for one in found if not one.is_removed), incomplete, ())
+
+
 def complete_modules(
     _: click.Context, __: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

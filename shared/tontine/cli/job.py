@@ -12,9 +12,10 @@ from rich.text import Text
 from ..config import StoreConfig
 from ..errors import UnknownJob
 from ..family import Children
-from ..legible import ago, duration, legible, legible_lines
+from ..legible import ago, amount, count, duration, legible, legible_lines
 from ..lookalike import lookalikes, tell
 from ..records.job import Job
+from ..records.stage import stages_in
 from ..records.states import JobState
 from .jobs import percent
 from .lines import write_lines
@@ -37,7 +38,7 @@ _ORDER = (
     ),
     *("attempt", "fails", "lost", "node", "created_at", "started_at", "finished_at"),
 )
-_LATER = ("progress", "args", "meta", "counts", "result", "error", "errors")
+_LATER = ("progress", "args", "meta", "stages", "saved", "counts", "result", "error", "errors")
 _WIDTH = 14
 
 
@@ -101,7 +102,8 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
         yield _field(
             "progress", Text(legible(f"{percent(value)}  {progress.get('note') or ''}".strip()))
         )
-    for name in ("args", "meta", "counts", "result"):
+    yield from _stages(document)
+    for name in ("args", "meta", "saved", "counts", "result"):
         if name in document:
             yield _field(name, Text(_indented(json_text(document[name], indent=True))))
     for place, error in _earlier(document):
@@ -109,6 +111,16 @@ def _lines(document: Mapping[str, Any], now: datetime) -> Iterator[Text]:
     if "error" in document:
         yield _field("error", Text(_headline(document["error"]), style="red"))
         yield from _traceback(document["error"])
+
+
+def _stages(document: Mapping[str, Any]) -> Iterator[Text]:
+    """Those that are done, without their outputs."""
+    for place, stage in enumerate(stages_in(document.get("stages")), 1):
+        took, size = duration(stage.ms / 1000), amount(stage.bytes)
+        apart = f" in {count(stage.parts, 'part')}" if stage.parts else ""
+        facts = f"{place} {stage.name}  done  {took}  {size}{apart}  attempt {stage.attempt}"
+        by = "".join(f"  {text}" for text in (stage.version, stage.node) if text)
+        yield _field("stages" if place == 1 else "", Text(legible(f"{facts}{by}")))
 
 
 def _earlier(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from ..diagnose.doctor import probe
 from ..errors import UnknownNode
 from ..legible import count, duration, legible
 from ..records.node import Sighting, differing_versions
+from ..records.roster import Roster
 from ..records.share import Share
 from ..records.states import Desired, NodeState
 from ..rules.health import has_lease, is_beating
@@ -67,7 +68,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
             raise click.UsageError("--check looks at one node: leave out --all")
         raise click.exceptions.Exit(_check(checked, as_json, store))
     with opened(store) as opened_store:
-        found = [Shown(one) for one in opened_store.run(read.read_nodes())]
+        found = [ListedNode(one) for one in opened_store.run(read.read_nodes())]
         roster, _ = opened_store.run(read.read_cluster())
     shown = [one for one in found if every or not one.is_past]
     if as_json:
@@ -81,6 +82,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     write_table(_COLUMNS, rows, right=_RIGHT, cut=("NOTE", "MODULES", "NAME"))
     _write_troubles(shown)
     _write_differences(shown)
+    _write_members(roster, found)
     hidden = (
         f"; {count(len(found) - len(shown), 'dead node')} not shown (--all)"
         if len(found) > len(shown)
@@ -89,7 +91,7 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     note(f"epoch {roster.epoch}, {count(len(roster.members), 'member')}{hidden}")
 
 
-class Shown:
+class ListedNode:
     """A node's record, and what it says."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -143,20 +145,34 @@ def _check(name: str, as_json: bool, store: StoreConfig) -> int:
     return int(not health.is_well)
 
 
-def _write_differences(shown: Sequence[Shown]) -> None:
+def _write_differences(shown: Sequence[ListedNode]) -> None:
     live = [one.node for one in shown if not one.node.is_dead]
     for difference in differing_versions(live):
         console().print(Text(f"! versions differ: {legible(difference)}", style="yellow"))
 
 
-def _write_troubles(shown: Sequence[Shown]) -> None:
+def _write_members(roster: Roster, found: Sequence[ListedNode]) -> None:
+    """Where not all have the same modules, who divides the jobs of which."""
+    if roster.is_uniform:
+        return
+    names = {one.node.id: one.node.name for one in found}
+    having: dict[str, set[str]] = {}
+    for kind in roster.kinds:
+        for module in kind.offer.modules:
+            having.setdefault(module.name, set()).update(kind.of)
+    for module_name, able in sorted(having.items()):
+        those = ", ".join(names.get(one, one) for one in roster.members if one in able)
+        note(f"the jobs of {legible(module_name, 100)} are divided among {legible(those, 400)}")
+
+
+def _write_troubles(shown: Sequence[ListedNode]) -> None:
     out = console()
     for one in shown:
         for fact in one.inside:
             out.print(Text(f"! {legible(one.node.name, 100)} {legible(fact)}", style="yellow"))
 
 
-def _row(shown: Shown) -> tuple[Any, ...]:
+def _row(shown: ListedNode) -> tuple[Any, ...]:
     node = shown.node
     has_beat = not node.is_dead and node.beat_age is not None
     return (
@@ -181,7 +197,7 @@ def share(value: Share | None) -> str:
     return "-" if value is None else f"{value.rank}/{value.size} e{value.epoch}"
 
 
-def _remark(shown: Shown) -> str:
+def _remark(shown: ListedNode) -> str:
     node = shown.node
     if node.is_dead:
         when = (

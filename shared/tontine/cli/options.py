@@ -159,10 +159,6 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Machine-readable output: JSON, one object a line."
 )
 
-seq_argument = click.argument(
-    "seqs", nargs=-1, required=True, type=click.IntRange(0, 2**63 - 1), metavar="SEQ..."
-)
-
 
 @contextmanager
 def reached(config: StoreConfig, within: float = ANSWER_WITHIN) -> Iterator[Store]:

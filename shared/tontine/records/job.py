@@ -12,6 +12,7 @@ from bson.code import Code
 from ..legible import legible
 from ..lookalike import lookalikes
 from .counted import counts_in
+from .stage import StageDone, saved_in, stages_in
 from .states import FINAL, JobState
 from .task_key import unreadable
 
@@ -157,6 +158,10 @@ class Job:
     """What the producer wants to know of it later; no argument of its task."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What its task has counted, once it is done."""
+    stages: tuple[StageDone, ...] = ()
+    """The stages that are done, if its task has some; another attempt begins after them."""
+    saved: Any = None
+    """What its task saved last for its next attempt."""
 
     def __repr__(self) -> str:
         number = self.seq if self.is_numbered else f"_id={self.id!r}"
@@ -200,6 +205,8 @@ class Job:
             existed=existed,
             meta=meta if isinstance(meta, Mapping) else {},
             counts=counts_in(document["counts"]) if "counts" in document else {},
+            stages=stages_in(document["stages"]) if "stages" in document else (),
+            saved=saved_in(document["saved"]) if "saved" in document else None,
         )
 
     @property

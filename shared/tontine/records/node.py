@@ -37,6 +37,8 @@ class Announced:
     version: str = ""
     tasks: frozenset[str] = frozenset()
     schedules: frozenset[str] = frozenset()
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Its tasks that have stages, and these."""
 
 
 def modules_in(record: Mapping[str, Any]) -> list[Announced]:
@@ -47,10 +49,16 @@ def modules_in(record: Mapping[str, Any]) -> list[Announced]:
             str(one.get("version", "")),
             _texts(one.get("tasks")),
             _texts(one.get("schedules")),
+            _stages(one.get("stages")),
         )
         for one in _listed(record.get("modules"))
         if isinstance(one, Mapping) and is_text(one.get("name")) and one.get("state") not in ABSENT
     ]
+
+
+def stages_of(record: Mapping[str, Any], task: str) -> list[tuple[str, ...]]:
+    """The stages of a task, as a record announces them."""
+    return [names for one in modules_in(record) for name, names in one.stages if name == task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Sighting:
     settled: int = 0
     """Attempts that it has ended, in whichever way."""
     tasks: frozenset[str] = frozenset()
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Its tasks that have stages, and these in their order."""
     modules: tuple[tuple[str, str], ...] = ()
     """The names and versions of what it announces, in that order."""
     lease: float = DEFAULT_LEASE
@@ -116,6 +126,7 @@ class Sighting:
             failed=_whole(metrics.get("failed")),
             settled=sum(_whole(metrics.get(name)) for name in _SETTLED),
             tasks=frozenset(task for module in modules for task in module.tasks),
+            stages=tuple(one for module in modules for one in module.stages),
             modules=_told_versions(modules),
             lease=lease,
             beat=_whole(document.get("beat")),
@@ -283,3 +294,11 @@ def _listed(value: Any) -> Sequence[Any]:
 
 def _texts(value: Any) -> frozenset[str]:
     return frozenset(str(one) for one in _listed(value) if is_text(one))
+
+
+def _stages(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple(
+        (one["task"], tuple(str(name) for name in _listed(one.get("names"))))
+        for one in _listed(value)
+        if isinstance(one, Mapping) and is_text(one.get("task"))
+    )

@@ -19,6 +19,7 @@ from .names import CLUSTER, COUNTER, JOBS, RANGES, ROSTER, SETTINGS
 from .ranges import Ranges
 from .raw import Raw
 from .retention import Retention
+from .states import CHANGES, changes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,14 @@ class ClusterState:
     retention: Retention
     inbox: bool
     ranges: Ranges
+    state_changes: int = 0
+    """A hint that a named state has changed."""
 
 
 def overview() -> Operation[ClusterState]:
     """The whole of `cluster`, in one read."""
-    documents = yield find(CLUSTER, {"_id": {"$in": [ROSTER, COUNTER, SETTINGS, RANGES]}})
+    wanted = [ROSTER, COUNTER, SETTINGS, RANGES, CHANGES]
+    documents = yield find(CLUSTER, {"_id": {"$in": wanted}})
     by_id = {document["_id"]: document for document in documents}
     return ClusterState(
         Roster.from_document(by_id.get(ROSTER)),
@@ -43,6 +47,7 @@ def overview() -> Operation[ClusterState]:
         Retention.from_document(by_id.get(SETTINGS)),
         is_open(by_id.get(SETTINGS)),
         Ranges.from_document(by_id.get(RANGES)),
+        changes_in(by_id.get(CHANGES)),
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
 from ..records.job import Job, is_whole, problem
+from ..records.node import stages_of
 from ..records.states import FINAL, Desired, JobState, NodeState
+from ..records.task_key import name_of
 from .bell import ring, ring_plan
 from .call import Operation, find, find_one, update_many, update_one
 from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
@@ -114,11 +116,38 @@ def retry_which(which: Any = None, key: str | None = None) -> Operation[Job]:
     return job
 
 
-def retry(seq: int, seen: str | None = None) -> Operation[tuple[Job, bool]]:
+def put_back_from(place: int) -> list[dict[str, Any]]:
+    """The same for one that is to begin at a stage again: those before it are kept."""
+    stored = {"$cond": [{"$isArray": "$stages"}, "$stages", []]}
+    kept: Any = {"$slice": [stored, place]} if place else "$$REMOVE"
+    return [{"$set": {"stages": kept, "saved": "$$REMOVE"}}, *PUT_BACK[1:]]
+
+
+def _place_of(job: Job, stage: str) -> Operation[int]:
+    """How many stages are kept where one is to begin again; `ConfigError` if the job cannot begin
+    there."""
+    done = [one.name for one in job.stages]
+    if stage in done or not done:
+        return done.index(stage) if done else 0
+    # The last stage is in no document of a job: who has the task knows it.
+    task = name_of(job.task)
+    records = yield find(NODES, {"modules.stages.task": task}, projection={"modules": 1})
+    known = [names for one in records for names in stages_of(one, task)]
+    if any(names[: len(done) + 1] == (*done, stage) for names in known):
+        return len(done)
+    raise ConfigError(
+        f"job {job.seq} cannot begin at stage {stage!r}: of its stages {', '.join(done)} are done; "
+        "without --from it goes on after those"
+    )
+
+
+def retry(
+    seq: int, seen: str | None = None, stage: str | None = None
+) -> Operation[tuple[Job, bool]]:
     """Put a finished job back in the queue (J9); the job, and whether it was finished. The attempt
     is never reset.
 
-    With `seen` only if it is still in that state.
+    With `seen` only if it is still in that state; with a `stage` that and those after it run again.
     """
     document = yield from _read_document(seq)
     job = Job.from_document(document)
@@ -129,8 +158,9 @@ def retry(seq: int, seen: str | None = None) -> Operation[tuple[Job, bool]]:
     if reason := problem({**document, "state": None}):
         raise ConfigError(f"job {seq} cannot be run at all: {reason}")
     matching = {"seq": seq, "state": job.state.value, "attempt": job.attempt}
+    update = PUT_BACK if stage is None else put_back_from((yield from _place_of(job, stage)))
     try:
-        yield update_one(JOBS, matching, PUT_BACK)
+        yield update_one(JOBS, matching, update)
     except DuplicateKey:
         raise ConfigError(
             f"job {seq} cannot go back: an unfinished job has its key {job.key!r}"

@@ -30,7 +30,9 @@ _TRIES = 5
 # believed less far than the counter itself: otherwise the last that is believed would be the last
 # that is ever given.
 _USED_BELOW, _GIVEN_BELOW = LAST_SEQ // 2, LAST_SEQ // 4 * 3
-_SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": _GIVEN_BELOW}
+# A condition on a list is true if it is of any part of it.
+_NO_LIST = {"$not": {"$type": "array"}}
+_SOUND = {"$type": ["int", "long", "double"], "$gte": 0, "$lt": _GIVEN_BELOW, **_NO_LIST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def raise_counter(known: int = 0) -> Operation[int]:
 
 def _highest(collection: str, hint: str) -> Operation[int]:
     options: dict[str, Any] = {"projection": {"_id": 0, "seq": 1}, "sort": [("seq", -1)]}
-    used = {"seq": {"$gte": 0, "$lt": _USED_BELOW}}
+    used = {"seq": {"$gte": 0, "$lt": _USED_BELOW, **_NO_LIST}}
     found = None
     for how in (
         {"hint": hint},

@@ -138,7 +138,7 @@ class Search:
 def search(filter: Filter) -> Operation[Search]:
     """Begin to look for what is meant, at the server's time."""
     anchored = filter.anchored((yield from now()))
-    return Search(anchored, (yield from _short_routes(anchored)))
+    return Search(anchored, (yield from few(routes(anchored))))
 
 
 def count(filter: Filter, at_most: int | None = None) -> Operation[int]:
@@ -170,9 +170,8 @@ def edge(below: int | None, size: int) -> Operation[int]:
     return int(found[0]["seq"]) if found else 0
 
 
-def _short_routes(filter: Filter) -> Operation[list[Route]]:
+def few(found: list[Route]) -> Operation[list[Route]]:
     """The indexes that hold what is meant, if they do not hold too much of it."""
-    found = routes(filter)
     for route in found:
         call = count_documents(JOBS, dict(route.on_it), limit=FEW + 1, hint=route.index)
         try:

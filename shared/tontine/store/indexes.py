@@ -18,7 +18,19 @@ from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ
 from ..records.states import FINAL, OPEN, UNFINISHED_PLAN, JobState, NodeState
 from .call import Operation, answered, command, find_one, update_one
-from .names import CLUSTER, EVENTS, JOBS, LOGS, NODES, PLANS, SCHEDULES, SCHEMA
+from .names import (
+    CLUSTER,
+    EVENTS,
+    JOBS,
+    LOGS,
+    MODULES,
+    NODES,
+    OUTPUTS,
+    PLANS,
+    SCHEDULES,
+    SCHEMA,
+    STATES,
+)
 
 EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
@@ -175,6 +187,9 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
             "partialFilterExpression": {"expire_at": {"$exists": True}},
         },
     ],
+    MODULES: [],
+    OUTPUTS: [],
+    STATES: [],
 }
 # Every index costs every job a little, also one that is not in it: most databases never need these.
 ON_DEMAND: dict[str, list[dict[str, Any]]] = {

@@ -32,7 +32,8 @@ from .call import Operation, bulk_write, delete_many, delete_one, find, update_m
 from .control import PUT_BACK, retry, whose_plan
 from .end import cancelled
 from .find import hinted, search
-from .names import JOBS, LOGS
+from .names import JOBS, LOGS, OUTPUTS
+from .outputs import remove_outputs
 from .read import now
 from .retention import SHORTEST, read_retention
 
@@ -215,12 +216,13 @@ def _remove(batch: Documents, filter: Filter, so_far: Changed) -> Operation[Chan
     gone = seqs - {one["seq"] for one in left}
     # After their jobs: one that was put back meanwhile keeps what it has printed.
     yield delete_many(LOGS, {"seq": {"$in": list(gone)}}, repeats=True, within=_WITHIN)
+    yield from remove_outputs(sorted(gone))
     return so_far.plus(len(gone))
 
 
 def _check_removing() -> Operation[None]:
-    """Whether this user may remove both jobs and lines, before any of them is removed."""
-    for collection in (JOBS, LOGS):
+    """Whether this user may remove jobs, lines and outputs, before any of them is removed."""
+    for collection in (JOBS, LOGS, OUTPUTS):
         try:
             yield delete_one(collection, {"_id": {"$in": []}}, repeats=True)
         except NotPermitted as refusal:

@@ -254,11 +254,10 @@ def mend_roster(known: Roster) -> Operation[Roster | None]:
     if said.is_in(document) and (known.is_followed_by(said) or said == known):
         return None
     new, epoch = known.in_place_of(said), (document or {}).get("epoch")
+    # Not by `$type`, which is also true of a list that has a number in it.
+    is_no_number = {"$expr": {"$not": [{"$in": [{"$type": "$epoch"}, ["int", "long", "double"]]}]}}
     is_number = isinstance(epoch, int | float)
-    seen = {
-        "_id": ROSTER,
-        "epoch": epoch if is_number else {"$not": {"$type": ["int", "long", "double"]}},
-    }
+    seen = {"_id": ROSTER, **({"epoch": epoch} if is_number else is_no_number)}
     values = {**new.to_document(), "epoch": Int64(new.epoch)}
     answer = yield update_one(CLUSTER, seen, {"$set": values})
     if not answer.modified_count:

@@ -16,7 +16,7 @@ from ..errors import TontineError
 from ..records.job import Job
 from ..records.roster import Roster
 from ..records.states import FINAL, JobState
-from .call import Operation, command, count_documents, find, find_one
+from .call import COMMITTED, Operation, command, count_documents, find, find_one
 from .counter import counted
 from .indexes import DUE_INDEX, HELD, OPEN_JOBS, QUEUED, RANKED_INDEX, UNNUMBERED, all_of
 from .names import BELL, CLUSTER, COUNTER, JOBS, NODES, ROSTER, SAMPLES
@@ -169,10 +169,11 @@ def read_by_id(id: Any) -> Operation[dict[str, Any] | None]:
 
 def count_between(first: int, last: int) -> Operation[dict[str, int]]:
     """How many of the jobs numbered `first` to `last` are in each state; those that were removed
-    are in none."""
+    are in none. As all reads see them: who counts an end must find it when reading the job."""
     answer = yield command(
         {
             "aggregate": JOBS,
+            "readConcern": COMMITTED.document,
             "pipeline": [
                 {"$match": {"seq": {"$gte": first, "$lte": last}}},
                 {"$group": {"_id": "$state", "count": {"$sum": 1}}},

@@ -84,7 +84,8 @@ def release_strays(
     return released
 
 
-_NOBODY = {"node": {"$not": {"$type": "string"}}}
+# Not by the operator `$type` of queries, which is also true of a list that has a text in it.
+_NOBODY = {"$expr": {"$ne": [{"$type": "$node"}, "string"]}}
 
 
 def repair_unowned(retention: Retention = FOR_EVER) -> Operation[int]:

@@ -20,9 +20,11 @@ from .names import (
     LOGS,
     MODULES,
     NODES,
+    OUTPUTS,
     PLANS,
     SAMPLES,
     SCHEDULES,
+    STATES,
 )
 
 EVERY = ""
@@ -77,11 +79,16 @@ NODE = Role(
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),
+        OUTPUTS: ("find", "insert", "update", "remove"),
+        STATES: ("find",),
     },
     {
         EVERY: ("listCollections",),
         **dict.fromkeys((JOBS, PLANS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
+        MODULES: _MAKING,
+        OUTPUTS: _MAKING,
+        STATES: _MAKING,
         SAMPLES: ("createCollection", "collMod", "find", "dropCollection"),
         INBOX: _MAKING,
         BELL: ("createCollection", "convertToCapped", "dropCollection"),
@@ -108,6 +115,8 @@ OPERATOR = Role(
         JOBS: ("update", "remove"),
         PLANS: ("update",),
         LOGS: ("remove",),
+        OUTPUTS: ("remove",),
+        STATES: ("insert", "update", "remove"),
         NODES: ("update",),
         SCHEDULES: ("insert", "update", "remove"),
         BELL: ("insert",),

@@ -48,6 +48,10 @@ started in time, if the server agrees. `unlicensed` is a plan's job that its pla
 start."""
 
 
+Saved = tuple[int, bytes]
+"""What a task saved: its number in that attempt, and it itself as {"r": value}."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """How one attempt ended, as it will be written. Made for every job: frozen, it would cost three
@@ -80,6 +84,8 @@ class Outcome:
     noted: Noted | None = None
     """For `done`: what the task has counted and observed; its counts are in `result`, too, as `c`.
     """
+    saved: Saved | None = None
+    """What the task saved and is not written yet."""
 
 
 @dataclass(slots=True)
@@ -271,7 +277,25 @@ def _ending(one: Outcome, retention: Retention) -> list[Stage]:
     """The update for one outcome."""
     if one.kind == "unlicensed":
         return unlicensed(is_orphan=one.final)
-    return closed(_change(one), retention)
+    if one.saved is None or one.bare:
+        return closed(_change(one), retention)
+    last = {"$set": {"saved": saving(one.attempt, one.saved)}}
+    return closed([last, *_change(one)], retention)
+
+
+def saving(attempt: int, saved: Saved) -> dict[str, Any]:
+    """What a task saved, unless something newer of this attempt is there: a write may be late."""
+    number, body = saved
+    is_there = {
+        "$and": [{"$eq": ["$saved.attempt", attempt]}, {"$gte": ["$saved.n", number]}],
+    }
+    new = {
+        "$let": {
+            "vars": {"mine": {"$literal": RawBSONDocument(body)}},
+            "in": {"attempt": attempt, "n": number, "value": "$$mine.r"},
+        }
+    }
+    return {"$cond": [is_there, "$saved", new]}
 
 
 def _change(one: Outcome) -> list[Stage]:

@@ -12,7 +12,20 @@ from typing import Any, get_args
 from ..records.job import LONGEST_TIMEOUT
 from ..records.schedule import LONGEST, Missed, Overlap
 from ..records.states import FINAL, Desired, JobState, NodeState, PlanState
-from .names import CLUSTER, COUNTER, JOBS, NODES, PLANS, ROSTER, SCHEDULES, SCHEMA, SETTINGS
+from .names import (
+    CLUSTER,
+    COUNTER,
+    JOBS,
+    MODULES,
+    NODES,
+    OUTPUTS,
+    PLANS,
+    ROSTER,
+    SCHEDULES,
+    SCHEMA,
+    SETTINGS,
+    STATES,
+)
 
 LEVEL, ACTION = "moderate", "error"
 LONGEST_LEASE = 86400
@@ -224,6 +237,43 @@ _PLAN: dict[str, Any] = {
         },
     ]
 }
+_OUTPUT: dict[str, Any] = {
+    "required": ["data", "at"],
+    "properties": {
+        "_id": {
+            "bsonType": "object",
+            "required": ["seq", "stage", "attempt", "part"],
+            "properties": {"seq": _COUNT, "stage": _TEXT, "attempt": _COUNT, "part": _COUNT},
+        },
+        "data": {"bsonType": "binData"},
+        "at": {"bsonType": "date"},
+    },
+}
+_MODULE: dict[str, Any] = {
+    "required": ["module", "version"],
+    "properties": {
+        "_id": _TEXT,
+        "module": _TEXT,
+        "version": _TEXT,
+        "authors": {"bsonType": "array"},
+        "tasks": _TEXTS,
+        "digest": _TEXT,
+        "seen_at": {"bsonType": "date"},
+    },
+}
+_STATE: dict[str, Any] = {
+    "required": ["module", "name", "version"],
+    "properties": {
+        "_id": _TEXT,
+        "module": _TEXT,
+        "name": _TEXT,
+        "version": {**_COUNT, "minimum": 1},
+        "bytes": _COUNT,
+        "sha256": _TEXT,
+        "at": {"bsonType": "date"},
+        "by": _TEXT,
+    },
+}
 
 VALIDATORS: dict[str, dict[str, Any]] = {
     JOBS: _JOB,
@@ -231,4 +281,7 @@ VALIDATORS: dict[str, dict[str, Any]] = {
     CLUSTER: {"$jsonSchema": _CLUSTER},
     SCHEDULES: {"$jsonSchema": _SCHEDULE},
     PLANS: {"$jsonSchema": _PLAN},
+    MODULES: {"$jsonSchema": _MODULE},
+    OUTPUTS: {"$jsonSchema": _OUTPUT},
+    STATES: {"$jsonSchema": _STATE},
 }

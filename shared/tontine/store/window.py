@@ -224,19 +224,6 @@ def _aware(value: Any) -> datetime | None:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
-def search(
-    where: Mapping[str, Any], newest: int, depth: int, limit: int
-) -> Operation[list[dict[str, Any]]]:
-    """Jobs that meet a condition among the `depth` newest numbers, newest first; bounded, however
-    rare they are."""
-    asked = dict(where)
-    asked["seq"] = {"$gte": max(0, newest - depth), **dict(asked.get("seq", {}))}
-    found: list[dict[str, Any]] = yield find(
-        JOBS, asked, sort=[("seq", -1)], limit=limit, projection=SLIM, max_time_ms=5000
-    )
-    return found
-
-
 def states_of(seqs: Iterable[int]) -> Operation[dict[int, tuple[str, int]]]:
     """The state and attempt of jobs, by seq."""
     found = yield find(

@@ -14,6 +14,7 @@ from ..current import CurrentJob
 from ..module import Task
 from ..records.job import ERRORS_KEPT, JobError
 from ..records.states import FINAL, JobState
+from ..staging import StageRefused
 
 Document = dict[str, Any]
 
@@ -22,6 +23,8 @@ def judge_of(task: Task, document: Document, job: CurrentJob) -> Judge:
     """What a worker would say of an attempt's end."""
 
     def of_error(error: BaseException) -> verdict.NoResult:
+        if isinstance(error, StageRefused):
+            return error.end
         if reason := task.misfit_inside(error):
             return verdict.ended("refused", "InvalidArguments", reason)
         return verdict.of_error(task, document, error, cancelled=job.cancelled, limit=None)

@@ -12,6 +12,7 @@ from ..module import Task
 from ..offspring import recorded
 from ..records.counted import Noted, Observed
 from ..records.job import Job
+from ..saving import Saving
 from . import calling
 
 
@@ -29,6 +30,20 @@ class Run:
     """What it counted with `current_job().count(...)`."""
     observed: dict[str, Observed] = field(default_factory=dict)
     """What it observed with `current_job().observe(...)`."""
+    saved: Any = None
+    """What it saved last with `current_job().save(...)`."""
+
+
+class _Shown(Saving):
+    """Shows in a run what its task saves."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+
+    def save(self, value: Any) -> None:
+        super().save(value)
+        self._run.saved = value
 
 
 def run_task(
@@ -99,6 +114,7 @@ def _prepared(
         submit=recorded(run.submitted),
     )
     job.noted = Noted(run.counts, run.observed)
+    job.saving = _Shown(run)
     if cancelled:
         job.mark_cancelled()
     return run, job, given

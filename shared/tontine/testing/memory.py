@@ -42,6 +42,7 @@ from ..store.end import TOO_LATE
 from ..store.insert import Wish
 from ..store.offspring import _differs
 from ..store.standings import last_run
+from . import stages
 from .ending import Document, errors_so_far, is_final, judge_of, write_end
 from .finding import find, find_one, named
 
@@ -143,6 +144,9 @@ class Memory:
                 f"job {document['seq']} cannot go back: an unfinished job has its key {own!r}"
             )
         errors = errors_so_far(document)
+        if document["state"] == JobState.DONE:
+            document.pop("stages", None)
+            document.pop("saved", None)
         for name in (
             "cancel",
             "finished_at",
@@ -362,13 +366,16 @@ class Memory:
             _job_of(task, document, self.send),
             self.library.hooks().get(task.name) or Hooks(),
         )
-        work, judge = partial(task.function, **args), judge_of(task, document, job)
+        function = stages.work(task, job, document) if task.saves else task.function
+        work, judge = partial(function, **args), judge_of(task, document, job)
         steps = around.play(hooks, job, work, judge, refusal=task.misfit(args))
         self.running[seq] = job
         try:
             end = yield MemoryAttempt(job, steps, task.is_async)
         finally:
             del self.running[seq]
+        if job.saving is not None and job.saving.newest is not None:
+            stages.write_saved(job, job.saving.newest, document)
         if isinstance(end, bytes) and job.noted is not None and job.noted.counts:
             document["counts"] = dict(job.noted.counts)
         return self._settle(document, cast("End", end))

@@ -47,6 +47,7 @@ class World:
         self._retried: set[Run] = set()
         self._fault = fault
         self._violations: list[Violation] = []
+        self._judged: set[tuple[str, tuple[int, frozenset[str]]]] = set()
         direct = Direct(database)
         self.auditor = Auditor(self.clock.now)
         self.history = History(direct, Witness(self._is_leased, self._is_running), self.auditor.see)
@@ -347,9 +348,10 @@ class World:
         roster = Roster.from_document(self.history.roster)
         for life in self.awake:
             for turn in life.node.turns:
-                epoch, _ = turn.lanes.arranged_for
-                if epoch != roster.epoch:
+                seen = (life.node.id, turn.lanes.arranged_for)
+                if turn.lanes.arranged_for[0] != roster.epoch or seen in self._judged:
                     continue
+                self._judged.add(seen)
                 for lane in turn.lanes:
                     mine = {
                         (seq, key)

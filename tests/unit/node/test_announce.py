@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tontine.config import StoreConfig, Timing
-from tontine_node.config import NodeConfig
+from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.telling.announce import announce, lines
 
 STORE = StoreConfig("mongodb://u:secret@h/shop?replicaSet=rs0", "shop")
@@ -29,6 +29,17 @@ def test_it_says_where_it_works_with_how_much_room_and_what_it_runs() -> None:
     ]
 
 
+def test_contexts_are_told_one_by_one() -> None:
+    mail = ContextConfig("mail", ("mail.tasks",), slots=50)
+    said = list(lines(replace(CONFIG, contexts=(*CONFIG.contexts, mail)), MODULES))
+    assert said[1:] == [
+        "  a lease of 8 s, 30 s of grace",
+        "  context default: 2 processes with 1 slot each",
+        "  context mail: 1 process with 50 slots",
+        "  shop 1.2.0: mail, resize",
+    ]
+
+
 def test_many_tasks_and_modules_are_cut_short() -> None:
     many: list[dict[str, Any]] = [
         {"name": "m", "version": "", "tasks": [f"m.t{place}" for place in range(20)]}
@@ -40,7 +51,7 @@ def test_many_tasks_and_modules_are_cut_short() -> None:
     assert list(lines(CONFIG, nine))[2].endswith(": t0, t1, t2, t3, t4, t5, t6, t7, t8")
     assert (
         "1 process with 3 slots, a lease"
-        in list(lines(replace(CONFIG, processes=1, slots=3), nine))[1]
+        in list(lines(replace(CONFIG, processes=1, slots=3, contexts=()), nine))[1]
     )
     assert (
         list(lines(CONFIG, [{"name": "empty", "version": "1", "tasks": []}]))[2]

@@ -109,7 +109,7 @@ def test_a_body_is_cut_back_into_its_documents(bodies: list[bytes]) -> None:
 
 SEQS, TIMES, TEXTS = st.integers(1, 2**53), st.floats(0, 10**6), st.text(max_size=20)
 DOCUMENTS = st.binary(max_size=50)
-FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3))
+FACTS = st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3), stage_limits=st.just([]))
 DONE = st.tuples(SEQS, TIMES, DOCUMENTS)
 REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
     DONE,
@@ -126,11 +126,15 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         pipe.PrintedLines, SEQS, SEQS, st.lists(st.tuples(TIMES, TEXTS).map(list), max_size=3)
     ),
     st.builds(pipe.Submit, SEQS, SEQS, SEQS, DOCUMENTS),
+    st.builds(pipe.StageOutput, SEQS, SEQS, SEQS, TEXTS, TEXTS, SEQS, DOCUMENTS),
+    st.builds(pipe.SavedValue, SEQS, SEQS, SEQS, DOCUMENTS),
     st.builds(
         pipe.Hello,
         st.just([]),
         st.dictionaries(
-            TEXTS, st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3)), max_size=2
+            TEXTS,
+            st.builds(pipe.TaskFacts, delays=st.lists(TIMES, max_size=3), stage_limits=st.just([])),
+            max_size=2,
         ),
         st.just([]),
     ),
@@ -139,6 +143,10 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
 ORDERS = st.builds(
     pipe.Orders,
     run=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=5),
+    resume=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=3),
+    staged=st.lists(
+        st.builds(pipe.StageAnswer, SEQS, SEQS, st.booleans(), st.just(["a", "b"])), max_size=3
+    ),
     recall=st.booleans(),
     cancel=st.lists(SEQS, max_size=3),
     expire=st.lists(st.builds(pipe.Expire, SEQS, TIMES), max_size=3),
@@ -168,6 +176,7 @@ def test_orders_are_read_as_they_were_given(orders: pipe.Orders) -> None:
         orders.recall,
         orders.submitted,
     )
+    assert (list(read.resume), list(read.staged)) == (orders.resume, orders.staged)
     assert (list(read.cancel), list(read.expire)) == (orders.cancel, orders.expire)
 
 

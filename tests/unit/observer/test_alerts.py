@@ -226,3 +226,15 @@ def test_a_trouble_of_a_node_that_is_dead_or_silent_is_no_news() -> None:
     assert "trouble" not in kinds(world, 15)
     world.change_node("ada", state="dead", died_at=moment(world.now))
     assert "trouble" not in kinds(world, 5)
+
+
+def test_a_job_that_asks_for_a_version_waits_for_nobody_unless_a_node_has_it() -> None:
+    world = world_of("ada")  # with version 1 of t
+    for number, task in enumerate(("t.t@>=1", "t.t@>=2"), 1):
+        world.insert_job(number, number, task=task)
+    board = board_of(world, 12)
+    found = {"t.t@>=1": 1, "t.t@>=2": 1}
+    intake.count(board.known, world.snapshot(unknown=found).truth())
+    texts = {alert.kind: alert.text for alert in board.picture().alerts}
+    assert texts["unknown-task"] == "1 job waits for t.t@>=2, which no live node has"
+    assert texts["stalled-share"].endswith("2 jobs waiting")

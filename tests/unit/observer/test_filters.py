@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tontine_observer.query.filters import parse
-from tontine_observer.query.sorting import Order, choose, place_of
+from tontine_observer.query.sorting import Order, ordered, place_of
 
 FACTS: dict[str, str | float | None] = {
     "state": "failed",
@@ -66,9 +66,9 @@ def test_anything_can_be_typed(text: str) -> None:
     parse(text).matches(FACTS)
 
 
-def test_the_plainly_wanted_values_can_be_asked_of_the_store() -> None:
-    assert parse("state:failed,done x").wanted("state") == ("failed", "done")
-    assert parse("!state:failed").wanted("state") == ()
+def test_what_no_row_has_is_for_the_store() -> None:
+    assert parse("args.User:7").is_for_the_store
+    assert not parse("state:failed,done x").is_for_the_store
 
 
 def test_rows_are_sorted_by_a_fact_and_those_without_it_come_last() -> None:
@@ -77,14 +77,13 @@ def test_rows_are_sorted_by_a_fact_and_those_without_it_come_last() -> None:
     def facts(row: tuple[str, float | None]) -> dict[str, str | float | None]:
         return {"node": row[0], "age": row[1]}
 
-    def names(order: Order, text: str = "") -> str:
-        return "".join(row[0] for row in choose(rows, facts, parse(text), order))
+    def names(order: Order) -> str:
+        return "".join(row[0] for row in ordered(rows, facts, order))
 
     assert names(Order()) == "abc"
     assert names(Order("age")) == "cab"
     assert names(Order("age", True)) == "acb"
     assert names(Order("node", True)) == "cba"
-    assert names(Order(), "!name:b") == "ac"
 
 
 def test_sort_goes_through_the_columns_and_back_to_none() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tontine_observer.stage.layout import (
     ALERT,
     BAND,
+    BY_ITSELF,
     CHANGES,
     FLOW,
     FOOTER,
@@ -50,7 +51,7 @@ def test_small_screens_keep_what_matters_most() -> None:
 
 
 def test_large_screens_show_everything_and_a_pane_can_have_it_all() -> None:
-    assert {*PANES, FLOW} <= set(plan(160, 48))
+    assert {*PANES, FLOW} - {*BY_ITSELF} <= set(plan(160, 48))
     assert TIME not in plan(160, 29)
     assert set(plan(160, 48, JOBS, is_maximised=True)) == {STATUS, ALERT, BAND, JOBS, FOOTER}
 

@@ -346,9 +346,10 @@ def roster(epoch: int, *members: str, operation: str = "update") -> Delta:
 BEGUN = roster(0, operation="insert")
 
 
-def test_epochs_only_grow_by_a_join_or_a_leave() -> None:
+def test_epochs_only_grow_by_a_join_a_leave_or_another_offer() -> None:
     one, two = roster(1, "a"), roster(2, "a", "b")
     assert told(BEGUN, one, two, roster(3, "b"), roster(4)) == []
+    assert told(BEGUN, one, two, roster(3, "a", "b"), roster(4, "b")) == []
     assert told(BEGUN, one, roster(1, "b")) == [("S5", "epoch 1 was followed by 1")]
     assert told(BEGUN, one, roster(3, "a", "b")) == [("S5", "epoch 1 was followed by 3")]
     assert told(two, one) == [("S5", "epoch 2 was followed by 1")]

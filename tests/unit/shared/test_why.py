@@ -11,6 +11,7 @@ import pytest
 from tontine.diagnose.why import Evidence, Finding, Trace, explain, second_look
 from tontine.records.job import UNNUMBERED, Job, JobError, Progress
 from tontine.records.node import Sighting
+from tontine.records.offer import ModuleOffer, Offer
 from tontine.records.roster import Roster
 from tontine.records.share import Share
 from tontine.records.states import Desired, JobState, NodeState
@@ -416,3 +417,27 @@ def test_a_field_that_was_meant_to_be_another_is_told_last() -> None:
     )
     assert codes(found)[-1] == "odd-field"
     assert only(found, "odd-field").sentence == "Its field `dely` means nothing."
+
+
+def test_a_range_that_nobody_satisfies_is_told_with_what_there_is() -> None:
+    nodes = [
+        node(name, modules=(("shop", version),))
+        for name, version in (("web-1", "1.2.0"), ("web-2", "1.2.0"), ("web-3", "1.3.0"))
+    ]
+    finding = only(evidence(job(task="shop.resize@>=3"), *nodes), "no-version")
+    assert finding.sentence == (
+        "no live node has shop in >=3 (there are 1.2.0 on web-1, web-2 and 1.3.0 on web-3)"
+    )
+    assert "no-version" not in codes(evidence(job(task="shop.resize@>=1.3"), *nodes))
+    assert codes(evidence(job(task="shop.resise@>=3"), *nodes)) == ["unknown-task"]
+
+
+def test_the_owner_is_one_of_those_who_offer_the_task() -> None:
+    shop = Offer((ModuleOffer("shop", "1", ("mail", "resize")),))
+    other = replace(A, tasks=frozenset({"x.y"}))
+    roster = Roster().joined_by(B.id, shop).joined_by(A.id, Offer())
+    found = replace(evidence(job(seq=18), other, B), roster=roster)
+    assert found.owner_id == B.id
+    assert replace(found, job=job(seq=19)).owner_id == B.id
+    unsaid = replace(found, roster=Roster().joined_by(B.id, Offer()))
+    assert codes(unsaid) == ["not-offered"]

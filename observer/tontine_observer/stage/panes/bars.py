@@ -3,36 +3,49 @@ Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ...draw.line import Line, cut, fit, justify, length, size
 from ..layout import PANES, TIME, Box
 from .scene import Scene
 from .view import TITLES
 
+WORTH = 24
+"""As much of a filter as names of other panes make room for."""
+
 
 def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
     """The panes by their keys; the filter of the one that is shown."""
-    view = scene.view
-    line: Line = []
-    for number, pane in enumerate(PANES, 1):
-        is_here = pane == view.tab
-        count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
-        line += [
-            (f" {number} ", "key"),
-            (TITLES[pane] + count, "title.focus" if is_here else "muted"),
-            (" ", "text"),
-        ]
-    chosen = view.lists[view.tab].chosen
+    chosen = scene.view.lists[scene.view.tab].chosen
     text = chosen.problem or chosen.text or "-"
     role = "match" if chosen.text else "faint"
     if chosen.problem:
         role = "bad"
+    wanted = 8 + min(size(text), WORTH) + 2 if chosen.text else 0
+    for titled in (PANES, PANES[:5], (scene.view.tab,)):
+        line = _tabs(scene, counts, titled)
+        if length(line) + wanted <= box.width:
+            break
     room = max(4, box.width - length(line) - 10)
     end: Line = [("filter: ", "faint"), (cut(text, room, scene.glyphs.more), role), (" ", "text")]
     if length(line) + length(end) > box.width:
         end = []
     return [justify(line, end, box.width)]
+
+
+def _tabs(scene: Scene, counts: dict[str, str], titled: Collection[str]) -> Line:
+    """The numbers of all panes, the names of some, and how much the one that is shown has."""
+    line: Line = []
+    for number, pane in enumerate(PANES, 1):
+        is_here = pane == scene.view.tab
+        count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
+        name = TITLES[pane] if pane in titled or is_here else ""
+        line += [
+            (f" {number} ", "key"),
+            (name + count, "title.focus" if is_here else "muted"),
+            (" " if name else "", "text"),
+        ]
+    return line
 
 
 def footer(scene: Scene, box: Box, hints: Iterable[tuple[str, str]]) -> list[Line]:

@@ -36,14 +36,14 @@ def facts(change: Change, _: Scene) -> Facts:
 
 
 def cells(change: Change, scene: Scene, _: dict[str, int]) -> dict[str, Span | Line]:
-    times = f"  ({change.times:,} times)" if change.times > 1 else ""
+    times = f"{change.times:,} times, last {change.last}: " if change.times > 1 else ""
     return {
         "time": (moment(change.at, scene.zone), "muted"),
         "subject": (
             change.subject,
             "strong" if change.kind is ChangeKind.NODE else ROLES[change.kind],
         ),
-        "text": [*_tinted(change, scene), (times, "muted")],
+        "text": [(times, "muted"), *_tinted(change, scene)],
     }
 
 

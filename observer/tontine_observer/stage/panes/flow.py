@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...draw.line import Line, Span, fit, left, length, right
+from collections.abc import Mapping
+
+from ...draw.line import Line, Span, left, length, pack, right
 from ...draw.plot import bar, spark, squeeze, tall_spark
 from ...draw.words import age, amount, change, rate
 from ...records.flow import Flow, Series
@@ -10,6 +12,9 @@ from ..layout import FLOW, Box
 from .alert import speaks_of
 from .frame import enclose, inside
 from .scene import Scene
+
+SHORT = 7
+"""Cells of a bar on a small screen."""
 
 
 def draw(scene: Scene, box: Box) -> list[Line]:
@@ -28,32 +33,55 @@ def _values(series: Series | None) -> tuple[float | None, ...]:
 def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     """Three or four lines for a small screen."""
     flow, glyphs = scene.picture.flow, scene.glyphs
-    queued = flow.counts.get("queued", 0)
-    working = flow.counts.get("working", 0)
-    top = max(queued, working, 1)
     is_wide = width >= 70
-    first: Line = [(" queued ", "muted"), (f"{amount(queued)} ", "strong")]
-    first += [(bar(queued, top, 8, glyphs) + "  " if is_wide else "", "job.queued")]
-    first += [(" working ", "muted"), (f"{amount(working)} ", "strong")]
-    first += [(bar(working, top, 6, glyphs) if is_wide else "", "job.working")]
-    if flow.started is not None and is_wide:
-        first += [(f" {flow.started} started", "muted")]
-    first += [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]
-    first += [
-        ("  failed ", "muted"),
-        (f"{rate(flow.failed_rate)}/s", _failed_role(scene)),
-    ]
+    started = f" {amount(flow.started)} started" if flow.started is not None and is_wide else ""
+    failed = f"{rate(flow.failed_rate)}/s"
+    first = pack(
+        [
+            (9, [(" queued ", "muted"), (f"{_counted(flow, 'queued')} ", "strong")]),
+            (2, [_short_bar(scene, "queued"), ("  ", "text")] if is_wide else []),
+            (8, [(" working ", "muted"), (f"{_counted(flow, 'working')} ", "strong")]),
+            (2, [_short_bar(scene, "working")] if is_wide else []),
+            (1, [(started, "muted")]),
+            (6, [("  done ", "muted"), (f"{rate(flow.done_rate)}/s", "good")]),
+            (7 if flow.failed_rate else 5, [("  failed ", "muted"), (failed, _failed_role(scene))]),
+        ],
+        width,
+    )
     net: Line = (
         [(" net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))] if is_wide else []
     )
     plot = max(6, (width - 30 - length(net)) // 2)
-    second: Line = [(" in ", "muted"), (spark(_values(flow.incoming), plot, glyphs), "spark.in")]
+    top = _top(flow, plot)
+    second: Line = [(" in ", "muted")]
+    second += [(spark(_values(flow.incoming), plot, glyphs, top), "spark.in")]
     second += [(f" {rate(flow.in_rate)}/s".ljust(8), "text"), (" out ", "muted")]
-    second += [(spark(_values(flow.outgoing), plot, glyphs), "spark.out")]
+    second += [(spark(_values(flow.outgoing), plot, glyphs, top), "spark.out")]
     second += [(f" {rate(flow.out_rate)}/s".ljust(8), "text"), *net]
     if height < 4:
         return [first, second, [*_ages(scene), ("   ", "text"), *_oldest(scene)]]
     return [first, second, _ages(scene), [(" ", "text"), *_oldest(scene)]]
+
+
+def _counted(flow: Flow, state: str) -> str:
+    """How many are in a state; a moment that nobody counted has no number."""
+    return amount(flow.counts[state]) if state in flow.counts else "?"
+
+
+def _short_bar(scene: Scene, state: str) -> Span:
+    counts = scene.picture.flow.counts
+    return bar(counts.get(state, 0), _longest(counts), SHORT, scene.glyphs), f"job.{state}"
+
+
+def _longest(counts: Mapping[str, int]) -> int:
+    """What the longest bar stands for: the others are drawn to its scale."""
+    return max(counts.get("queued", 0), counts.get("working", 0), 1)
+
+
+def _top(flow: Flow, columns: int) -> float:
+    """What goes in and what goes out is drawn to one scale."""
+    shown = [*_values(flow.incoming)[-columns:], *_values(flow.outgoing)[-columns:]]
+    return max((value for value in shown if value is not None), default=0.0)
 
 
 def _failed_role(scene: Scene) -> str:
@@ -112,7 +140,7 @@ def _tall(scene: Scene, width: int, height: int) -> list[Line]:
     flow = scene.picture.flow
     lines = [_count("queued", scene, width), _count("working", scene, width)]
     if height >= 8:
-        lines.append(_rates(flow, scene))
+        lines.append(_rates(flow, scene, width))
     lines.append(_totals(flow, width) if height >= 11 else _ages(scene))
     if height >= 11:
         lines.append(_ages(scene))
@@ -121,10 +149,11 @@ def _tall(scene: Scene, width: int, height: int) -> list[Line]:
     for name, series, role, text in (
         ("in/s", flow.incoming, "spark.in", rate(flow.in_rate)),
         ("out/s", flow.outgoing, "spark.out", rate(flow.out_rate)),
-        ("queued", flow.depth, "spark.depth", amount(flow.counts.get("queued", 0))),
+        ("queued", flow.depth, "spark.depth", _counted(flow, "queued")),
     ):
         if rest >= rows:
-            lines += _curve(name, series, role, text, width, rows, scene)
+            top = None if series is flow.depth else _top(flow, len(_values(series)))
+            lines += _curve(name, series, role, text, width, rows, scene, top)
             rest -= rows
     return lines
 
@@ -132,71 +161,78 @@ def _tall(scene: Scene, width: int, height: int) -> list[Line]:
 def _count(state: str, scene: Scene, width: int) -> Line:
     flow, glyphs = scene.picture.flow, scene.glyphs
     number = flow.counts.get(state, 0)
-    top = max(flow.counts.get("queued", 0), flow.counts.get("working", 0), 1)
     line: Line = [
         (f" {glyphs.job[state]} {left(state, 8)}", f"job.{state}"),
-        (right(amount(number), 8), "strong"),
+        (right(_counted(flow, state), 8), "strong"),
         (" ", "text"),
     ]
-    notes: list[Span] = []
+    # Both bars have the room that the longer note leaves: else one cell would be more in one of
+    # them than in the other.
+    noted = max(length(_notes(one, scene)) for one in ("queued", "working"))
+    room = max(4, width - length(line) - noted - 2)
+    line.append((left(bar(number, _longest(flow.counts), room, glyphs), room), f"job.{state}"))
+    return [*line, (" ", "text"), *_notes(state, scene)]
+
+
+def _notes(state: str, scene: Scene) -> Line:
+    flow = scene.picture.flow
     if state == "queued":
-        notes = _oldest(scene)
-    elif flow.started is not None:
-        notes = [
-            (
-                f"{amount(flow.started)} started, {amount(max(0, number - flow.started))} claimed",
-                "muted",
-            )
-        ]
-    room = max(4, width - length(line) - length(notes) - 2)
-    line.append((left(bar(number, top, room, glyphs), room), f"job.{state}"))
-    return fit([*line, (" ", "text"), *notes], width)
+        return _oldest(scene)
+    if flow.started is None:
+        return []
+    claimed = max(0, flow.counts.get(state, 0) - flow.started)
+    return [(f"{amount(flow.started)} started, {amount(claimed)} claimed", "muted")]
 
 
-def _rates(flow: Flow, scene: Scene) -> Line:
-    line: Line = [(" ", "text")]
-    for state, value in (
-        ("done", flow.done_rate),
-        ("failed", flow.failed_rate),
-        ("cancelled", flow.cancelled_rate),
+def _rates(flow: Flow, scene: Scene, width: int) -> Line:
+    parts: list[tuple[int, Line]] = [(9, [(" ", "text")])]
+    for state, value, weight in (
+        ("done", flow.done_rate, 8),
+        ("failed", flow.failed_rate, 7),
+        ("cancelled", flow.cancelled_rate, 4),
     ):
         role = f"job.{state}" if value else "faint"
         if state == "failed":
             role = _failed_role(scene)
         if value or state != "cancelled":
-            line += [(f"{scene.glyphs.job[state]} {state} {rate(value)}/s   ", role)]
-    line += [
-        (
-            f"{scene.glyphs.up} retried {rate(flow.retried_rate)}/s   ",
-            "warn" if flow.retried_rate else "faint",
-        )
-    ]
-    return [*line, ("net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))]
+            text = f"{scene.glyphs.job[state]} {state} {rate(value)}/s   "
+            parts.append((weight, [(text, role)]))
+    retried = f"{scene.glyphs.up} retried {rate(flow.retried_rate)}/s   "
+    parts.append((5, [(retried, "warn" if flow.retried_rate else "faint")]))
+    parts.append((6, [("net ", "muted"), (f"{change(flow.net_rate)}/s", _net_role(flow))]))
+    return pack(parts, width)
 
 
 def _totals(flow: Flow, width: int) -> Line:
     if not flow.is_counted:
         return [(" the ended jobs are being counted ...", "faint")]
-    line: Line = [(" in all", "muted")]
-    for state in ("done", "failed", "cancelled"):
-        line += [(f"  {state} ", "muted"), (amount(flow.counts.get(state, 0)), "text")]
+    parts: list[tuple[int, Line]] = [(9, [(" in all", "muted")])]
+    for weight, state in ((8, "done"), (7, "failed"), (6, "cancelled")):
+        parts.append((weight, [(f"  {state} ", "muted"), (_counted(flow, state), "text")]))
     if flow.later:
-        line += [(f"  queued for later {amount(flow.later)}", "muted")]
+        parts.append((4, [(f"  queued for later {amount(flow.later)}", "muted")]))
     others = [
         name
         for name in flow.counts
         if name not in ("queued", "working", "done", "failed", "cancelled")
     ]
-    line += [(f"  ? {name} {amount(flow.counts[name])}", "bad") for name in others]
-    return fit(line, width)
+    parts += [(5, [(f"  ? {name} {amount(flow.counts[name])}", "bad")]) for name in others]
+    return pack(parts, width)
 
 
 def _curve(
-    name: str, series: Series | None, role: str, text: str, width: int, rows: int, scene: Scene
+    name: str,
+    series: Series | None,
+    role: str,
+    text: str,
+    width: int,
+    rows: int,
+    scene: Scene,
+    top: float | None,
 ) -> list[Line]:
     room = max(1, width - 17)
     values = squeeze(_values(series), room)
-    plots = tall_spark(values, room, rows, scene.glyphs)
+    plots = tall_spark(values, room, rows, scene.glyphs, top)
     lines: list[Line] = []
     for number, plot in enumerate(plots):
         is_last = number == rows - 1

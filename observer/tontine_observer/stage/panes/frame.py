@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...draw.glyphs import Glyphs
-from ...draw.line import Line, Span, fit, length
+from ...draw.line import Line, Span, clip, fit, length, plain, size
 from ..layout import Box
 
 
@@ -32,7 +32,7 @@ def enclose(
 ) -> list[Line]:
     """The lines in their edge; exactly as many and as wide as the box."""
     width, height = inside(box)
-    rows = [fit(line, width) for line in body[:height]]
+    rows = [_inside(line, width, glyphs.more) for line in body[:height]]
     rows += [[(" " * width, "text")] for _ in range(height - len(rows))]
     rule = "rule.focus" if is_focused else "rule"
     if box.edge == "framed" and box.width >= 2 and box.height >= 2:
@@ -54,6 +54,12 @@ def enclose(
             *_scrolled(rows, thumb, glyphs),
         ]
     return _scrolled(rows, thumb, glyphs)
+
+
+def _inside(line: Line, width: int, more: str) -> Line:
+    """The line in exactly that many cells; where more than blanks is cut off, that is said."""
+    is_cut = length(line) > width and size(plain(line).rstrip()) > width
+    return clip(line, width, more) if is_cut else fit(line, width)
 
 
 def _title(

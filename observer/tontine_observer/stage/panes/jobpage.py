@@ -49,11 +49,10 @@ def _head(page: JobPage, scene: Scene) -> Iterator[Line]:
         (f" in the share of {page.owner}" if page.owner else " in nobody's share", "muted"),
         (held or last, "muted"),
     ]
-    if row.progress is not None:
-        value = (
-            1.0 if row.state == "done" else row.progress
-        )  # what its task said last is seldom 100 %
-        yield [(" ", "text"), *meter(value, row.progress_note, scene, 30)]
+    if row.progress is not None and row.state != "done":
+        yield [(" ", "text"), *meter(row.progress, row.progress_note, scene, 30)]
+    elif row.progress_note:  # what its task said last is seldom that it is done
+        yield [(f" last said: {row.progress_note}", "muted")]
     now = page.at.timestamp()
     times: list[str] = []
     for name, at in (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tontine.records.share import rank_of
 
@@ -10,17 +11,18 @@ from ...draw.columns import Column
 from ...draw.line import Line, Span
 from ...draw.plot import bar
 from ...draw.words import age, moment
-from ...query.filters import Facts
+from ...query.filters import ARGS
 from ...records.job import JobRow
 from ..layout import JOBS
 from .alert import speaks_of
 from .scene import Scene
+from .searched import none, progress
 from .states import job_state
 from .table import Table
 
 COLUMNS = (
-    Column("seq", "SEQ", 7, 99, most=10),
-    Column("state", "STATE", 11, 98),
+    Column("seq", "SEQ", 7, 99, most=10, is_whole=True),
+    Column("state", "STATE", 11, 98, is_whole=True),
     Column("task", "TASK", 11, 80, most=18),
     Column("node", "NODE", 7, 60, most=12),
     Column("attempt", "ATT", 3, 40, is_right=True),
@@ -43,33 +45,60 @@ FIELDS = frozenset(
         "key",
         "priority",
         "rank",
+        "since",
+        "until",
+        ARGS,
     }
 )
 METER = 10
 
 
-def facts(job: JobRow, scene: Scene) -> Facts:
+class JobFacts(Mapping[str, str | float | None]):
+    """What filters and orders ask of a job, worked out when they ask: thousands are asked one
+    thing."""
+
+    __slots__ = ("_job", "_scene")
+
+    def __init__(self, job: JobRow, scene: Scene) -> None:
+        self._job = job
+        self._scene = scene
+
+    def __getitem__(self, name: str) -> str | float | None:
+        return _FACTS[name](self._job, self._scene)
+
+    def get(self, name: str, _: object = None) -> str | float | None:
+        fact = _FACTS.get(name)
+        return None if fact is None else fact(self._job, self._scene)
+
+    def values(self) -> Any:
+        """What a bare word is looked for in."""
+        job, names = self._job, self._scene.names
+        return (job.state, job.task, names.get(job.node, job.node), job.error, job.key, job.seq)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FACTS)
+
+    def __len__(self) -> int:
+        return len(_FACTS)
+
+
+def _node(job: JobRow, scene: Scene) -> str | None:
+    return scene.names.get(job.node, job.node) if job.node else None
+
+
+def _rank(job: JobRow, scene: Scene) -> float | None:
     size = scene.picture.status.members
-    return {
-        "seq": None if job.seq is None else float(job.seq),
-        "state": job.state,
-        "task": job.task,
-        "node": scene.names.get(job.node, job.node) if job.node else None,
-        "attempt": float(job.attempt),
-        "fails": float(job.fails),
-        "lost": float(job.lost),
-        "age": lived(job, scene.seconds),
-        "ran": ran(job, scene.seconds),
-        "error": job.error,
-        "key": job.key,
-        "priority": float(job.priority),
-        "rank": float(rank_of(job.seq, size)) if size and job.seq is not None else None,
-    }
+    return float(rank_of(job.seq, size)) if size and job.seq is not None else None
+
+
+def moment_of(job: JobRow) -> float | None:
+    """When it came, or ended if it has."""
+    return job.finished_at if not job.is_open and job.finished_at is not None else job.created_at
 
 
 def lived(job: JobRow, now: float) -> float | None:
     """Seconds since it came, or since it ended."""
-    since = job.finished_at if not job.is_open and job.finished_at is not None else job.created_at
+    since = moment_of(job)
     return None if since is None else max(0.0, now - since)
 
 
@@ -78,6 +107,24 @@ def ran(job: JobRow, now: float) -> float | None:
     if job.state == "working" and job.started_at is not None:
         return max(0.0, now - job.started_at)
     return job.ran
+
+
+_FACTS: dict[str, Callable[[JobRow, Scene], str | float | None]] = {
+    "seq": lambda job, _: job.seq,
+    "state": lambda job, _: job.state,
+    "task": lambda job, _: job.task,
+    "node": _node,
+    "attempt": lambda job, _: job.attempt,
+    "fails": lambda job, _: job.fails,
+    "lost": lambda job, _: job.lost,
+    "age": lambda job, scene: lived(job, scene.seconds),
+    "at": lambda job, _: moment_of(job),
+    "ran": lambda job, scene: ran(job, scene.seconds),
+    "error": lambda job, _: job.error,
+    "key": lambda job, _: job.key,
+    "priority": lambda job, _: job.priority,
+    "rank": _rank,
+}
 
 
 def cells(job: JobRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span | Line]:
@@ -145,6 +192,8 @@ def job_key(job: JobRow) -> str:
 def _empty(scene: Scene) -> str:
     if scene.jobs.note:
         return scene.jobs.note
+    if search := progress(scene):
+        return none(search)
     if scene.view.lists[JOBS].chosen:
         return "no job here matches the filter (esc clears it)"
     if scene.picture.is_past:
@@ -152,4 +201,11 @@ def _empty(scene: Scene) -> str:
     return "no job yet: `tontine submit` makes one"
 
 
-TABLE: Table[JobRow] = Table(JOBS, COLUMNS, newest_first, job_key, facts, cells, _empty, FIELDS)
+def is_found(job: JobRow, scene: Scene) -> bool:
+    """Whether the store found it by this filter, and nothing was heard of it since."""
+    return scene.jobs.found.get(job.id) is job and progress(scene) is not None
+
+
+TABLE: Table[JobRow] = Table(
+    JOBS, COLUMNS, newest_first, job_key, JobFacts, cells, _empty, FIELDS, is_found=is_found
+)

@@ -16,10 +16,10 @@ from .table import Table
 
 COLUMNS = (
     Column("node", "NODE", 8, 99, most=22),
-    Column("state", "STATE", 14, 98, most=16),
+    Column("state", "STATE", 14, 98, most=16, is_whole=True),
     Column("rank", "SHARE", 5, 70, is_right=True),
     Column("load", "BUSY", 4, 75, is_right=True, key="running"),
-    Column("job", "JOB", 7, 60),
+    Column("job", "JOB", 7, 60, is_whole=True),
     Column("for", "FOR", 5, 35, is_right=True, key="job_for"),
     Column("done", "DONE", 5, 50, is_right=True),
     Column("failed", "FAIL", 4, 45, is_right=True),
@@ -84,8 +84,15 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
         "beat": _beat(node, scene),
         "host": (node.host, "muted"),
         "version": (node.version, "muted"),
-        "rate": (spark(node.rate, min(30, widths.get("rate", 0)), scene.glyphs).strip(), "spark"),
+        "rate": (_rate(node, scene, min(30, widths.get("rate", 0))), "spark"),
     }
+
+
+def _rate(node: NodeRow, scene: Scene, width: int) -> str:
+    """All nodes to one scale: who does most is seen."""
+    if scene.top_rate is None:
+        scene.top_rate = max((max(one.rate, default=0.0) for one in scene.picture.nodes), default=0)
+    return spark(node.rate, width, scene.glyphs, scene.top_rate).strip()
 
 
 def _name_role(node: NodeRow, scene: Scene) -> str:

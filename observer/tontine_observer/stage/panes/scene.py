@@ -10,6 +10,7 @@ from ...draw.glyphs import Glyphs
 from ...draw.style import Look
 from ...records.change import Change
 from ...records.job import JobList
+from ...records.ledger import Ledger, TaskRow
 from ...records.picture import Picture
 from ...records.timeline import Timeline
 from .view import View
@@ -41,6 +42,10 @@ class Scene:
     """Requests that nobody has answered yet."""
     now: datetime | None = None
     """The board's own now, where the picture is older."""
+    ledger: Ledger = field(default_factory=Ledger)
+    tasks: tuple[TaskRow, ...] = ()
+    top_rate: float | None = None
+    """The highest rate of any node, once it was asked for."""
     demo: Demo | None = None
     """What the demo does next, where this is its screen."""
     names: dict[str, str] = field(default_factory=dict)

@@ -61,9 +61,13 @@ def _facts(scene: Scene, size: int) -> Line:
         start += [("  ", "text"), (f"{status.members} ", "strong"), ("members  ", "muted")]
     start += nodes(scene, has_words=size >= 3)
     if size > 1:
-        start += [("  queued ", "muted"), (amount(status.backlog), "strong")]
+        start += [("  queued ", "muted"), (_known(status.backlog), "strong")]
         start += [("  ", "text"), (f"{rate(status.rate)}/s ", "good" if status.rate else "muted")]
     return start
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else amount(number)
 
 
 def nodes(scene: Scene, *, has_words: bool) -> Line:
@@ -89,7 +93,7 @@ def _tiny(scene: Scene, width: int) -> list[Line]:
     first = justify([(" tontine ", "brand"), (status.database, "strong")], badges(scene, 0), width)
     flow: Line = [
         (" queued ", "muted"),
-        (amount(status.backlog), "strong"),
+        (_known(status.backlog), "strong"),
         (f"  {rate(status.rate)}/s", "good"),
     ]
     flow += [

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ...draw.columns import Column, arrange, heading, row
+from ...draw.columns import Column, Place, arrange, heading, needs, row
 from ...draw.line import Line, Span, fit, on
 from ...query.filters import Facts
-from ...query.sorting import choose, place_of
-from ..layout import CHANGES, Box
+from ...query.sifting import Sieve
+from ...query.sorting import Order, ordered, place_of
+from ..layout import CHANGES, FAILURES, JOBS, Box
 from .frame import enclose, inside, thumb
 from .scene import Scene
-from .view import KINDS, TITLES, ListView
+from .searched import progress, told
+from .view import FOLLOWING, KINDS, TITLES, ListView
 
 T = TypeVar("T")
 
@@ -33,6 +35,8 @@ class Table(Generic[T]):
     fields: frozenset[str]
     """What filters may ask for."""
     has_heading: bool = True
+    is_found: Callable[[T, Scene], bool] | None = None
+    """Whether a row meets the filter by the word of the store."""
 
     @property
     def sortable(self) -> list[str]:
@@ -42,12 +46,20 @@ class Table(Generic[T]):
             if (column.key or column.name) in self.fields
         ]
 
-    def rows(self, scene: Scene) -> list[T]:
-        """The rows that the filter keeps, in their order."""
-        view = scene.view.lists[self.pane]
-        return choose(
-            self.source(scene), lambda one: self.facts(one, scene), view.chosen, view.order
-        )
+    def sieve(self, scene: Scene) -> Sieve[T]:
+        """Finds the rows that the filter keeps."""
+        chosen, found = scene.view.lists[self.pane].chosen, self.is_found
+
+        def keeps(row: T) -> bool:
+            return chosen.matches(self.facts(row, scene)) or (
+                found is not None and found(row, scene)
+            )
+
+        return Sieve(self.source(scene), keeps)
+
+    def ordered(self, rows: list[T], scene: Scene) -> list[T]:
+        order = scene.view.lists[self.pane].order
+        return ordered(rows, lambda one: self.facts(one, scene), order)
 
 
 def settle(view: ListView, keys: Sequence[str], height: int) -> None:
@@ -57,6 +69,8 @@ def settle(view: ListView, keys: Sequence[str], height: int) -> None:
         view.place = view.top = 0
         return
     before = view.place - view.top
+    if view.chosen.text != view.settled:
+        _choose_anew(view, keys)
     view.place = place_of(keys, view.key, view.place) if view.key else 0
     if view.key and view.key != keys[view.place]:
         view.key = keys[view.place]
@@ -64,14 +78,38 @@ def settle(view: ListView, keys: Sequence[str], height: int) -> None:
     view.top = max(0, min(view.top, len(keys) - height))
 
 
+def _choose_anew(view: ListView, keys: Sequence[str]) -> None:
+    """Under another filter: to the first row where the cursor's own is hidden, and back to it when
+    it is there again."""
+    view.settled = view.chosen.text
+    view.newest, view.newer = keys[0], 0
+    wanted = view.key or view.lost
+    if wanted and keys[place_of(keys, wanted, view.place)] == wanted:
+        view.key, view.lost = wanted, ""
+    elif wanted:
+        view.key, view.lost, view.place = "", wanted, 0
+
+
 def move(view: ListView, keys: Sequence[str], by: int) -> None:
     """Move the cursor; at the very first row it follows the first row again."""
     if not keys:
         return
     shift = view.place - view.top
+    if not view.key:
+        view.newest, view.newer = keys[0], 0
     view.place = max(0, min(len(keys) - 1, view.place + by))
     view.key = keys[view.place] if view.place else ""
+    view.lost = ""
     view.top = max(0, view.place - max(0, shift + by)) if by else view.top
+
+
+def newer(view: ListView, keys: Sequence[str]) -> int:
+    """How many rows have come since the cursor stopped following the first one."""
+    if not view.key or not keys or view.order != Order():
+        return 0
+    view.newer = place_of(keys, view.newest, view.newer)
+    view.newest = keys[view.newer]
+    return view.newer
 
 
 def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Line]:
@@ -82,18 +120,18 @@ def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Lin
     head = 1 if table.has_heading and height > 2 else 0
     room = max(0, height - head)
     settle(view, Keys(rows, table.key), room)
-    places = arrange(table.columns, width - 2)
-    widths = {place.column.name: place.width for place in places}
+    visible = [rows[number] for number in range(view.top, min(len(rows), view.top + room))]
+    places, drawn = _laid_out(table, scene, visible, width - 2)
     lines: list[Line] = []
     if head:
         marks = "^v" if scene.look.is_ascii else "▲▼"
         lines.append(
             [(" ", "text"), *heading(places, view.order.fact, view.order.is_reversed, marks)]
         )
-    for number in range(view.top, min(len(rows), view.top + room)):
+    for number, cells in enumerate(drawn, view.top):
         is_here = number == view.place and is_focused
         cursor = scene.glyphs.cursor if number == view.place and (is_focused or view.key) else " "
-        line = fit([(cursor, "key"), *row(places, table.cells(rows[number], scene, widths))], width)
+        line = fit([(cursor, "key"), *row(places, cells)], width)
         lines.append(on(line, "cursor") if is_here else line)
     if not rows:
         lines.append([("  " + table.empty(scene), "muted")])
@@ -101,25 +139,46 @@ def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Lin
         lines,
         box,
         scene.glyphs,
-        title(table, scene, len(rows)),
+        title(table, scene, rows),
         is_focused=is_focused,
         thumb=_shifted(thumb(len(rows), view.top, room), head),
     )
+
+
+def _laid_out(
+    table: Table[T], scene: Scene, visible: Sequence[T], width: int
+) -> tuple[list[Place], list[dict[str, Span | Line]]]:
+    """The columns and the cells in them; wider than usual where a number needs it."""
+    places = arrange(table.columns, width)
+    widths = {place.column.name: place.width for place in places}
+    drawn = [table.cells(one, scene, widths) for one in visible]
+    needed = needs(table.columns, drawn)
+    if any(needed.get(name, 0) > wide for name, wide in widths.items()):
+        places = arrange(table.columns, width, needed)
+        widths = {place.column.name: place.width for place in places}
+        drawn = [table.cells(one, scene, widths) for one in visible]
+    return places, drawn
 
 
 def _shifted(rows: range, by: int) -> range:
     return range(rows.start + by, rows.stop + by) if rows else rows
 
 
-def title(table: Table[T], scene: Scene, shown: int) -> list[Span]:
+def title(table: Table[T], scene: Scene, rows: Sequence[T]) -> list[Span]:
     """The pane's name, how much of it is shown, and the filter that hides the rest."""
     view = scene.view.lists[table.pane]
     role = "title.focus" if scene.view.focus == table.pane else "title"
     spans: list[Span] = [(TITLES[table.pane], role)]
-    total = len(table.source(scene))
-    spans.append((f" {shown:,} of {total:,}" if shown != total else f" {total:,}", "muted"))
+    shown, total = len(rows), len(table.source(scene))
+    search = progress(scene) if table.pane == JOBS else None
+    count = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
+    spans.append((f" {told(search, shown) if search else count}", "muted"))
+    if table.pane == FAILURES and scene.ledger.failures_note:
+        spans.append((f"  {scene.ledger.failures_note}", "muted"))
     if table.pane == CHANGES and scene.view.kinds:
         spans.append((f"  {KINDS[scene.view.kinds][0]}", "info"))
+    if new := newer(view, Keys(rows, table.key)) if table.pane in FOLLOWING else 0:
+        spans.append((f"  {scene.glyphs.up} {new:,} newer", "info"))
     if view.chosen.text:
         spans += [("  ", "text"), (view.chosen.text, "match" if not view.chosen.problem else "bad")]
     return spans

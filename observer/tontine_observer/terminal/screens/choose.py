@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,29 +11,23 @@ from textual.widgets import Input
 
 from ...draw.line import Line, cut, left, on, right
 from ...draw.style import Look
+from ...stage.palette import Option
 from ..widgets.entry import TextEntry
 from .dialog import Dialog
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One of them."""
-
-    name: str
-    title: str
-    note: str = ""
-    """At the right: its keys."""
+Find = Callable[[str], list[Option]]
+"""What is called like what was typed, the likeliest first."""
 
 
-class Choose(Dialog[str | None]):
-    """Returns the name of what was chosen."""
+class Choose(Dialog[Option | None]):
+    """Returns what was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "close")]
     CSS = "Choose TextEntry { position: absolute; }"
 
-    def __init__(self, title: str, options: Sequence[Option], look: Look) -> None:
+    def __init__(self, title: str, find: Find, look: Look) -> None:
         super().__init__(title, look, 74)
-        self._options = options
+        self._find = find
         self._place = 0
         self._entry = TextEntry("choice", "type to find")
 
@@ -48,12 +41,7 @@ class Choose(Dialog[str | None]):
 
     @property
     def found(self) -> list[Option]:
-        words = self._entry.value.casefold().split()
-        return [
-            one
-            for one in self._options
-            if all(word in f"{one.name} {one.title}".casefold() for word in words)
-        ]
+        return self._find(self._entry.value)
 
     def body(self, width: int) -> list[Line]:
         found = self.found
@@ -83,7 +71,7 @@ class Choose(Dialog[str | None]):
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
         found = self.found
-        self.dismiss(found[self._place].name if found else None)
+        self.dismiss(found[min(self._place, len(found) - 1)] if found else None)
 
     def action_scroll_lines(self, by: int) -> None:
         self._place = max(0, self._place + by)

@@ -3,10 +3,12 @@ be scrolled."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 
@@ -43,6 +45,7 @@ class Dialog(ModalScreen[T]):
         self._look = look
         self._width = width
         self._top = 0
+        self._has_left = False
         self._sheet = Sheet("dialog", look)
         self.box = Box(0, 0, 1, 1)
 
@@ -97,6 +100,32 @@ class Dialog(ModalScreen[T]):
     def action_scroll_lines(self, by: int) -> None:
         self._top = max(0, self._top + by)
         self.draw()
+
+    def read_every(self, seconds: float, reading: Callable[[], Awaitable[None]]) -> None:
+        """Read again and again, beside the screen. A timer that waits for the store would keep the
+        screen from closing: the driver may swallow that it was called off."""
+        is_reading = False
+
+        async def read() -> None:
+            nonlocal is_reading
+            is_reading = True
+            try:
+                await reading()
+            finally:
+                is_reading = False
+
+        def begin() -> None:
+            if not is_reading:
+                self.app.run_worker(read, group="reading")  # type: ignore[arg-type]
+
+        self.set_interval(seconds, begin)
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Leave, once: of keys that are typed faster than it goes, the others mean nothing."""
+        if self._has_left:
+            return AwaitComplete()
+        self._has_left = True
+        return super().dismiss(result)
 
     def action_leave(self) -> None:
         self.dismiss(None)

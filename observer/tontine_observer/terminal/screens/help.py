@@ -12,7 +12,7 @@ from ...draw.line import Line, left, wrap
 from ...draw.style import Look
 from ...records.share import CELLS
 from ...stage.commands import Command
-from ...stage.layout import CHANGES, JOBS, NODES, SHARES, TIME
+from ...stage.layout import CHANGES, FAILURES, JOBS, NODES, SCHEDULES, SHARES, TASKS, TIME
 from ...stage.panes.states import CELL_ROLES, LANE_ROLES
 from ...stage.panes.view import TITLES
 from .dialog import Dialog
@@ -33,6 +33,14 @@ ABOUT = {
     "drives every pane (PAST); end or space returns to now. What was not recorded is hatched.",
     CHANGES: "What happened, newest first: who came, left, died and who has its jobs, errors and "
     "requests. f chooses the kinds; epochs and jobs are left out unless you ask for them.",
+    FAILURES: "What failed in the last day, by task, error and message without its numbers. AGAIN "
+    "are jobs that have another attempt before them. R tries the whole group again, X cancels "
+    "those of AGAIN, enter lists the jobs.",
+    TASKS: "Every task that a node has or a job is of. RATE, FAIL (the part that failed), WAIT "
+    "and RUN are of what ended in the last ten minutes, as far as that is known here. enter lists "
+    "the jobs.",
+    SCHEDULES: "Recurring jobs: when each is due next and how its last job went. n submits a job "
+    "now, o switches one off or on, enter shows its last job.",
 }
 BADGES = (
     ("live", "LIVE", "changes arrive as they happen; the number is their delay"),
@@ -82,6 +90,8 @@ class Help(Dialog[None]):
 
     def _signs(self) -> list[Line]:
         glyphs = self._look.glyphs
+        if self._pane in (FAILURES, TASKS, SCHEDULES):
+            return []
         if self._pane in (SHARES, JOBS):
             return [
                 [("  ", "text"), (left(glyphs.cell[code], 3), CELL_ROLES[code]), (text, "muted")]

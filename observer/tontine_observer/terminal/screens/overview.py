@@ -12,34 +12,36 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input
 
+from tontine.records.states import NodeState
+
 from ...draw.keys import written
-from ...query.filters import parse
+from ...query.completing import completed
+from ...query.filters import RowFilter, parse
 from ...stage import moves
 from ...stage.commands import Command, Deed, What, meant
 from ...stage.layout import (
     ALERT,
     BAND,
-    CHANGES,
     FLOW,
     FOOTER,
     JOBS,
-    NODES,
     PANES,
-    SHARES,
     STATUS,
     TABS,
-    TIME,
 )
 from ...stage.panes.frame import inside
 from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
 from ..pace import PaintPace
 from ..widgets.entry import TextEntry
+from ..widgets.filter_entry import FilterEntry
 from ..widgets.sheet import Sheet
 
-SHEETS = (STATUS, ALERT, BAND, TABS, NODES, SHARES, JOBS, TIME, CHANGES, FLOW, FOOTER)
+SHEETS = (STATUS, ALERT, BAND, TABS, *PANES, FLOW, FOOTER)
 NOTICE_FOR = 4.0
 LABEL = " filter: "
+EXAMPLE = "state:failed node:ada seq:100..200 err~timeout !task:mail since:1h args.user:7"
+NODE_STATES = tuple(state.value for state in NodeState)
 
 CarryOut = Callable[[What], Awaitable[str | None]]
 
@@ -59,26 +61,27 @@ class Overview(Screen[None]):
         commands: Sequence[Command],
         carry_out: CarryOut,
         search: Callable[[], None],
+        call_off: Callable[[], None],
     ) -> None:
         super().__init__()
         self.stage = stage
         self._commands = commands
         self._carry_out = carry_out
         self._search = search
+        self._call_off = call_off
         self.pace = PaintPace()
         self.lag = 0.0
         self._sheets = {name: Sheet(name, stage.look) for name in SHEETS}
         self._notice_until = 0.0
         self._placed: object = None
+        self._searched = RowFilter()
         for key in dict.fromkeys(key for command in commands for key in command.keys):
             self._bindings.key_to_bindings.pop(key, None)  # tab is Textual's own, too
             self._bindings.bind(key, f"press('{key}')", show=False)
 
     def compose(self) -> ComposeResult:
         yield from self._sheets.values()
-        yield TextEntry(
-            "filter", "state:failed node:ada seq:100..200 err~timeout !task:mail age>30s"
-        )
+        yield FilterEntry("filter", EXAMPLE, self._completed)
 
     def on_mount(self) -> None:
         self.run_worker(self._flush_for_ever(), group="flush", exclusive=True)
@@ -106,6 +109,10 @@ class Overview(Screen[None]):
         if self.stage.view.notice and monotonic() > self._notice_until:
             self.stage.view.notice = ""
             self.stage.touch()
+        chosen = self.stage.view.lists[JOBS].chosen
+        if chosen != self._searched:
+            self._searched = chosen
+            self._search()
         self._place()
         painted = 0
         for name, lines in self.stage.frame().items():
@@ -140,13 +147,14 @@ class Overview(Screen[None]):
         command = meant(self._commands, key, self.stage.view.focus)
         if command is None:
             return
+        self._call_off()
         if command.applies_to(self.stage.view.focus):
             await self.carry_out(command.what)
         else:
             places = " and ".join(
                 f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes
             )
-            self.say(f"{written(key)}: {command.help}; it works in {places}")
+            self.say(f"{written(key)}: it works in {places}: {command.help}")
             self.flush()
 
     async def carry_out(self, what: What) -> None:
@@ -173,7 +181,21 @@ class Overview(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._filter(event.value)
 
-    def on_input_submitted(self, _: Input.Submitted) -> None:
+    def _completed(self, text: str) -> str | None:
+        """What is typed into the filter, completed by what there is in this pane."""
+        pane = self.stage.view.focus
+        if pane not in TABLES:
+            return None
+        nodes = self.stage.scene.picture.nodes
+        known = {
+            "state": [*self.stage.scene.picture.flow.counts] if pane == JOBS else NODE_STATES,
+            "node": [node.name for node in nodes],
+            "task": {task for node in nodes for one in node.modules for task in one.tasks},
+        }
+        return completed(text, TABLES[pane].fields, known)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.query_one("#filter", FilterEntry).keep(event.value)
         self.close_filter()
         self._search()
 
@@ -203,7 +225,7 @@ class Overview(Screen[None]):
     def _scroll(self, event: events.MouseEvent, by: int) -> None:
         name = self._name_at(event.screen_x, event.screen_y)
         if name in self.stage.view.lists:
-            self.stage.view.focus = name
+            self.stage.view.turn_to(name)
             moves.move(self.stage, by)
             self.flush()
 
@@ -237,7 +259,7 @@ class Overview(Screen[None]):
 
     def _click_row(self, name: str, y: int) -> None:
         view, box = self.stage.view.lists[name], self.stage.boxes[name]
-        self.stage.view.focus = self.stage.view.tab = name
+        self.stage.view.turn_to(name)
         if name in TABLES:
             head = (1 if box.edge else 0) + (
                 1 if TABLES[name].has_heading and inside(box)[1] > 2 else 0

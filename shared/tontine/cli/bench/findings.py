@@ -12,7 +12,7 @@ from ...diagnose.doctor import read
 from ...legible import count, legible
 from ...store.call import Store
 from ..output import console, write_json, write_table
-from .measure import SUBMITS, Drain, Latency
+from .measure import SUBMITS, Drained, Latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Findings:
     place: Setting
     submits: list[float] = field(default_factory=list)
     bares: list[float] = field(default_factory=list)
-    drains: list[Drain] = field(default_factory=list)
+    drains: list[Drained] = field(default_factory=list)
     latency: Latency | None = None
 
     @property

@@ -41,7 +41,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class Drained:
     """How fast nodes worked a backlog off; `calls` is operations of the server per job, if it
     tells."""
 
@@ -97,7 +97,7 @@ def run_bare(store: Store, backlog: Backlog) -> float:
     return backlog.count / took
 
 
-def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drain:
+def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drained:
     """Let the paused nodes work a backlog off."""
     before = store.run(scratch.count_calls())
     began = time.perf_counter()
@@ -111,7 +111,7 @@ def drain(store: Store, hands: Cluster, backlog: Backlog) -> Drain:
             f"only {flow.settled:,} of {backlog.count:,} jobs are done: the nodes' logs may say why"
         )
     calls = None if before is None or after is None else (after - before - looks) / backlog.count
-    return Drain(_rate(flow, took), calls)
+    return Drained(_rate(flow, took), calls)
 
 
 def _rate(flow: scratch.Throughput, took: float) -> float:

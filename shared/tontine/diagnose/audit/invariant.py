@@ -27,6 +27,7 @@ INVARIANTS = {
     ),
     "L2": "an outage of the datastore kills no node",
     "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
+    "MI5": "stages that are done are each there once, of attempts that the job has made, in order",
     "key": "at most one unfinished job per key",
 }
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ...records.job import is_whole
+from ...records.stage import StageDone, stages_in
 from ...records.states import FINAL, JobState
 from .invariant import Finding
 
@@ -46,9 +47,25 @@ def judge_job(document: Mapping[str, Any]) -> Iterator[Finding]:
     if held and not (isinstance(document.get("node"), str) and document["node"]):
         yield Finding("S2", f"{state.value} at attempt {attempt}, by no node", seq)
     ended = attempt - 1 if state in (JobState.WORKING, JobState.DONE) else attempt
+    if "stages" in document and (fact := _misplaced(stages_in(document["stages"]), attempt)):
+        yield Finding("MI5", fact, seq)
     if document["fails"] + document["lost"] > max(0, ended):
         counts = ", ".join(f"{name} {document[name]}" for name in _COUNTS)
         yield Finding("S4", f"{state.value} with {counts}", seq)
+
+
+def _misplaced(stages: Sequence[StageDone], attempt: int) -> str:
+    """What is wrong with the stages of a job at this attempt."""
+    names = [stage.name for stage in stages]
+    attempts = [stage.attempt for stage in stages]
+    if len({*names}) < len(names):
+        return f"a stage is done twice: {', '.join(names)}"
+    if attempts and max(attempts) > attempt:
+        return f"a stage was done at attempt {max(attempts)}, and the job is at {attempt}"
+    if attempts != sorted(attempts):
+        told = ", ".join(f"{stage.name} at {stage.attempt}" for stage in stages)
+        return f"a stage was done before the one that it follows: {told}"
+    return ""
 
 
 def _broken(document: Mapping[str, Any]) -> Iterator[str]:

@@ -40,6 +40,9 @@ _JUDGED = dict.fromkeys(
         "run_at",
         "created_at",
         "finished_at",
+        "stages.name",
+        "stages.state",
+        "stages.attempt",
     ),
     1,
 )

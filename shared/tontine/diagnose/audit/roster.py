@@ -73,13 +73,11 @@ def _judge_current(epochs: dict[int, Members], roster: Roster) -> Iterator[Findi
 
 
 def is_step(before: Members, after: Members) -> bool:
-    """Whether one node joined, or some left."""
+    """Whether one node joined, some left, or all stayed and one offers something else (MO1)."""
     if len(after) > len(before):
         return after[:-1] == before
     stayed = set(after)
-    return len(after) < len(before) and after == tuple(
-        member for member in before if member in stayed
-    )
+    return after == tuple(member for member in before if member in stayed)
 
 
 def shown(members: Members) -> str:

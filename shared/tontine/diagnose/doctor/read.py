@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -244,14 +244,20 @@ def _counting(where: Mapping[str, Any], index: str) -> Call:
 
 def unclaimable() -> Operation[Unclaimable]:
     """Jobs that are due, of tasks that no live node has."""
-    nodes = yield from read_nodes(dead=False)
-    known = known_tasks(map(Sighting.from_document, nodes))
+    nodes = [Sighting.from_document(one) for one in (yield from read_nodes(dead=False))]
+    known = known_tasks(nodes)
     waiting = yield from _fresh_but(known)
     for index in (DUE_INDEX, RANKED_INDEX):
         found = yield from on_index(index, partial(_waiting, OPEN_JOBS[index]))
         tasks = [str(job.get("task")) for job in found]
         waiting.update(task for task in tasks if task not in known)
-    return Unclaimable(waiting, known, NEWEST)
+    unserved = {key: number for key, number in waiting.items() if not _is_served(key, nodes)}
+    return Unclaimable(unserved, known, NEWEST)
+
+
+def _is_served(key: str, nodes: Iterable[Sighting]) -> bool:
+    """Whether a live node has the task of a key, in a version inside its range."""
+    return any(node.serves(key) for node in nodes if not node.is_dead)
 
 
 def _waiting(where: Mapping[str, Any], index: str) -> Call:
@@ -354,7 +360,7 @@ def waits() -> Operation[Waits]:
     known, members = known_tasks(nodes), working_members(nodes, roster)
     first = yield from oldest_fresh()
     due = yield from on_index(DUE_INDEX, partial(_oldest_due, known))
-    since = [one.get("created_at") for task, one in first.items() if task in known]
+    since = [one.get("created_at") for task, one in first.items() if _is_served(task, nodes)]
     since += [one.get("run_at") for one in due]
     ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
     counts = yield from window.count_open()

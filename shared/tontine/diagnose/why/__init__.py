@@ -10,6 +10,7 @@ from .evidence import Evidence, Finding, Trace
 from .family import tell_family
 from .held import explain_held
 from .queued import explain_queued, second_look
+from .stages import tell_stages
 from .unnumbered import explain_unnumbered
 
 __all__ = ["Evidence", "Finding", "Trace", "explain", "second_look"]
@@ -32,4 +33,5 @@ def _about(evidence: Evidence, job: Job) -> list[Finding]:
         explain_state = explain_ended
     elif job.state is JobState.WORKING:
         explain_state = explain_held
-    return [*explain_state(evidence, job), *tell_family(evidence, job)]
+    about = [*explain_state(evidence, job), *tell_stages(evidence, job)]
+    return [*about, *tell_family(evidence, job)]

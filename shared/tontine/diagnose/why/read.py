@@ -118,10 +118,11 @@ def _time_in(id: Any) -> datetime | None:
 
 def _with_dead(evidence: Evidence) -> Operation[tuple[Sighting, ...]]:
     """Also the nodes that the job or its number names and that are no longer alive."""
-    named = {evidence.owner_id, evidence.job.node if evidence.job else None} - {
-        node.id for node in evidence.nodes
-    }
-    wanted = [one for one in named if one is not None]
+    job = evidence.job
+    named = {evidence.owner_id, job.node if job else None}
+    named |= {stage.node for stage in job.stages} if job else set()
+    named -= {node.id for node in evidence.nodes}
+    wanted = [one for one in named if one]
     if not wanted:
         return evidence.nodes
     found = yield find(NODES, {"_id": {"$in": wanted}})

@@ -1,0 +1,96 @@
+"""Reads failures, queued jobs by task and schedules, for a screen that shows them. Clean, and a
+piece at a time: nobody waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from tontine.legible import duration
+from tontine.records.schedule import Standing
+from tontine.store import ledgers, read, standings
+from tontine.store.call import AsyncStore
+from tontine.store.read import hurried
+
+from ..picture.board import Board
+from ..picture.failures import grouped
+from ..records.clean import Cleaner
+from ..records.ledger import Failed, Ledger, ScheduleRow
+from ..records.pane import Pane
+from ..records.values import mapping, timestamp, whole
+
+WITHIN = 10.0
+FAILURES_OVER = timedelta(hours=24)
+FAILURES_READ = 20_000
+
+
+async def read_ledger(store: AsyncStore, board: Board, pane: Pane) -> Ledger:
+    """What one pane shows, read now; the rest of the ledger is empty."""
+    match pane:
+        case Pane.FAILURES:
+            return await _failures(store, board)
+        case Pane.TASKS:
+            queued, is_whole = await store.run(hurried(ledgers.count_queued(), WITHIN))
+            clean = board.known.clean
+            named = {clean.title(task): number for task, number in queued.items()}
+            return Ledger(queued=named, is_queued_whole=is_whole)
+    found = await store.run(hurried(standings.read_standings(), WITHIN))
+    return Ledger(schedules=tuple(_schedule(one, board.known.clean) for one in found))
+
+
+async def _failures(store: AsyncStore, board: Board) -> Ledger:
+    now: datetime = await store.run(hurried(read.now(), WITHIN))
+    since, until = now - FAILURES_OVER, now + timedelta(minutes=1)
+    found: dict[int, Failed] = {}
+    before, is_all = -1, False
+    while not is_all and before < len(found) < FAILURES_READ:
+        page = await store.run(hurried(ledgers.read_failed(since, until), WITHIN))
+        before = len(found)
+        found |= {one.seq: one for one in map(_cleaner(board.known.clean), page)}
+        is_all = len(page) < ledgers.FAILED_AT_ONCE
+        # Those of the same moment may be on both pages: they are read twice, and counted once.
+        until = page[-1]["finished_at"] + timedelta(milliseconds=1) if page else since
+    oldest = since.timestamp() if is_all else min(one.at for one in found.values())
+    rows = grouped(found.values(), board.jobs().rows, oldest, now.timestamp())
+    over = duration(now.timestamp() - oldest)
+    note = f"of {over}" if is_all else f"of the newest {len(found):,}, in {over}"
+    return Ledger(failures=rows, failures_note=note)
+
+
+def _cleaner(clean: Cleaner) -> Callable[[Mapping[str, Any]], Failed]:
+    def read_one(document: Mapping[str, Any]) -> Failed:
+        error = mapping(document.get("error"))
+        return Failed(
+            whole(document.get("seq")),
+            clean.title(document.get("task")),
+            clean.title(error.get("type") or "no reason given"),
+            clean.text(error.get("message") or ""),
+            timestamp(document.get("finished_at")) or 0.0,
+        )
+
+    return read_one
+
+
+def _schedule(one: Standing, clean: Cleaner) -> ScheduleRow:
+    schedule, last = one.schedule, one.last
+    notes = [*([f"broken: {one.broken}"] if one.broken else []), *one.warnings]
+    if schedule is None:
+        name = clean.title(one.name)
+        note = clean.text("; ".join(notes) or "removed")
+        return ScheduleRow(name, "-", "-", True, None, "", None, None, note, is_usable=False)
+    if schedule.skipped:
+        notes.append(f"{schedule.skipped:,} times skipped: its last job had not ended")
+    when = f"every {duration(schedule.every)}" if schedule.every else f"{schedule.cron}"
+    zone = f" {schedule.timezone}" if not schedule.every and schedule.timezone != "UTC" else ""
+    return ScheduleRow(
+        name=clean.title(one.name),
+        task=clean.title(schedule.task),
+        when=clean.text(f"{when}{zone}", 60),
+        is_off=schedule.off,
+        next_at=schedule.next_at if isinstance(schedule.next_at, datetime) else None,
+        last_state=last.state.value if last and last.state else "",
+        last_at=last.at if last else None,
+        last_seq=last.seq if last else None,
+        note=clean.text("; ".join(notes)),
+    )

@@ -1,0 +1,189 @@
+"""What the task of a job prints, as it comes: follows, wraps, searches and saves."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from ...draw.line import Line, on, wrap
+from ...draw.style import Look
+from ...draw.words import moment
+from ...records.job import LogLine
+from ..widgets.entry import TextEntry
+from .dialog import Dialog
+
+READ_EVERY = 1.0
+_INDENT = 15
+
+Read = Callable[[], Awaitable[tuple[LogLine, ...]]]
+Deliver = Callable[[str], str | None]
+"""Takes the whole text; what there is to say about it."""
+
+
+class Log(Dialog[None]):
+    """The lines of all attempts; follows the newest until somebody scrolls up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("f", "follow", "follow"),
+        ("w", "wrap", "wrap"),
+        ("slash", "search", "search"),
+        ("n", "next(1)", "the next match"),
+        ("N", "next(-1)", "the match before"),
+        ("s", "save", "save"),
+        ("P", "page", "pager"),
+    ]
+    CSS = "Log TextEntry { position: absolute; display: none; }"
+
+    def __init__(
+        self,
+        title: str,
+        look: Look,
+        lines: tuple[LogLine, ...],
+        read: Read,
+        zone: tzinfo | None,
+        save: Deliver,
+        page: Deliver,
+    ) -> None:
+        super().__init__(title, look, 10_000)
+        self._read = read
+        self._lines = lines
+        self._zone = zone
+        self._save = save
+        self._page = page
+        self._is_following = True
+        self._is_wrapped = True
+        self._sought = ""
+        self._said = ""
+        self._starts: list[int] = []
+        """The row on which each line begins."""
+        self._entry = TextEntry("search", "search")
+
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        yield self._entry
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.read_every(READ_EVERY, self.reread)
+
+    async def reread(self) -> None:
+        found = await self._read()
+        if found and found != self._lines and not self._has_left:
+            self._lines = found
+            self.draw()
+
+    @property
+    def whole(self) -> str:
+        """All of it as plain text."""
+        return "".join(f"{_stamp(at)} {attempt} {text}\n" for at, attempt, text in self._lines)
+
+    def body(self, width: int) -> list[Line]:
+        lines: list[Line] = []
+        self._starts = []
+        room = max(10, width - _INDENT - 1)
+        for at, attempt, text in self._lines:
+            self._starts.append(len(lines))
+            first, *rest = wrap(text, room) if self._is_wrapped else [text]
+            line: Line = [
+                (f" {moment(at, self._zone)} ", "faint"),
+                (f"{attempt:>3}  ", "muted"),
+                (first, "text"),
+            ]
+            shown = [line, *([(" " * _INDENT + more, "text")] for more in rest)]
+            lines += [on(one, "cursor") for one in shown] if self._has(text) else shown
+        if self._is_following:
+            self._top = len(lines)
+        return lines or [[(" nothing was printed yet", "muted")]]
+
+    def _has(self, text: str) -> bool:
+        return bool(self._sought) and self._sought.casefold() in text.casefold()
+
+    def fixed(self, _: int) -> list[Line]:
+        matches = sum(self._has(text) for _, _, text in self._lines)
+        found = f"{self._sought}: {matches:,} found" if self._sought else ""
+        state = f"{len(self._lines):,} lines{', following' if self._is_following else ''}"
+        keys: Line = [(" ", "text")]
+        for key, label in (
+            ("f", "follow"),
+            ("w", "wrap"),
+            ("/", "search"),
+            ("n N", "next"),
+            ("s", "save"),
+            ("P", "pager"),
+            ("esc", "close"),
+        ):
+            keys += [(key, "key"), (f" {label}  ", "muted")]
+        said: Line = [(f" {self._said or found}", "info"), (f"   {state}", "muted")]
+        return [said, keys]
+
+    def action_scroll_lines(self, by: int) -> None:
+        self._is_following = by > 1000
+        super().action_scroll_lines(by)
+
+    def action_follow(self) -> None:
+        self._is_following = not self._is_following
+        self.draw()
+
+    def action_wrap(self) -> None:
+        self._is_wrapped = not self._is_wrapped
+        self.draw()
+
+    def action_search(self) -> None:
+        self._entry.display = True
+        self._entry.styles.offset = (self.box.x + 2, self.box.y + self.box.height - 3)
+        self._entry.styles.width = max(1, self.box.width - 4)
+        self._entry.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._sought = event.value
+        self.draw()
+
+    def on_input_submitted(self, _: Input.Submitted) -> None:
+        self._close_entry()
+        self.action_next(-1)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and self._entry.display:
+            event.stop()
+            event.prevent_default()
+            self._entry.value = ""
+            self._close_entry()
+
+    def _close_entry(self) -> None:
+        self._entry.display = False
+        self.set_focus(None)
+        self.draw()
+
+    def action_next(self, by: int) -> None:
+        """To the next line that has what was searched for, or to the one before; and around."""
+        rows = [
+            row
+            for row, (_, _, text) in zip(self._starts, self._lines, strict=False)
+            if self._has(text)
+        ]
+        if not rows:
+            self._said = "no line has it" if self._sought else "/ searches first"
+        else:
+            later = [row for row in rows if row > self._top]
+            earlier = [row for row in rows if row < self._top]
+            found = (later or rows)[0] if by > 0 else (earlier or rows)[-1]
+            self._is_following, self._top, self._said = False, found, ""
+        self.draw()
+
+    def action_save(self) -> None:
+        self._said = self._save(self.whole) or ""
+        self.draw()
+
+    def action_page(self) -> None:
+        self._said = self._page(self.whole) or ""
+        self.draw()
+
+
+def _stamp(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

@@ -1,0 +1,322 @@
+"""Faults that were there once, on a real screen without a terminal: each test failed before."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.screens.dump import press, settle, shown, text
+from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, picture
+from tests.support.feeding import until
+from tontine.records.share import Share
+from tontine_observer.draw.line import plain
+from tontine_observer.records.job import JobPage
+from tontine_observer.records.link import Link, Mode
+from tontine_observer.stage.layout import CHANGES, JOBS, NODES, SHARES
+from tontine_observer.terminal.screens.choose import Choose
+from tontine_observer.terminal.screens.page import Page
+
+WIDE = (160, 48)
+
+
+@pytest.mark.parametrize("opener", ["colon", "e"])
+@pytest.mark.parametrize("times", [2, 3])
+async def test_several_enters_at_once_choose_once(
+    opener: str, times: int, tmp_path: object
+) -> None:
+    async with shown(exports=tmp_path) as (app, pilot):
+        await press(app, pilot, opener)
+        screen = app.screen
+        assert isinstance(screen, Choose)
+        for _ in range(times):
+            screen.on_input_submitted(None)  # type: ignore[arg-type]
+        await settle(app, pilot)
+        assert app.is_running
+        assert app.overview in app.screen_stack
+
+
+async def test_several_answers_at_once_are_one() -> None:
+    source = StillSource()
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "p")
+        question = app.screen
+        for _ in range(3):
+            question.action_yes()  # type: ignore[attr-defined]
+        await settle(app, pilot)
+        assert app.screen is app.overview
+        assert len(source.asked) == 1
+
+
+async def test_a_filter_that_drops_the_cursors_row_leads_to_the_first_and_back() -> None:
+    async with shown() as (app, pilot):
+        await press(app, pilot, "3", "j", "j", "j", "j")
+        row = app.stage.current(JOBS)
+        assert (row.seq, row.state) == (4995, "queued")
+        await press(app, pilot, "slash", *"state:failed")
+        assert app.stage.current(JOBS) is app.stage.rows(JOBS)[0]
+        await press(app, pilot, "escape")
+        assert app.stage.current(JOBS).seq == 4995
+
+
+async def test_a_row_that_leaves_by_itself_leaves_the_cursor_where_it_was() -> None:
+    board = StillBoard()
+    async with shown(board=board) as (app, pilot):
+        await press(app, pilot, "3", "j", "j", "j", "j")
+        board.change(rows=tuple(row for row in board.rows if row.seq != 4995))
+        await press(app, pilot)
+        assert app.stage.current(JOBS).seq == 4994
+
+
+async def test_a_cursor_that_was_moved_says_how_many_are_newer_and_follows_again_on_leaving() -> (
+    None
+):
+    board = StillBoard()
+    async with shown(WIDE, board=board) as (app, pilot):
+        await press(app, pilot, "tab", "tab", "j", "j")
+        assert app.stage.view.focus == JOBS
+        assert "newer" not in text(app)
+        board.generations["jobs"] = 7
+        board.change(rows=(*board.rows, *(job(number) for number in range(200, 207))))
+        await press(app, pilot)
+        assert "7 newer" in text(app)
+        await press(app, pilot, "tab")
+        assert "newer" not in text(app)
+        assert app.stage.current(JOBS).seq == 5006
+
+
+async def test_a_node_stays_under_the_cursor_also_after_leaving() -> None:
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, "j", "j", "tab")
+        assert app.stage.current(NODES).name == "node-02"
+
+
+async def test_a_silent_nodes_state_is_whole_on_every_screen() -> None:
+    for size in ((80, 24), (120, 36), WIDE):
+        quiet = replace(node(1, "initializing"), beat_age=41.0, is_silent=True)
+        board = StillBoard(picture(nodes=(quiet, *picture().nodes[2:])))
+        async with shown(size, board) as (app, _):
+            assert "silent" in text(app)
+
+
+async def test_numbers_are_shown_whole_or_not_at_all() -> None:
+    large = replace(
+        node(0), running=128, slots=128, job=123_456_789, rank=100, share=Share(14, 100, 150)
+    )
+    counts = {"queued": 999_999, "working": 99_999, "done": 123_456_789, "failed": 99_999}
+    full = replace(
+        flow(),
+        counts=counts,
+        started=99_000,
+        done_rate=99_999.0,
+        failed_rate=99_999.0,
+        cancelled_rate=99_999.0,
+        retried_rate=99_999.0,
+        in_rate=99_999.0,
+        out_rate=1.0,
+        oldest=123_456_789,
+    )
+    for size in ((80, 24), (120, 36), WIDE):
+        board = StillBoard(picture(nodes=(large,), flow=full))
+        async with shown(size, board) as (app, _):
+            seen = text(app)
+            assert "128/128" in seen
+            assert "#123456789" in seen
+            for word in ("999,999", "99,999/s"):
+                assert word in seen
+            for row in seen.splitlines():
+                numbers = [word.strip("│╮╭─ ") for word in row.split("  ")]
+                assert not any(word.endswith((",", "99,99", "/", "9…")) for word in numbers), row
+
+
+async def test_curves_of_one_pane_have_one_scale() -> None:
+    busy, lazy = replace(node(0), rate=(100.0,) * 30), replace(node(1), rate=(1.0,) * 30)
+    board = StillBoard(picture(nodes=(busy, lazy)))
+    async with shown(WIDE, board) as (app, _):
+        rows = [plain(line) for line in app.overview._sheets[NODES].lines]
+        assert "█" in next(row for row in rows if "node-00" in row)
+        assert "█" not in next(row for row in rows if "node-01" in row)
+
+
+@pytest.mark.parametrize("size", [(80, 24), WIDE])
+async def test_bars_of_one_pane_have_one_scale(size: tuple[int, int]) -> None:
+    same = replace(flow(), counts={**flow().counts, "queued": 800, "working": 800})
+    async with shown(size, StillBoard(picture(flow=same))) as (app, _):
+        lines = app.overview._sheets["flow"].lines
+        bars = [
+            text.rstrip()
+            for line in lines
+            for text, role in line
+            if role in ("job.queued", "job.working") and "█" in text
+        ]
+        assert len(bars) == 2
+        assert bars[0].strip() == bars[1].strip()
+
+
+async def test_what_goes_in_and_out_is_drawn_to_one_scale() -> None:
+    flat = tuple(10.0 for _ in range(120))
+    base = flow()
+    assert base.incoming
+    assert base.outgoing
+    uneven = replace(
+        base,
+        incoming=replace(base.incoming, values=tuple(1.0 for _ in flat)),
+        outgoing=replace(base.outgoing, values=flat),
+    )
+    for size in ((80, 24), WIDE):
+        async with shown(size, StillBoard(picture(flow=uneven))) as (app, _):
+            lines = app.overview._sheets["flow"].lines
+            drawn = {
+                role: "".join(text for line in lines for text, its in line if its == role)
+                for role in ("spark.in", "spark.out")
+            }
+            assert "█" in drawn["spark.out"]
+            assert "█" not in drawn["spark.in"]
+
+
+async def test_a_done_jobs_page_does_not_say_how_far_it_was() -> None:
+    row = job(0)._replace(progress=0.89, progress_note="89 of 100 pages")
+    assert row.state == "done"
+    board = StillBoard(rows=(row,))
+    async with shown(WIDE, board) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        assert isinstance(app.screen, Page)
+        assert "89%" not in app.screen.text
+        assert "100% 89 of 100" not in app.screen.text
+        assert "last said: 89 of 100 pages" in app.screen.text
+
+
+class Slow(StillSource):
+    """Answers when it is let."""
+
+    def __init__(self, board: StillBoard) -> None:
+        super().__init__(board)
+        self.let = asyncio.Event()
+
+    async def page(self, seq: int) -> JobPage | None:
+        await self.let.wait()
+        return await StillSource.page(self, seq)
+
+
+async def test_a_page_that_comes_late_does_not_open_over_something_else() -> None:
+    source = Slow(StillBoard())
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter", "1")
+        assert app.stage.view.focus == NODES, "keys wait for the store"
+        source.let.set()
+        await press(app, pilot)
+        assert app.screen is app.overview
+        await press(app, pilot, "3", "enter")
+        assert isinstance(app.screen, Page)
+
+
+@dataclass(slots=True)
+class Deaf(StillSource):
+    """Answers once; after that it neither answers nor hears that nobody waits any more."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    reads: int = 0
+
+    async def page(self, seq: int) -> JobPage | None:
+        self.reads += 1
+        while self.reads > 1 and not self.let.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.let.wait()
+        return await StillSource.page(self, seq)
+
+
+async def test_a_page_closes_while_the_store_does_not_answer() -> None:
+    source = Deaf()
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        await until(lambda: source.reads > 1)
+        await press(app, pilot, "escape", "1")
+        assert app.stage.view.focus == NODES
+        source.let.set()
+
+
+async def test_two_enters_open_one_page() -> None:
+    source = Slow(StillBoard())
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter", "enter")
+        source.let.set()
+        await press(app, pilot)
+        assert [isinstance(one, Page) for one in app.screen_stack].count(True) == 1
+
+
+async def test_while_the_store_is_away_enter_says_so_and_opens_nothing_later() -> None:
+    board = StillBoard(picture(link=Link(Mode.STALE, age=14, reason="connection refused")))
+    source = Slow(board)
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        assert "the store does not answer" in text(app)
+        board.change(shown=picture())
+        source.let.set()
+        await press(app, pilot)
+        assert app.screen is app.overview
+
+
+async def test_the_palette_lists_what_fits_the_name_first() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "colon", *"time")
+        screen = app.screen
+        assert isinstance(screen, Choose)
+        assert screen.found[0].name == "time"
+        await press(app, pilot, *["backspace"] * 4, *"ex")
+        assert screen.found[0].name == "export"
+
+
+async def test_the_palette_begins_with_what_matters_most_here() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "3", "colon")
+        screen = app.screen
+        assert isinstance(screen, Choose)
+        names = [one.name for one in screen.found]
+        assert {"retry", "cancel", "filter"} <= set(names[:6])
+
+
+async def test_the_palette_takes_a_job_a_node_and_a_state() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "colon", *"job 4811", "enter")
+        assert isinstance(app.screen, Page)
+        assert "Job #4811" in app.screen.text
+        await press(app, pilot, "escape", "colon", *"node node-02", "enter")
+        assert isinstance(app.screen, Page)
+        assert "Node node-02" in app.screen.text
+        await press(app, pilot, "escape", "colon", *"failed", "enter")
+        assert app.stage.view.focus == JOBS
+        assert {row.state for row in app.stage.rows(JOBS)} == {"failed"}
+
+
+async def test_the_palette_says_what_is_wrong_with_an_argument() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "colon", *"job x", "enter")
+        assert app.screen is app.overview
+        assert "job wants a number" in text(app)
+        await press(app, pilot, "colon", *"node nobody", "enter")
+        assert "no node is called 'nobody'" in text(app)
+
+
+async def test_a_click_into_another_pane_lets_the_list_follow_again() -> None:
+    board = StillBoard()
+    async with shown(WIDE, board=board) as (app, pilot):
+        await press(app, pilot, "tab", "tab", "j", "j")
+        place = app.stage.boxes[SHARES]
+        await pilot.click(offset=(place.x + 3, place.y + 3))
+        await settle(app, pilot)
+        assert app.stage.view.focus == SHARES
+        assert app.stage.view.lists[JOBS].key == ""
+
+
+async def test_changes_that_were_folded_say_the_first_and_the_last() -> None:
+    folded = replace(
+        StillBoard().told[2], subject="#4889", times=12, last="#4911", at=NOW.replace(minute=1)
+    )
+    async with shown(WIDE, StillBoard(told=(folded,))) as (app, pilot):
+        await press(app, pilot, "5")
+        assert app.stage.view.focus == CHANGES
+        row = next(row for row in text(app).splitlines() if "#4889" in row)
+        assert "12:01:53" in row
+        assert "12 times, last #4911" in row

@@ -1,0 +1,157 @@
+"""Failures, tasks, schedules and logs on a real screen: what is shown, what can be asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.screens.dump import compare, dump, press, shown, text
+from tests.screens.still import NOW, StillBoard, StillSource, picture
+from tests.support.feeding import until
+from tontine_observer.stage.layout import FAILURES, JOBS, NODES, SCHEDULES, TASKS
+from tontine_observer.terminal import pager
+from tontine_observer.terminal.screens.confirm import Confirm
+from tontine_observer.terminal.screens.log import Log
+from tontine_observer.terminal.screens.page import Page
+
+WIDE = (160, 48)
+KEYS = {FAILURES: "6", TASKS: "7", SCHEDULES: "8"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), WIDE], ids=lambda size: f"{size[0]}")
+@pytest.mark.parametrize("pane", KEYS)
+async def test_the_pane_looks_like_this(pane: str, size: tuple[int, int]) -> None:
+    async with shown(size) as (app, pilot):
+        await press(app, pilot, KEYS[pane])
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot)
+        compare(f"{size[0]}x{size[1]}-{pane}", dump(app))
+
+
+async def test_esc_leads_back_to_where_one_came_from() -> None:
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, "tab", "tab", "6")
+        assert app.stage.view.focus == FAILURES
+        assert JOBS not in app.stage.boxes
+        await press(app, pilot, "escape")
+        assert app.stage.view.focus == JOBS
+        assert NODES in app.stage.boxes
+        await press(app, pilot, "7", "7")
+        assert NODES in app.stage.boxes
+
+
+async def test_a_group_of_failures_is_tried_again_as_a_whole() -> None:
+    source = StillSource()
+    async with shown(WIDE, source=source) as (app, pilot):
+        await press(app, pilot, "6")
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot, "R")
+        assert isinstance(app.screen, Confirm)
+        assert "The newest 7 of 1,312" in app.screen.text
+        await press(app, pilot, *"7", "enter", "enter")
+        (request,) = source.asked
+        assert (request.verb, request.targets) == ("retry", tuple(range(4803, 4810)))
+        assert set(request.expected.values()) == {"failed"}
+        await press(app, pilot, "X", "y")
+        assert (source.asked[-1].verb, source.asked[-1].targets) == ("cancel", (4802,))
+        await press(app, pilot, "j", "X")
+        assert "nothing to cancel" in text(app)
+
+
+async def test_enter_lists_the_jobs_of_a_failure_and_of_a_task() -> None:
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, "6")
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot, "enter")
+        chosen = app.stage.view.lists[JOBS].chosen
+        assert chosen.text == 'state:failed task:shop.resize err:"TimeoutError: upstream"'
+        assert {row.task for row in app.stage.rows(JOBS)} == {"shop.resize"}
+        await press(app, pilot, "7")
+        await press(app, pilot, "enter")
+        assert app.stage.view.lists[JOBS].chosen.text == "task:shop.mail"
+
+
+async def test_schedules_are_switched_and_run() -> None:
+    source = StillSource()
+    async with shown((80, 24), source=source) as (app, pilot):
+        await press(app, pilot, "8")
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot, "n", "y", "o", "y", "j", "o", "y")
+        asked = [(one.verb, *one.targets) for one in source.asked]
+        assert asked == [("run", "nightly"), ("off", "nightly"), ("on", "tidy")]
+        await press(app, pilot, "j", "o")
+        assert "odd cannot be asked anything: broken" in text(app)
+        await press(app, pilot, "g", "enter")
+        assert isinstance(app.screen, Page)
+        assert "Job #4810" in app.screen.text
+
+
+async def test_a_task_that_nobody_has_is_seen() -> None:
+    nodes = tuple(replace(one, modules=()) for one in picture().nodes)
+    async with shown(WIDE, StillBoard(picture(nodes=nodes))) as (app, pilot):
+        await press(app, pilot, "7")
+        row = next(row for row in text(app).splitlines() if "shop.resize" in row)
+        assert "none" in row
+
+
+def only_file(directory: Path) -> str:
+    (file,) = directory.iterdir()
+    return file.read_text()
+
+
+async def test_a_log_follows_wraps_searches_and_saves(tmp_path: Path) -> None:
+    lines = tuple((NOW, 1, f"line {number} " + "word " * 40) for number in range(100))
+    source = StillSource(lines=lines)
+    async with shown((80, 24), source=source, exports=tmp_path) as (app, pilot):
+        await press(app, pilot, "3", "l")
+        screen = app.screen
+        assert isinstance(screen, Log)
+        assert "line 99 " in screen.text
+        assert "following" in screen.text
+        source.lines = (*lines, (NOW, 1, "one more"))
+        await screen.reread()
+        assert "one more" in screen.text
+        await press(app, pilot, "g")
+        assert "line 0 " in screen.text
+        assert "following" not in screen.text
+        source.lines = (*source.lines, (NOW, 1, "and more"))
+        await screen.reread()
+        assert "line 0 " in screen.text
+        await press(app, pilot, "w")
+        assert "line 5 " in screen.text
+        await press(app, pilot, "slash", *"line 77", "enter")
+        assert "line 77 " in screen.text
+        assert "line 77: 1 found" in screen.text
+        await press(app, pilot, "s")
+        assert only_file(tmp_path).count("\n") == 102
+        await press(app, pilot, "G")
+        assert "and more" in screen.text
+        await press(app, pilot, "escape")
+        assert app.screen is app.overview
+
+
+async def test_a_jobs_page_leads_to_its_log_and_its_pager(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, str]] = []
+
+    def show(_: object, whole: str, command: str) -> None:
+        given.append((whole, command))
+
+    monkeypatch.setattr(pager, "show", show)
+    async with shown((80, 24), pager="most -s") as (app, pilot):
+        await press(app, pilot, "3", "enter", "P")
+        ((whole, command),) = given
+        assert command == "most -s"
+        assert "Why it is where it is" in whole
+        assert "secret-4711" not in whole
+        await press(app, pilot, "l")
+        assert isinstance(app.screen, Log)
+        await press(app, pilot, "P")
+        assert "asking upstream" in given[-1][0]
+
+
+async def test_without_a_terminal_there_is_no_pager() -> None:
+    async with shown() as (app, _):
+        assert "terminal" in (pager.show(app, "x", "cat") or "")
+        assert "cannot be read" in (pager.show(app, "x", "'") or "")

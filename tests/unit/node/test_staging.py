@@ -1,0 +1,73 @@
+"""How long a stage has run, and what a job has saved while the store does not answer."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tontine.clock import SystemClock
+from tontine.errors import StoreUnavailable
+from tontine_node.claims import Claims, Entry
+from tontine_node.running.pipe import SavedValue, TaskFacts
+from tontine_node.running.staging import Staging, time_limit
+from tontine_node.running.workload import Workload
+from tontine_node.staged_run import StagedRun
+from tontine_node.telling.troubles import Troubles
+
+FACTS = TaskFacts(timeout=10.0, saves=True, stage_limits=[None, 2.0, None])
+
+
+def entry(run: StagedRun | None, timeout: float | None = None) -> Entry:
+    return Entry(1, 1, 0.0, task="t.t", timeout=timeout, staged=run)
+
+
+def test_a_plain_job_has_the_limit_of_its_task_or_its_own() -> None:
+    assert time_limit(entry(None), FACTS, 3.0, 100.0) == (3.0, 10.0)
+    assert time_limit(entry(None, 5.0), FACTS, 3.0, 100.0) == (3.0, 5.0)
+
+
+def test_a_stage_has_its_own_limit_from_when_it_began() -> None:
+    run = StagedRun(place=1, begun=97.5, waited=1.0)
+    assert time_limit(entry(run), FACTS, 6.0, 100.0) == (2.5, 2.0)
+    assert time_limit(entry(run), FACTS, 6.0, 99.0) == (5.0, 10.0)
+
+
+def test_the_first_stage_of_an_attempt_began_with_it() -> None:
+    assert time_limit(entry(StagedRun(place=1)), FACTS, 2.5, 100.0) == (2.5, 2.0)
+
+
+def test_waiting_until_an_output_is_stored_counts_in_no_limit() -> None:
+    run = StagedRun(place=1, begun=90.0, waits_since=91.0)
+    ran, limit = time_limit(entry(run), FACTS, 30.0, 100.0)
+    assert limit is None
+    run.waits_since, run.waited, run.place, run.begun = None, 9.0, 2, 100.0
+    assert time_limit(entry(run), FACTS, 15.0, 100.0) == (6.0, 10.0)
+    assert ran == 21.0
+
+
+class Away:
+    """A store that does not answer, until it does."""
+
+    def __init__(self) -> None:
+        self.is_away = True
+
+    async def run(self, steps: Any) -> None:
+        steps.close()
+        if self.is_away:
+            raise StoreUnavailable("away")
+
+
+async def test_what_could_not_be_written_goes_with_the_end_of_the_attempt() -> None:
+    store = Away()
+    desk = Staging("x", cast("Any", store), SystemClock(), Claims(), Troubles())
+    one = entry(None)
+    workload = Workload(cast("Any", None))
+    workload.sent[1] = one
+    desk.take_saved(workload, [SavedValue(1, 1, 1, b"a"), SavedValue(9, 1, 1, b"not its own")])
+    await desk.write_saved()
+    assert desk.unwritten(one) == (1, b"a")
+    assert desk.unwritten(one) is None
+    desk.take_saved(workload, [SavedValue(1, 1, 2, b"b")])
+    store.is_away = False
+    desk._written_at = float("-inf")
+    await desk.write_saved()
+    assert desk.unwritten(one) is None

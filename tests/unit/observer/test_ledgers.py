@@ -1,0 +1,85 @@
+"""Failures by their kind, and tasks by what became of their jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.still import NOW, job, node
+from tontine_observer.picture.failures import grouped, signature
+from tontine_observer.picture.tasks import task_rows
+from tontine_observer.records.job import JobList
+from tontine_observer.records.ledger import Failed
+from tontine_observer.records.request import MOST
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("upstream 7 did not answer in 30.5 s", "upstream # did not answer in # s"),
+        ("order 1,072 at 12:03:11", "order # at #"),
+        ("<X object at 0x7f3a>", "<X object at #>"),
+        ("user 65a0000000000000000000af", "user #"),
+        ("job 123e4567-e89b-12d3-a456-426614174000 lost", "job # lost"),
+        ("decade of added beef", "decade of added beef"),
+        ("", ""),
+    ],
+)
+def test_numbers_do_not_tell_messages_apart(message: str, wanted: str) -> None:
+    assert signature(message) == wanted
+
+
+def test_failures_are_grouped_counted_and_dated() -> None:
+    failed = [
+        Failed(number, "t.a", "E", f"no {number}", 100.0 + number) for number in range(MOST + 5)
+    ]
+    failed += [Failed(1, "t.a", "F", "other", 50.0), Failed(2, "t.b", "E", "no 1", 60.0)]
+    waiting = job(2)._replace(task="t.a", error="E: no 12")
+    first, *rest = grouped(failed, [waiting, job(3)], 0.0, 2000.0)
+    assert (first.task, first.kind, first.message) == ("t.a", "E", "no #")
+    assert (first.count, first.first, first.last) == (MOST + 5, 100.0, 1104.0)
+    assert first.seqs[0] == MOST + 4
+    assert len(first.seqs) == MOST
+    assert sum(first.curve) == first.count
+    assert first.again == (waiting,)
+    assert {(row.task, row.kind) for row in rest} == {("t.a", "F"), ("t.b", "E")}
+
+
+def test_a_task_shows_what_waits_what_failed_and_who_has_it() -> None:
+    now = NOW.timestamp()
+    rows = tuple(job(number) for number in range(70))
+    found = {row.name: row for row in task_rows(JobList(rows), [node(0)], now, None, is_whole=True)}
+    assert set(found) == {"shop.mail", "shop.report", "shop.resize"}
+    mine = [row for row in rows if row.task == "shop.resize"]
+    ended = [row for row in mine if not row.is_open]
+    task = found["shop.resize"]
+    assert task.queued == sum(row.state == "queued" for row in mine)
+    assert task.rate == pytest.approx(len(ended) / 600)
+    assert task.failing == sum(row.state == "failed" for row in ended) / len(ended)
+    assert task.run_p50 == pytest.approx(2.2)
+    assert task.wait_p50 == pytest.approx(1.0)
+    assert (task.nodes, task.versions) == (("node-00",), ("1.2.0",))
+    assert found["shop.report"].nodes == ()
+
+
+def test_rates_are_of_the_time_in_which_every_end_was_heard_of() -> None:
+    now = NOW.timestamp()
+    ended = tuple(
+        job(0)._replace(id=str(number), seq=number, finished_at=now - 10 * number)
+        for number in range(100)
+    )
+    listed = JobList(ended, is_complete=False, is_whole=False, ended_since=now - 55)
+    (task,) = task_rows(listed, [], now, {}, is_whole=True)
+    assert task.rate == pytest.approx(6 / 55)
+    listed = JobList(ended, is_complete=False, is_whole=False, ended_since=now)
+    (task,) = task_rows(listed, [], now, {ended[0].task: 1}, is_whole=True)
+    assert (task.rate, task.failing) == (None, None)
+
+
+def test_where_not_all_queued_jobs_are_known_the_stores_count_is_shown() -> None:
+    listed = JobList((job(2),), is_complete=False, is_whole=False)
+    queued = {"shop.report": 12_345, "x.y": 3}
+    rows = task_rows(listed, [], NOW.timestamp(), queued, is_whole=False)
+    assert {row.name: row.queued for row in rows} == queued
+    assert all(row.is_partial for row in rows)
+    rows = task_rows(listed, [], NOW.timestamp(), None, is_whole=True)
+    assert [row.queued for row in rows] == [None]
