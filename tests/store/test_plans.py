@@ -11,9 +11,9 @@ from tests.support.planned import Broken, Crew
 from tontine.errors import ConfigError
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, number, retention
-from tontine.store.call import Store
+from tontine.store.call import AsyncStore, Causal, Store
 from tontine.store.insert import Wish
-from tontine.store.plans import accept, control
+from tontine.store.plans import accept, control, read
 from tontine.store.retention import Retention
 
 
@@ -462,3 +462,19 @@ def test_a_delay_and_a_priority_go_on_to_the_jobs(crew: Crew) -> None:
     job = crew.jobs(plan)["a"]
     assert job["priority"] == 3
     assert job["run_at"] - job["created_at"] == timedelta(seconds=60)
+
+
+async def test_a_causal_operation_sees_as_far_as_the_one_before(
+    store: Store, async_store: AsyncStore
+) -> None:
+    """Both colours: the time of one is where the next begins, also when they end out of order."""
+    found, _ = store.run(control.submit({"steps": {"a": {"task": "t.echo"}}}), causal=True)
+    seen = Causal()
+    store.run(read.read_plan(found.seq or 0), causal=seen)
+    first = seen.operation_time
+    assert first is not None
+    await async_store.run(control.cancel(found.seq or 0), causal=seen)
+    assert seen.operation_time > first
+    earlier = Causal(first, seen.cluster_time)
+    await async_store.run(read.read_plan(found.seq or 0), causal=earlier)
+    assert earlier.operation_time >= first
