@@ -21,6 +21,7 @@ from .names import (
     MODULES,
     NODES,
     OUTPUTS,
+    PLANS,
     SAMPLES,
     SCHEDULES,
     STATES,
@@ -67,7 +68,8 @@ NODE = Role(
     "tontineNode",
     "node",
     {
-        JOBS: ("find", "insert", "update"),
+        JOBS: ("find", "insert", "update", "remove"),
+        PLANS: ("find", "insert", "update", "remove"),
         NODES: ("find", "insert", "update", "remove"),
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
@@ -82,7 +84,7 @@ NODE = Role(
     },
     {
         EVERY: ("listCollections",),
-        **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
+        **dict.fromkeys((JOBS, PLANS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
         MODULES: _MAKING,
         OUTPUTS: _MAKING,
@@ -97,6 +99,7 @@ PRODUCER = Role(
     "producer",
     {
         JOBS: ("find", "insert"),
+        PLANS: ("find", "insert"),
         CLUSTER: ("find", "insert", "update"),
         NODES: ("find",),
         BELL: ("insert",),
@@ -110,6 +113,7 @@ OPERATOR = Role(
     {
         **_LOOKING,
         JOBS: ("update", "remove"),
+        PLANS: ("update",),
         LOGS: ("remove",),
         OUTPUTS: ("remove",),
         STATES: ("insert", "update", "remove"),
