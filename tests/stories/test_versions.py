@@ -15,10 +15,10 @@ from tontine import Client
 from tontine.records.task_key import fits
 from tontine.testing import NodeProcess
 
-pytestmark = [pytest.mark.story, pytest.mark.long]
-
 KILLS = int(os.environ.get("TONTINE_KILLS", "3"))
 """How often a node with a job that must not run twice is killed."""
+
+pytestmark = [pytest.mark.story, pytest.mark.long, pytest.mark.timeout(180 + 60 * KILLS)]
 
 
 def begin(cluster: Cluster, name: str, version: str) -> NodeProcess:
