@@ -181,8 +181,9 @@ class Crew:
         return found
 
     def starve(self, hand: Hand) -> Callable[[], None] | None:
-        """No new descriptor for a master, and so no new worker; what gives it back."""
-        if hand.node is None:
+        """No new descriptor for a master, and so no new worker; what gives it back. Not for one
+        that still imports what it needs: nothing could help it."""
+        if hand.node is None or not self.workers(hand):
             return None
         master = psutil.Process(hand.node.process.pid)
         before = master.rlimit(psutil.RLIMIT_NOFILE)

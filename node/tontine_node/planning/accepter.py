@@ -25,6 +25,8 @@ from .advances import Advances
 log = logging.getLogger(__name__)
 
 FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
+UNUSED_EVERY = 10.0
+"""Where there has never been a plan, nobody pays for looking often; clients ring for the first."""
 TELL_EVERY = 60.0
 STUBBORN_FOR = 60.0
 
@@ -51,6 +53,8 @@ class Accepter:
         self._retention = retention
         self._troubles = troubles
         self._duty = Duty(FIRST_EVERY, OTHERS_EVERY)
+        self._is_used = False
+        """Whether this node has ever seen a new plan."""
         self._seen: dict[bytes, float] = {}
         self._stubborn: dict[bytes, tuple[Raw, float]] = {}
         """Plans that could not be accepted, and until when they are left alone."""
@@ -73,13 +77,15 @@ class Accepter:
         share = self._share()
         if not is_first(share) and self._seen:
             return self._timing.help_after
-        return self._duty.every(share)
+        every = self._duty.every(share)
+        return every if self._is_used else max(every, UNUSED_EVERY)
 
     async def _look(self) -> float | None:
         share = self._share()
         if share is None:
             return None
         new = await self._store.run(accept.find_new(but=self._put_off()))
+        self._is_used = self._is_used or bool(new)
         mine = list(new) if is_first(share) else self._old_enough(new)
         if not mine:
             return None
