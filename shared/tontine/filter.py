@@ -10,11 +10,14 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
+from bson.regex import Regex
+
 from .config import seconds
 from .errors import ConfigError
 from .legible import legible
 from .records.job import utc
 from .records.states import FINAL, JobState
+from .records.task_key import MARK, has_range, name_of
 
 Moment = datetime | timedelta | float | str
 """An instant, or how long ago."""
@@ -31,7 +34,7 @@ class Filters(TypedDict, total=False):
     state: str | Iterable[str] | None
     """`queued`, `working`, `done`, `failed` or `cancelled`; one or several."""
     task: str | None
-    """Like `shop.resize` or `shop.*`."""
+    """Like `shop.resize` or `shop.*`, whichever versions a job asks for; with a range only that."""
     key: str | None
     """Like `welcome-ada` or `welcome-*`."""
     since: Moment | None
@@ -122,7 +125,9 @@ class Filter:
         where: dict[str, Any] = {}
         if self.states:
             where["state"] = {"$in": sorted(self.states)}
-        for name in ("task", "key", "schedule"):
+        if self.task is not None:
+            where["task"] = matching_task(self.task)
+        for name in ("key", "schedule"):
             if (text := getattr(self, name)) is not None:
                 where[name] = matching(text)
         if self.node is not None:
@@ -134,9 +139,10 @@ class Filter:
 
     def meets(self, job: Mapping[str, Any]) -> bool:
         """Whether a document meets the condition of `where`, for whoever has it in memory."""
-        texts = (("task", self.task), ("key", self.key), ("schedule", self.schedule))
+        texts = (("key", self.key), ("schedule", self.schedule))
         return (
             (not self.states or job.get("state") in self.states)
+            and (self.task is None or matches_task(self.task, job.get("task")))
             and all(text is None or matches(text, job.get(name)) for name, text in texts)
             and (self.node is None or _is_node(self.node, job.get("node")))
             and (self.error is None or _is_error(self.error, job.get("error")))
@@ -242,6 +248,20 @@ def matching(text: str) -> Any:
     return {"$regex": f"^{_pattern(text)}\\z", "$options": "s"} if "*" in text else text
 
 
+def matching_task(text: str) -> Any:
+    """A condition on a task key: by the name of the task, whatever range a key has, unless the text
+    names one (MO7). It uses an index as `matching` does."""
+    if has_range(text):
+        return matching(text)
+    if "*" not in text:
+        return {"$in": [text, Regex(f"^{re.escape(text)}{MARK}")]}
+    return {"$regex": f"^{_name_pattern(text)}({MARK}.*)?\\z", "$options": "s"}
+
+
+def _name_pattern(text: str) -> str:
+    return f"[^{MARK}]*".join(re.escape(part) for part in text.split("*"))
+
+
 def _pattern(text: str) -> str:
     return ".*".join(re.escape(part) for part in text.split("*"))
 
@@ -262,6 +282,13 @@ def matches(text: str, value: Any) -> bool:
     if "*" not in text:
         return bool(value == text)
     return isinstance(value, str) and re.fullmatch(_pattern(text), value, re.DOTALL) is not None
+
+
+def matches_task(text: str, value: Any) -> bool:
+    """Whether a task key meets that condition."""
+    if has_range(text) or not isinstance(value, str):
+        return matches(text, value)
+    return matches(text, name_of(value))
 
 
 def _is_node(text: str, value: Any) -> bool:

@@ -9,13 +9,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bson import Int64
 from click.testing import CliRunner
 from pymongo import MongoClient
 
 from tests.support.mongod import mongod, with_users
 from tontine.cli import tontine
+from tontine.diagnose.doctor import read
 from tontine.records.states import NodeState
-from tontine.store import inbox, indexes, members, on_demand, schema
+from tontine.store import inbox, indexes, members, on_demand, ranges, schema
 from tontine.store.call import Store
 
 FIT = {
@@ -156,6 +158,22 @@ def test_unknown_tasks_and_unnumbered_jobs_are_told(store: Store, mongo_uri: str
     assert found["tasks"] == "warn: jobs wait for tasks that no live node has: x.1 (3), x.0 (2)"
     assert found["numbering"].startswith("warn: 1 job without a number")
     assert found["retention"].endswith("about 0 finished jobs now")
+
+
+def test_the_oldest_due_job_is_found_among_those_with_a_range_too(store: Store) -> None:
+    add_node(store, "a")
+    module = {"name": "shop", "version": "1.3", "tasks": ["shop.resize"], "state": "serving"}
+    store.database.nodes.update_one({"_id": "a"}, {"$set": {"modules": [module]}})
+    queued = {"state": "queued", "attempt": 1, "fails": 1, "lost": 0}
+    now = datetime.now(UTC)
+    for seq, (task, hours) in enumerate(
+        (("shop.resize", 1), ("shop.resize@>=1.3", 2), ("shop.resize@>=2", 3)), 1
+    ):
+        store.run(ranges.expect(task))
+        due = {"task": task, "run_at": now - timedelta(hours=hours)}
+        store.database.jobs.insert_one({"seq": Int64(seq), **due, **queued})
+    oldest = store.run(read.waits()).queue.oldest_for or 0.0
+    assert 7100 < oldest < 7600, "not the one that no node can take"
 
 
 def test_what_a_user_may_not_see_is_unknown(tmp_path: Path) -> None:

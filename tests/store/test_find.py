@@ -172,6 +172,21 @@ def test_what_is_rare_is_found_without_going_through_all_jobs(store: Store) -> N
         assert keys_examined(store, begun.page(20, find.SLIM)) <= keys + 1, filters
 
 
+def test_a_task_is_meant_by_its_name_whatever_versions_a_job_asks_for(store: Store) -> None:
+    fill(store, 1, 3000, "queued", task="shop.t10")
+    fill(store, 4000, 5, "queued", task="shop.t1@<2,>=1.2")
+    fill(store, 5000, 5, "queued", task="shop.t1")
+    fill(store, 6000, 5, "failed", task="shop.t1@<2,>=1.2")
+    both = [*range(5004, 4999, -1), *range(4004, 3999, -1)]
+    assert all_of(store, state="queued", task="shop.t1") == both
+    assert all_of(store, state="queued", task="shop.t1@<2,>=1.2") == both[5:]
+    assert all_of(store, task="*.t1") == [*range(6004, 5999, -1), *both]
+    begun = store.run(find.search(Filter.of(state="queued", task="shop.t1")))
+    assert keys_examined(store, begun.page(20, find.SLIM)) <= 14
+    begun = store.run(find.search(Filter.of(state="queued", task="shop.t1")))
+    assert {route.index for route in begun.routes} >= {"fresh"}, "few of them, on the index"
+
+
 def test_a_job_that_gets_done_is_never_in_the_index_of_the_others(store: Store) -> None:
     for state, keys in (
         (JobState.QUEUED, 0),
@@ -248,6 +263,11 @@ MEANT: list[dict[str, Any]] = [
         {"task": "shop.t1"},
         {"task": "*t1"},
         {"task": "sho"},
+        {"task": "shop.t"},
+        {"task": "shop.t1@<2,>=1.2"},
+        {"task": "shop.t1@<2*"},
+        {"task": "shop*2"},
+        {"task": "*"},
     ),
     *(
         {"key": "a*"},
@@ -288,6 +308,8 @@ def test_a_document_in_memory_meets_what_mongodb_finds(store: Store) -> None:
     fill(store, 31, 3, "working", schedule="nearly")
     fill(store, 41, 1, "queued", key="a\nb")
     fill(store, 42, 1, "queued", key="none of them")
+    for seq, task in enumerate(("shop.t1@<2,>=1.2", "shop.t1@==2", "shop.t12@<2", "shop.t1@"), 51):
+        fill(store, seq, 1, "queued", task=task)
     documents = list(store.database.jobs.find())
     for filters in MEANT:
         meant = Filter.of(**filters).anchored(NOW)

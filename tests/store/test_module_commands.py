@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from tontine.cli import tontine
 from tontine.errors import TontineError
 from tontine.records.node import Sighting
+from tontine.records.offer import Offer
+from tontine.records.roster import Roster
 from tontine.records.want import Want, read_wants
 from tontine.store import insert, members, modules
 from tontine.store.call import Store
@@ -191,6 +193,28 @@ def test_what_is_wrong_with_modules_and_contexts_is_told_below_the_nodes(
     told = run("nodes").out
     assert "web-1 has the context mail failing after 3 tries: refused" in told
     assert "web-1 has a broken module, shop 1.0: no such luck" in told
+
+
+def test_who_divides_the_jobs_of_which_module_is_told_where_not_all_are_alike(
+    store: Store, run: Run
+) -> None:
+    shop, etl = serving("shop", "shop.tasks"), serving("etl", "etl.tasks")
+    having = {"web-1": [shop], "web-2": [shop, etl], "web-3": [shop, etl]}
+    roster = Roster()
+
+    def told() -> list[str]:
+        store.database.cluster.replace_one({"_id": "roster"}, roster.to_document(), upsert=True)
+        ran = run("nodes")
+        return [line for line in (ran.out + ran.err).splitlines() if "divided among" in line]
+
+    for name, loaded in having.items():
+        roster = roster.joined_by(add_node(store, name, *loaded), Offer.announced(loaded))
+    assert told() == [
+        "the jobs of etl are divided among web-2, web-3",
+        "the jobs of shop are divided among web-1, web-2, web-3",
+    ]
+    roster = roster.without(["web-1-1"])
+    assert told() == [], "all have the same"
 
 
 def test_what_is_not_served_is_nobody_s_task() -> None:

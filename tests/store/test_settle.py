@@ -354,6 +354,22 @@ def test_a_task_that_must_not_run_twice_fails_with_its_node(store: Store) -> Non
     assert "node gone died" in job(store, careful)["error"]["message"]
 
 
+def test_a_task_that_must_not_run_twice_is_known_by_its_name_whatever_its_range(
+    store: Store,
+) -> None:
+    """The node that repairs knows names only, and the dead one had not noted this key (MO7)."""
+    store.database.nodes.insert_one({"_id": "gone", "state": "dead", "careful": ["t.noted@>=1"]})
+    seqs = [
+        *hold(store, 1, "gone", "t.careful@<2,>=1.2"),
+        *hold(store, 1, "gone", "t.noted@>=1"),
+        *hold(store, 1, "gone", "t.noted@<9"),
+        *hold(store, 1, "gone", "t.carefully@<2"),
+    ]
+    assert store.run(repair.repair(["t.careful"])) == {"gone": 4}
+    states = [job(store, seq)["state"] for seq in seqs]
+    assert states == ["failed", "failed", "failed", "queued"]
+
+
 def test_a_running_job_shows_its_start_and_its_progress(store: Store) -> None:
     mine, others = hold(store, 2)
     store.database.jobs.update_one({"seq": others}, {"$set": {"node": "y"}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client
+from tontine.diagnose.why import explain
+from tontine.diagnose.why.read import gather
+from tontine.store.call import Store
 
 pytestmark = pytest.mark.story
 
@@ -38,6 +43,7 @@ HERE = Path(__file__).parent
 def server():
     with (HERE / "tries").open("a") as file:
         file.write("x")
+    (HERE / "pid").write_text(str(os.getpid()))
     if (HERE / "hangs").exists():
         time.sleep(600)
     if not (HERE / "up").exists():
@@ -90,6 +96,12 @@ def begin(cluster: Cluster, directory: Path) -> None:
     cluster.wait_for_state("a", "waiting", "working")
 
 
+def why(cluster: Cluster, seq: int | None) -> str:
+    """The finding about a job whose context is not ready."""
+    evidence = Store(cluster.database).run(gather(seq or 0))
+    return "".join(one.sentence for one in explain(evidence) if one.code == "not-ready")
+
+
 def works(cluster: Cluster, task: str) -> None:
     with Client(cluster.database) as client:
         job = client.wait(client.submit(task, {"x": 7}), timeout=60)
@@ -110,12 +122,24 @@ def test_a_connection_that_fails_is_tried_again_and_delays_only_its_own_modules(
         waiting = client.submit("letter.work", {"x": 3})
         works(cluster, "plain.work")
         assert client.get(waiting.seq or 0).state == "queued", "nobody has it yet"
+        told = why(cluster, waiting.seq)
+        assert "node a may get it with" in told
+        assert "letter_tasks.py in the context mail, which is initializing after" in told
+        assert "the mail server is away" in told
         (directory / "up").touch()
         wait_for(cluster, "mail", state="ready")
         assert client.wait(waiting, timeout=60).result == 3
     record = cluster.record("a") or {}
     assert [one["state"] for one in record["modules"]] == ["serving", "serving"]
     assert "error" not in wait_for(cluster, "mail", ready=1)
+    (directory / "up").unlink()
+    os.kill(int((directory / "pid").read_text()), signal.SIGKILL)
+    wait_for(cluster, "mail", state="failing")
+    with Client(cluster.database) as client:
+        waiting = client.submit("letter.work", {"x": 4})
+    eventually(lambda: "the mail server is away" in why(cluster, waiting.seq), 60)
+    told = why(cluster, waiting.seq)
+    assert "node a has it in the context mail, which is failing after" in told
 
 
 def test_one_that_hangs_is_given_up_in_time_and_one_that_crashes_at_once_is_seen(

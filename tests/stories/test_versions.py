@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +86,39 @@ def test_a_careful_task_with_a_range_never_runs_twice_however_often_its_node_is_
                 lambda seq=job.seq: cluster.runs("began")[seq],  # type: ignore[misc]
                 60.0,
                 "it begins",
+            )
+            node.kill()
+            assert client.wait(job, timeout=60).state == "failed"
+    assert set(cluster.runs("began").values()) == {1}
+    assert len(cluster.runs("began")) == KILLS
+
+
+def add_module(cluster: Cluster, node: str, source: str) -> None:
+    """Let a running node load a module, as an operator does."""
+    command = [sys.executable, "-m", "tontine", "module", "add", node, source]
+    command += ["--uri", cluster.uri, "--database", cluster.database.name]
+    subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=ROOT)
+
+
+def test_a_careful_task_added_at_run_time_never_runs_twice_however_often_its_node_is_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    source = "tests.support.versioned_tasks"
+    settings = tmp_path / "tontine.toml"
+    settings.write_text(f'[node]\navailable = ["{source}"]\n')
+    cluster.options = ["--lease", "3s"]
+    cluster.begin_all("judge")  # it never hears of the task: only the dead node's record tells
+    with Client(cluster.database) as client:
+        for number in range(KILLS):
+            name = f"n{number}"
+            node = cluster.begin(name, "--config", str(settings))
+            cluster.wait_for_state(name, *LIVE)
+            add_module(cluster, name, source)
+            job = client.submit("versioned.once", {"seconds": 60})
+            eventually(
+                lambda seq=job.seq: cluster.runs("began")[seq],  # type: ignore[misc]
+                60.0,
+                f"it begins: {cluster._tail(name)}",
             )
             node.kill()
             assert client.wait(job, timeout=60).state == "failed"

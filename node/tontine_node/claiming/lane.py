@@ -149,10 +149,6 @@ class Lane:
         self._asked = self._found = 0
         self.passed_by(now)
 
-    def forget_awaited(self, seq: int) -> None:
-        """It was looked for often enough."""
-        self._awaited.discard(seq)
-
     # What was passed
 
     def passed_by(self, now: float) -> None:

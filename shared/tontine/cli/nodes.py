@@ -55,7 +55,8 @@ def nodes(every: bool, checked: str | None, as_json: bool, store: StoreConfig) -
     by 3 leaves 1. BEAT is the age of its last heartbeat, TICK counts the rounds of its claim loop.
     Nodes that died more than a minute ago, or never lived because their modules cannot be loaded,
     are left out. What is wrong inside a node that beats stands below, as do modules that nodes have
-    in different versions; `--json` has all of its record.
+    in different versions. Where not all nodes have the same modules, the last lines say who divides
+    the jobs of which: each of those owns its part of their numbers. `--json` has all of its record.
 
     With --check NAME it looks at that node twice, about three seconds apart: is it alive, does its
     lease hold, does its claim loop move, is it in the roster, has it workers, does anything inside

@@ -11,8 +11,8 @@ from typing import Any
 from ..legible import count, legible
 from .job import is_text
 
-SERVING, BROKEN = "serving", "broken"
-ABSENT = ("loading", "draining", "refused")
+SERVING, LOADING, BROKEN = "serving", "loading", "broken"
+ABSENT = (LOADING, "draining", "refused")
 """States in which nobody offers it."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..legible import legible
 from .job import is_text
-from .loaded import ABSENT, contexts_in, loaded_in
+from .loaded import ABSENT, ContextState, Loaded, contexts_in, loaded_in
 from .share import Share
 from .states import Desired, NodeState
 from .task_key import fits, has_range, module_of, name_of
@@ -91,8 +91,9 @@ class Sighting:
     crashes: int = 0
     last_crash: str = ""
     troubles: tuple[Trouble, ...] = ()
-    faults: tuple[str, ...] = ()
-    """What is wrong with its modules and contexts, as predicates."""
+    contexts: tuple[ContextState, ...] = ()
+    loaded: tuple[Loaded, ...] = ()
+    """Its modules, also those that it does not serve now."""
     workers: int | None = None
     """Worker processes that are there now; None when the record does not tell."""
     workers_wanted: int | None = None
@@ -135,7 +136,8 @@ class Sighting:
             crashes=_whole(metrics.get("crashes")),
             last_crash=str(metrics.get("last_crash") or ""),
             troubles=read_troubles(document.get("troubles"), clock_ahead),
-            faults=_faults(document),
+            contexts=tuple(contexts_in(document)),
+            loaded=tuple(loaded_in(document)),
             workers=_count(metrics.get("workers")),
             workers_wanted=_count(metrics.get("workers_wanted")),
             bytes=_count(metrics.get("bytes")),
@@ -164,6 +166,13 @@ class Sighting:
         return any(
             module == module_of(key) and fits(key, version) for module, version in self.modules
         )
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with its modules and contexts, as predicates."""
+        contexts = [one.complaint for one in self.contexts]
+        modules = [one.complaint for one in self.loaded]
+        return tuple(told for told in (*contexts, *modules) if told)
 
     @property
     def heartbeat_every(self) -> float:
@@ -202,12 +211,6 @@ class Pulse:
     def is_still(self, other: Pulse) -> bool:
         """Whether nothing has moved; compared as text, because NaN is not even itself."""
         return repr(self.beat) == repr(other.beat)
-
-
-def _faults(document: Mapping[str, Any]) -> tuple[str, ...]:
-    contexts = [one.complaint for one in contexts_in(document)]
-    modules = [one.complaint for one in loaded_in(document)]
-    return tuple(told for told in (*contexts, *modules) if told)
 
 
 def differing_versions(nodes: Iterable[Sighting]) -> list[str]:

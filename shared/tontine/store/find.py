@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from ..filter import Filter, matching
+from ..filter import Filter, matching_task
 from ..records.job import LAST_SEQ
 from ..records.states import OPEN, JobState
 from .call import Call, Operation, count_documents, find
@@ -74,7 +74,9 @@ def routes(filter: Filter) -> list[Route]:
 
 def _open(index: str, filter: Filter) -> dict[str, Any]:
     by_task = (
-        {"task": matching(filter.task)} if index in _BY_TASK and filter.task is not None else {}
+        {"task": matching_task(filter.task)}
+        if index in _BY_TASK and filter.task is not None
+        else {}
     )
     return {**OPEN_JOBS[index], **by_task}
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import NotPermitted, StoreError, StoreUnavailable, Unstorable
 from ..records.job import JobError, is_text
 from ..records.states import JobState, NodeState
+from ..records.task_key import name_of
 from .bell import ring
 from .call import Operation, distinct, find, find_some, update_many, update_one
 from .end import Stage, bare, closed, lost, unfit
@@ -19,6 +20,7 @@ from .names import JOBS, NODES
 from .raw import Raw, identity
 from .retention import FOR_EVER, Retention
 from .settle import fenced, release
+from .task_name import TASK_NAME
 
 _WORKING = JobState.WORKING.value
 
@@ -51,18 +53,20 @@ def repair(
         if holder not in states:
             states[holder] = yield from presume_dead(holder)
         if states[holder] == NodeState.DEAD:
-            own = careful.get(holder)
-            unwilling = {
-                "$in": [
-                    "$task",
-                    {"$literal": [*fail_tasks, *(own if isinstance(own, list) else ())]},
-                ]
-            }
+            unwilling = _is_one_of(fail_tasks, careful.get(holder))
             update = lost(unwilling, {"$literal": f"node {holder} died"})
             repaired[holder] = yield from _lose({"node": holder}, update, retention)
     if any(repaired.values()):
         yield from ring(JOBS)
     return repaired
+
+
+def _is_one_of(fail_tasks: Sequence[str], noted: Any) -> dict[str, Any]:
+    """Whether a job must not run twice: by the name of its task, whatever range it asks for, as the
+    node that repairs knows it or the dead one has noted it (MO7)."""
+    keys = [*fail_tasks, *(noted if isinstance(noted, list) else ())]
+    names = sorted({name_of(key) for key in keys if is_text(key)})
+    return {"$in": [TASK_NAME, {"$literal": names}]}
 
 
 def release_strays(

@@ -19,6 +19,7 @@ from .call import Operation, command, find_one
 from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX
 from .names import CLUSTER, JOBS, ROSTER
 from .read import count_unknown, read_nodes
+from .task_name import TASK_NAME
 
 COUNTED_TO = 10_000
 _TASKS_AT_ONCE = 100
@@ -26,13 +27,6 @@ _ALL = 100_000
 _EXACT_WITHIN = 300.0
 
 _FINITE = {"$type": ["int", "long", "double"], "$gte": -1e300, "$lte": 1e300}
-_PLAIN_TASK = {
-    "$cond": [
-        {"$eq": [{"$type": "$task"}, "string"]},
-        {"$arrayElemAt": [{"$split": ["$task", "@"]}, 0]},
-        "",
-    ]
-}
 
 
 def sum_counts(
@@ -46,7 +40,7 @@ def sum_counts(
         where["node"] = {"$in": list(nodes)}
     pipeline: list[dict[str, Any]] = [
         {"$match": where},
-        {"$project": {"_id": 0, "task": _PLAIN_TASK, "counts": {"$objectToArray": "$counts"}}},
+        {"$project": {"_id": 0, "task": TASK_NAME, "counts": {"$objectToArray": "$counts"}}},
         {"$unwind": "$counts"},
         {"$match": {"counts.v": _FINITE}},
         {

@@ -10,6 +10,7 @@ import pytest
 
 from tontine.diagnose.why import Evidence, Finding, Trace, explain, second_look
 from tontine.records.job import UNNUMBERED, Job, JobError, Progress
+from tontine.records.loaded import ContextState, Loaded
 from tontine.records.node import Sighting
 from tontine.records.offer import ModuleOffer, Offer
 from tontine.records.roster import Roster
@@ -441,3 +442,48 @@ def test_the_owner_is_one_of_those_who_offer_the_task() -> None:
     assert replace(found, job=job(seq=19)).owner_id == B.id
     unsaid = replace(found, roster=Roster().joined_by(B.id, Offer()))
     assert codes(unsaid) == ["not-offered"]
+
+
+def unready(name: str, state: str = "initializing", tasks: tuple[str, ...] = ()) -> Sighting:
+    """A node whose context mail is not ready; without tasks its module has never been loaded."""
+    context = ContextState("mail", state, 1, 0, "away", 3, NOW + timedelta(seconds=4))
+    module = Loaded("mail" if tasks else "mail.tasks", "1.2", "loading", "mail", tasks=tasks)
+    return node(name, contexts=(context,), loaded=(module,))
+
+
+def test_a_task_in_a_context_that_is_failing_is_told_with_its_error_and_next_try() -> None:
+    failing = unready("a", "failing", ("mail.send",))
+    finding = only(evidence(job(task="mail.send"), failing, B), "not-ready")
+    assert finding.sentence.startswith(
+        "No node can run mail.send yet: node a has it in the context mail, which is failing after "
+        "3 tries: away; it tries again "
+    )
+    assert finding.sentence.endswith("(in 4 s).")
+    assert "`tontine nodes`" in finding.advice
+    with_range = evidence(job(task="mail.send@>=1,<2"), failing, B)
+    assert codes(with_range) == ["not-ready"]
+    assert codes(evidence(job(task="mail.send@>=2"), failing, B)) == ["unknown-task"]
+
+
+def test_a_source_that_no_worker_has_loaded_yet_may_have_the_task() -> None:
+    finding = only(evidence(job(task="mail.send"), unready("a"), B), "not-ready")
+    assert "node a may get it with mail.tasks in the context mail, which is init" in (
+        finding.sentence
+    )
+    served = replace(B, modules=(("mail", "1.2"),))
+    assert codes(evidence(job(task="mail.sned"), unready("a"), served)) == ["unknown-task"]
+
+
+def test_a_source_that_cannot_be_loaded_beside_others_is_told_with_its_error() -> None:
+    broken = Loaded("mail.tasks", "", "broken", "default", error="No module named mail")
+    ready = ContextState("default", "ready", 1, 1)
+    found = evidence(job(task="mail.send"), replace(A, contexts=(ready,), loaded=(broken,)))
+    assert only(found, "not-ready").sentence == (
+        "No node can run mail.send yet: node a may get it with mail.tasks in the context default, "
+        "where it is broken: No module named mail."
+    )
+
+
+def test_a_task_that_another_node_serves_does_not_wait_for_a_failing_context() -> None:
+    failing = unready("a", "failing", ("shop.resize",))
+    assert "not-ready" not in codes(evidence(job(), failing, B, members=(B,)))

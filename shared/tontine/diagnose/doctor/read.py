@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,6 +34,7 @@ from ...store.call import (
     find_one,
     insert_one,
 )
+from ...store.claim import overview
 from ...store.inbox import is_open, is_strict, read_options
 from ...store.indexes import DUE_INDEX, HELD, OPEN_JOBS, RANKED_INDEX, on_index
 from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
@@ -356,10 +357,12 @@ def waits() -> Operation[Waits]:
     """What waits, for how long, and what those who could run it do."""
     moment = yield from now()
     nodes = [Sighting.from_document(one) for one in (yield from read_nodes(dead=False))]
-    roster, _ = yield from read_cluster()
-    known, members = known_tasks(nodes), working_members(nodes, roster)
+    around = yield from overview()
+    members = working_members(nodes, around.roster)
+    ranged = [key for key in sorted(around.ranges.keys) if _is_served(key, nodes)]
+    keys = [*sorted(known_tasks(nodes))[:TASKS_AT_MOST], *ranged[:TASKS_AT_MOST]]
     first = yield from oldest_fresh()
-    due = yield from on_index(DUE_INDEX, partial(_oldest_due, known))
+    due = yield from on_index(DUE_INDEX, partial(_oldest_due, keys))
     since = [one.get("created_at") for task, one in first.items() if _is_served(task, nodes)]
     since += [one.get("run_at") for one in due]
     ages = [(moment - at).total_seconds() for at in since if isinstance(at, datetime)]
@@ -375,12 +378,11 @@ def waits() -> Operation[Waits]:
     return Waits(queue, (yield from _scheduled()))
 
 
-def _oldest_due(known: Collection[str], index: str) -> Call:
-    """Of tasks by name: the index has an order for each of them, and none for all."""
-    tasks = sorted(known)[:TASKS_AT_MOST]
+def _oldest_due(keys: Sequence[str], index: str) -> Call:
+    """Of these task keys: the index has an order for each of them, and none for all."""
     return find(
         JOBS,
-        {**OPEN_JOBS[DUE_INDEX], **IS_DUE, "task": {"$in": tasks}},
+        {**OPEN_JOBS[DUE_INDEX], **IS_DUE, "task": {"$in": list(keys)}},
         sort=[("run_at", 1)],
         hint=index,
         limit=RAW_AT_MOST,

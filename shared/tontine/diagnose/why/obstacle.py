@@ -11,6 +11,7 @@ from ...records.states import Desired, NodeState
 from ...records.task_key import module_of, name_of, range_of
 from ...rules.health import is_silent, known_tasks
 from .evidence import Evidence, Finding
+from .unready import not_ready
 from .words import names, these
 
 START = "start a node: `tontine node MODULE`"
@@ -59,6 +60,8 @@ def no_task(e: Evidence) -> Finding | None:
     known = known_tasks(e.nodes)
     if name_of(e.task) in known:
         return _no_version(e)
+    if finding := not_ready(e):
+        return finding
     others = f"{these(e.live, 'has', 'have')} {count(len(known), 'other task')}"
     return Finding(
         "unknown-task",
@@ -72,6 +75,8 @@ def _no_version(e: Evidence) -> Finding | None:
     wanted = range_of(e.task)
     if wanted is None or any(node.serves(e.task) for node in e.live):
         return None
+    if finding := not_ready(e):
+        return finding
     module = module_of(e.task)
     having: dict[str, list[str]] = {}
     for node in e.live:
@@ -100,7 +105,7 @@ def _nobody_able(e: Evidence) -> Finding | None:
     if any(node.id in e.roster.members_of(e.task) for node in e.able):
         return None
     if members := [node for node in e.able if node.id in e.roster]:
-        return Finding(
+        return not_ready(e) or Finding(
             "not-offered",
             f"{these(members, 'has', 'have')} the task {e.task}, and the roster does not say so: "
             "either it will within seconds, or that is a node of an earlier release, which claims "
