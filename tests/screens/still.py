@@ -19,7 +19,8 @@ from tontine_observer.records.flow import Flow, Series
 from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow, LogLine
 from tontine_observer.records.ledger import FailureRow, Ledger, ScheduleRow
 from tontine_observer.records.link import Link, Mode
-from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
+from tontine_observer.records.loaded import ModuleRow
+from tontine_observer.records.node import NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
 from tontine_observer.records.picture import Picture, StatusLine
 from tontine_observer.records.request import Phase, Request, RequestProgress
