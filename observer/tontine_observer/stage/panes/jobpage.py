@@ -104,11 +104,10 @@ def _stage(place: int, one: StageRow, scene: Scene, name: int) -> Line:
     ]
     if one.ms is None:
         return line
-    took = left(duration(one.ms / 1000), 7)
-    apart = f" in {count(one.parts, 'part')}" if one.parts else ""
-    size_told = left(f"{amount(one.bytes or 0)}{apart}", 7)
-    ran = "  ".join(text for text in (one.node, one.version) if text)
-    return [*line, (f" {took} {size_told} attempt {one.attempt}  {ran}".rstrip(), "muted")]
+    took, large = left(duration(one.ms / 1000), 7), left(amount(one.bytes or 0), 8)
+    apart = f"in {count(one.parts, 'part')}" if one.parts else ""
+    ran = "  ".join(text for text in (one.node, one.version, apart) if text)
+    return [*line, (f" {took} {large} attempt {one.attempt}  {ran}".rstrip(), "muted")]
 
 
 def _attempts(page: JobPage, width: int) -> list[Line]:
