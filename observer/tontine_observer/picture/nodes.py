@@ -120,9 +120,16 @@ def _note(fact: NodeFact, now: float) -> str:
         return "stopping"
     if fact.desired == Desired.PAUSED and fact.state != NodeState.PAUSED:
         return "finishing, then pausing"
-    if failing := [*(one.what for one in troubles_of(fact, now)), *faults_of(fact, now)]:
-        return f"in trouble: {', '.join(failing)}"
+    troubles = [one.what for one in troubles_of(fact, now)]
+    faults = [one for one in faults_of(fact, now) if not _is_told(one, troubles)]
+    if troubles or faults:
+        return f"in trouble: {', '.join([*troubles, *faults])}"
     return ""
+
+
+def _is_told(fault: str, troubles: Sequence[str]) -> bool:
+    """Whether it is a context that is told of already, because its workers cannot be started."""
+    return fault.replace("context ", "workers of ", 1) in troubles
 
 
 def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]:

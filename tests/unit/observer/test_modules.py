@@ -15,7 +15,7 @@ from tontine.records.node import Sighting
 from tontine.records.stage import StageDone
 from tontine_observer.feed.jobstages import told_stages
 from tontine_observer.picture.modules import is_offered, version_rows
-from tontine_observer.picture.nodes import faults_of
+from tontine_observer.picture.nodes import _note, faults_of
 from tontine_observer.records.clean import Cleaner
 from tontine_observer.records.ledger import Wanted
 from tontine_observer.records.loaded import ModuleRow
@@ -70,6 +70,19 @@ def test_a_node_serves_what_it_offers(state: str | None, is_served: bool) -> Non
     assert found.serves("t.a@>=1") is is_served
     assert list(found.tasks) == (["t.a"] if is_served else [])
     assert not found.serves("t.a@>=2")
+
+
+def test_a_context_whose_workers_cannot_be_started_is_told_once() -> None:
+    failing = {"name": "mail", "state": "failing", "error": "x"}
+    trouble = {"what": "workers of mail", "why": "x", "since": AT, "times": 3}
+    assert note(contexts=[failing]) == "in trouble: context mail"
+    assert note(contexts=[failing], troubles=[trouble]) == "in trouble: workers of mail"
+    module = {"name": "etl", "state": "broken", "error": "x"}
+    assert note(modules=[module], troubles=[trouble]) == "in trouble: workers of mail, module etl"
+
+
+def note(**more: Any) -> str:
+    return _note(fact(**more), AT.timestamp())
 
 
 def having(number: int, *modules: ModuleRow, **more: Any) -> NodeRow:
