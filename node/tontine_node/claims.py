@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tontine.records.job import SUSPECT
+from tontine.records.plan import PlanPlace
 
 from .staged_run import StagedRun
 
@@ -39,6 +40,8 @@ class Entry:
     max_attempts: int | None = None
     start_by: float | None = None
     """The server's time, in seconds, after which it must not be started."""
+    place: PlanPlace | None = None
+    """Whose it is, if it is a plan's: it needs a licence before it may start (PL5)."""
     status: Status = Status.PENDING
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""
@@ -71,6 +74,8 @@ class Claims:
         self.bytes = 0
         self.suspects = 0
         """How many of its jobs may be poison."""
+        self.planned = 0
+        """How many of its jobs are plans'."""
         self._leaving: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
@@ -94,12 +99,14 @@ class Claims:
         entry.size = len(entry.raw)
         self.bytes += entry.size
         self.suspects += entry.is_suspect
+        self.planned += entry.place is not None
 
     def drop(self, seq: int) -> None:
         if (entry := self._entries.pop(seq, None)) is not None:
             was_full, is_suspect = self.is_full, entry.is_suspect
             self.bytes -= entry.size
             self.suspects -= is_suspect
+            self.planned -= entry.place is not None
             if (was_full and not self.is_full) or (is_suspect and not self.suspects):
                 self.eased()
 

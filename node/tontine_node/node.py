@@ -22,7 +22,7 @@ from tontine.records.states import Desired, NodeState
 from tontine.store import members, settle
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Store
-from tontine.store.names import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES, PLANS
 from tontine.store.retention import Retention
 from tontine.uri import shown
 
@@ -48,6 +48,7 @@ from .membership.member import Member
 from .membership.modules import Modules
 from .membership.registration import Registration, wait_for_store
 from .membership.sampler import Sampler, SampleState
+from .planning.planning import Planning
 from .running.changes import Changes
 from .running.contexts import Contexts
 from .running.described import describe_contexts
@@ -187,6 +188,7 @@ class Node:
         self.repairer = Repairer(
             store, timing, clock, beat, member, claims, contexts, self._retention, troubles
         )
+        self.planning = Planning(store, timing, clock, member, self._retention, troubles)
         self.drain = Drain(
             config.grace,
             clock,
@@ -223,6 +225,7 @@ class Node:
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
+        self.planning.connect(self.settler, self.repairer)
         self.surroundings.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)
@@ -233,6 +236,7 @@ class Node:
             CLUSTER: [lambda _: self.claimer.look_now()],
             NODES: [lambda _: self.beat.hurry()],
             HELP: [lambda _: self.claimer.help_soon()],
+            PLANS: [self.planning.take_hint],
         }
 
     def ask_to_stop(self) -> None:
@@ -310,6 +314,7 @@ class Node:
             "fence": self.fence.run,
             "samples": self.sampler.run,
             "healing": self.healer.run,
+            **self.planning.loops,
         }
         if self.config.listens:
             loops["listening"] = self.listener.run

@@ -25,6 +25,7 @@ from .errors import (
     NoStreams,
     NotOpen,
     NotPermitted,
+    PlanFailed,
     Reject,
     Retry,
     StoreError,
@@ -35,6 +36,7 @@ from .errors import (
     TooLarge,
     UnknownJob,
     UnknownNode,
+    UnknownPlan,
     UnknownTask,
     Unstorable,
 )
@@ -42,7 +44,7 @@ from .hooks import Ended
 from .module import Module
 from .records.job import Job, JobError, Progress
 from .records.schedule import Schedule, Standing
-from .records.states import JobState
+from .records.states import JobState, PlanState
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -50,7 +52,10 @@ if TYPE_CHECKING:
     from .client import Client
     from .filter import Filters
     from .options import BatchOptions, JobOptions
+    from .plan import More, Plan, Step
     from .records.batch import Batch
+    from .records.plan import PlanError
+    from .records.plan_status import PlanStatus, StepStatus
     from .store.logs import Line
 
 __all__ = [
@@ -82,16 +87,24 @@ __all__ = [
     "ManyInterrupted",
     "MissingExtra",
     "Module",
+    "More",
     "NoCurrentJob",
     "NoState",
     "NoStreams",
     "NotOpen",
     "NotPermitted",
+    "Plan",
+    "PlanError",
+    "PlanFailed",
+    "PlanState",
+    "PlanStatus",
     "Progress",
     "Reject",
     "Retry",
     "Schedule",
     "Standing",
+    "Step",
+    "StepStatus",
     "StoreError",
     "StoreUnavailable",
     "StreamLost",
@@ -101,6 +114,7 @@ __all__ = [
     "TooLarge",
     "UnknownJob",
     "UnknownNode",
+    "UnknownPlan",
     "UnknownTask",
     "Unstorable",
     "call",
@@ -117,6 +131,12 @@ _LAZY = {
     "Filters": "filter",
     "BatchOptions": "options",
     "JobOptions": "options",
+    "More": "plan",
+    "Plan": "plan",
+    "Step": "plan",
+    "PlanError": "records.plan",
+    "PlanStatus": "records.plan_status",
+    "StepStatus": "records.plan_status",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -11,8 +11,9 @@ from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
+from . import plan_calls
 from .asked import Which, name_for, open_transaction, schedule_of
-from .awaiting import late, pauses, waiting
+from .awaiting import late, pauses
 from .calls import AnyTask, Args, TaskCall, named, named_many
 from .changed import Changed
 from .config import Duration, StoreConfig
@@ -20,10 +21,12 @@ from .errors import ConfigError
 from .filter import Filter, Filters, Moment, chosen, purged
 from .found import found
 from .options import BatchOptions, JobOptions
+from .plan import Plan
 from .records.batch import Batch
 from .records.job import Job
+from .records.plan_status import PlanStatus
 from .records.schedule import Missed, Overlap, Schedule, Standing
-from .store import bell, control, find, insert, logs, many, read, schedules, standings, which
+from .store import bell, find, insert, logs, many, read, schedules, standings, which
 from .store.connect import open_store
 from .store.counter import Reserve
 from .store.insert import Wish
@@ -114,21 +117,45 @@ class Client:
         steps = insert.submit_many(wish, each, progress=progress, session=within)
         return self._store.run(steps, is_within=within is not None)
 
+    def submit_plan(
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+    ) -> PlanStatus:
+        """Add a plan, or its document: jobs with an order between them. With a `key` that an
+        unfinished plan has, that one comes back, marked `existed`."""
+        steps = plan_calls.submit(plan, self._reserve, key=key, tenant=tenant)
+        return self._store.run(steps)
+
+    def plan(self, plan: PlanStatus | int) -> PlanStatus:
+        """A plan as it is now, by its number or a status of it."""
+        return self._store.run(plan_calls.read(plan))
+
     @overload
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
     def wait(
         self, jobs: Sequence[Job], timeout: float | None = None, *, raises: bool = False
     ) -> list[Job]: ...
+    @overload
     def wait(
-        self, jobs: Job | Sequence[Job], timeout: float | None = None, *, raises: bool = False
-    ) -> Job | list[Job]:
-        """Wait until the job (or all of the jobs) ended, and return it as it is then.
+        self, jobs: PlanStatus, timeout: float | None = None, *, raises: bool = False
+    ) -> PlanStatus: ...
+    def wait(
+        self,
+        jobs: Job | Sequence[Job] | PlanStatus,
+        timeout: float | None = None,
+        *,
+        raises: bool = False,
+    ) -> Job | list[Job] | PlanStatus:
+        """Wait until the job (or all of the jobs, or the plan) ended, and return it as it is then.
 
         With `raises` one that failed or was cancelled is raised, as `JobFailed` or `JobCancelled`,
-        when all have ended.
+        when all have ended; a plan that is not done as `PlanFailed`.
         """
-        asking = waiting(jobs, timeout, raises=raises)
+        asking = plan_calls.waiting_for(jobs, timeout, raises=raises)
         answer = None
         try:
             while True:
@@ -145,13 +172,31 @@ class Client:
         it lately."""
         return self._store.run(which.read_job(job, key))
 
-    def cancel(self, job: Which = None, *, key: str | None = None) -> Job:
-        """Cancel a queued job at once; ask the node that runs it to end a running one."""
-        return self._store.run(control.cancel_which(job, key))
+    @overload
+    def cancel(self, job: PlanStatus, *, undo: bool = True) -> PlanStatus: ...
+    @overload
+    def cancel(self, job: Which = None, *, key: str | None = None, undo: bool = True) -> Job: ...
+    def cancel(
+        self, job: Which | PlanStatus = None, *, key: str | None = None, undo: bool = True
+    ) -> Job | PlanStatus:
+        """Cancel a queued job at once; ask the node that runs it to end a running one.
 
-    def retry(self, job: Which = None, *, key: str | None = None) -> Job:
-        """Put a finished job back in the queue; an unfinished one is left as it is."""
-        return self._store.run(control.retry_which(job, key))
+        A plan, by its status or its number, is stopped: what is queued of it is cancelled, what
+        runs is asked to end, and what was done is undone, unless `undo` is false.
+        """
+        return self._store.run(plan_calls.cancel(job, key, undo=undo))
+
+    @overload
+    def retry(self, job: PlanStatus) -> PlanStatus: ...
+    @overload
+    def retry(self, job: Which = None, *, key: str | None = None) -> Job: ...
+    def retry(self, job: Which | PlanStatus = None, *, key: str | None = None) -> Job | PlanStatus:
+        """Put a finished job back in the queue; an unfinished one is left as it is.
+
+        A plan, by its status or its number, goes on where it failed or was cancelled: what is done
+        of it is not run again.
+        """
+        return self._store.run(plan_calls.retry(job, key))
 
     def logs(self, job: Which = None, *, key: str | None = None) -> list[Line]:
         """What the job's task printed and logged: lines with their time and attempt, the newest

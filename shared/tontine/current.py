@@ -15,6 +15,7 @@ from .clock import SystemClock, wall_time
 from .errors import ConfigError, NoCurrentJob
 from .offspring import Parent, Send, send_nowhere
 from .records.counted import Noted, checked_name, checked_number
+from .records.plan import PlanPlace
 from .saving import Saving
 
 log = logging.getLogger("tontine.task")
@@ -155,6 +156,12 @@ class CurrentJob(Parent):
     def key(self) -> str | None:
         """The job's key, if it has one."""
         return self._document.get("key")
+
+    @property
+    def plan(self) -> PlanPlace | None:
+        """Its place in the plan that it is a job of: `seq`, `step`, `item`, `try_`, and in a
+        `finally` the `outcome`; None if it is no plan's."""
+        return PlanPlace.from_document(self._document.get("plan"))
 
     @property
     def meta(self) -> dict[str, Any]:

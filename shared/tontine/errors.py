@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .records.job import Job
+    from .records.plan_status import PlanStatus
 
 
 class TontineError(Exception):
@@ -115,6 +116,10 @@ class UnknownJob(TontineError):
     """There is no such job."""
 
 
+class UnknownPlan(TontineError):
+    """There is no such plan."""
+
+
 class UnknownNode(TontineError):
     """There is no live node of that name or id."""
 
@@ -144,6 +149,20 @@ class JobFailed(TontineError):
 
 class JobCancelled(JobFailed):
     """A job that was waited for was cancelled."""
+
+
+class PlanFailed(TontineError):
+    """A plan that was waited for did not get done; `plan` is how it ended."""
+
+    def __init__(self, plan: PlanStatus) -> None:
+        self.plan = plan
+        """The plan as it ended."""
+        why = f": {plan.error}" if plan.error is not None else ""
+        name = f" ({plan.name})" if plan.name else ""
+        super().__init__(f"plan {plan.seq}{name} is {plan.state}{why}")
+
+    def __reduce__(self) -> tuple[type[PlanFailed], tuple[PlanStatus]]:
+        return type(self), (self.plan,)
 
 
 def _how_it_ended(job: Job) -> str:

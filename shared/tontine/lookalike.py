@@ -41,6 +41,7 @@ _KNOWN = frozenset(WRITTEN) | {
     ),
     *("created_at", "started_at", "finished_at", "expire_at", "schedule", "parent", "inbox"),
     *("unique_for", "held_key", "held_until", "counts", "stages", "saved"),
+    *("plan", "refused", "stopped", "more", "tenant"),
 }
 # Names that other queues have for the same thing.
 _ELSEWHERE = {

@@ -3,6 +3,7 @@ each and when."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -21,10 +22,24 @@ from tontine.clock import SystemClock
 from tontine.diagnose.audit.runs import Spell
 from tontine.testing import Cluster, NodeProcess
 
-WORKERS = 2
+WORKERS, SHAKY = 2, "shaky"
+ALL_WORKERS = WORKERS + 1
+COMES_AND_GOES = "tests.chaos.etl"
+"""The source that is taken from nodes, and given back."""
 STARTED_AFTER = 15.0
 """Seconds. Until then a master may still be importing what it needs."""
 _NO_STORE = "stopped, but MongoDB did not take"
+_SETTINGS = f"""
+[contexts.default]
+modules = ["tests.chaos.tasks", "{COMES_AND_GOES}"]
+processes = {WORKERS}
+slots = 2
+
+[contexts.{SHAKY}]
+modules = ["tests.chaos.letters"]
+profile = "tests.chaos.letters:shaky"
+slots = 2
+"""
 
 
 def _is_goodbye(code: int, log: str) -> bool:
@@ -77,24 +92,15 @@ class Crew:
         self.killed: set[str] = set()
         """Which starts of nodes were ended with -9: what their tasks had started cannot be helped.
         """
-        self.runs, self.locks, self.left = (
-            directory / "runs.jsonl",
-            directory / "locks",
-            directory / "left.jsonl",
-        )
-        self.runs.touch()
-        self.left.touch()
+        self.runs, self.left = directory / "runs.jsonl", directory / "left.jsonl"
+        self.stages, self.counts = directory / "stages.jsonl", directory / "counts.jsonl"
+        for record in (self.runs, self.left, self.stages, self.counts):
+            record.touch()
+        self._directory = directory
         self._servers = servers
-        options = (
-            "--lease",
-            f"{lease}s",
-            "--grace",
-            "15s",
-            "--processes",
-            str(WORKERS),
-            "--slots",
-            "2",
-        )
+        settings = directory / "tontine.toml"
+        settings.write_text(_SETTINGS)
+        options = ("--lease", f"{lease}s", "--grace", "15s", "--config", str(settings))
         self._cluster = Cluster(servers.uri, database, directory=directory, options=options)
         self._proxies = 0
         self._lost_before = 0
@@ -118,7 +124,6 @@ class Crew:
         hand.starts += 1
         hand.is_leaving = False
         hand.node = self._cluster.launch(
-            "tests.chaos.tasks",
             name=hand.name,
             uri=self._servers.uri_of(hand.proxy.address),
             environment=self._environment(hand),
@@ -129,8 +134,11 @@ class Crew:
     def _environment(self, hand: Hand) -> dict[str, str]:
         environment = {
             "CHAOS_RUNS": str(self.runs),
-            "CHAOS_LOCKS": str(self.locks),
+            "CHAOS_LOCKS": str(self._directory / "locks"),
             "CHAOS_LEFT": str(self.left),
+            "CHAOS_STAGES": str(self.stages),
+            "CHAOS_COUNTS": str(self.counts),
+            "CHAOS_NO_POST": str(self.no_post(hand)),
         }
         environment["CHAOS_NODE"] = hand.start_name
         if hand.clock and self._wrong_clock is not None:
@@ -159,9 +167,23 @@ class Crew:
         except psutil.Error:
             return []
 
+    def no_post(self, hand: Hand) -> Path:
+        """As long as this file is there, a node cannot open what its second context needs."""
+        return self._directory / f"{hand.name}.no-post"
+
+    def workers_of(self, hand: Hand, context: str) -> list[psutil.Process]:
+        """Its workers of one context, which is the last that they are told."""
+        found = []
+        for worker in self.workers(hand):
+            with suppress(psutil.Error, ValueError, IndexError):
+                if json.loads(worker.cmdline()[-1])["name"] == context:
+                    found.append(worker)
+        return found
+
     def starve(self, hand: Hand) -> Callable[[], None] | None:
-        """No new descriptor for a master, and so no new worker; what gives it back."""
-        if hand.node is None:
+        """No new descriptor for a master, and so no new worker; what gives it back. Not for one
+        that still imports what it needs: nothing could help it."""
+        if hand.node is None or not self.workers(hand):
             return None
         master = psutil.Process(hand.node.process.pid)
         before = master.rlimit(psutil.RLIMIT_NOFILE)

@@ -12,6 +12,7 @@ from tontine.records.states import FINAL, JobState
 _ENDS_WELL = (
     *("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash"),
     *("chaos.leave", "chaos.abrupt", "chaos.take", "chaos.give"),
+    *("etl.orders", "etl.tally", "letters.send"),
 )
 _ENDS_BADLY = {
     "chaos.doomed": ("RuntimeError",),

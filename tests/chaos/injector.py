@@ -12,17 +12,18 @@ from random import Random
 
 import psutil
 
-from tests.chaos.crew import Crew, Hand
+from tests.chaos.crew import COMES_AND_GOES, SHAKY, Crew, Hand
 from tests.chaos.load import Load
 from tests.chaos.plan import KINDS, Fault
 from tests.chaos.vandal import Vandal
 from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
 from tests.support.replica_set import ReplicaSet, Server
-from tontine.errors import TontineError
+from tontine.errors import TontineError, UnknownNode
 from tontine.records.states import Desired
-from tontine.store import control
-from tontine.store.call import Store
+from tontine.records.want import Want
+from tontine.store import control, modules
+from tontine.store.call import Operation, Store
 
 Undo = Callable[[], None]
 
@@ -51,6 +52,7 @@ class Injector:
         self._undo: list[tuple[float, int, Undo]] = []
         self._extras = 0
         self._unheard: list[Hand] = []
+        self._ungiven: list[Hand] = []
 
     def inject(self, fault: Fault, now: float) -> bool:
         """Make it happen; False when there was nobody to befall."""
@@ -155,8 +157,11 @@ class Injector:
         if not self._ask(hand, Desired.RUNNING):
             self._unheard.append(hand)
 
-    def resume_all(self) -> None:
-        """Ask again those who could not be asked to go on."""
+    def ask_again(self) -> None:
+        """Ask again those who could not be asked to go on, or for what was taken from them."""
+        ungiven, self._ungiven = self._ungiven, []
+        for hand in ungiven:
+            self._give_module(hand)
         unheard, self._unheard = self._unheard, []
         for hand in unheard:
             if hand.is_up:
@@ -167,6 +172,44 @@ class Injector:
             return bool(self._store.run(control.ask(hand.name, desired)))
         except TontineError:
             return False
+
+    def _drop_module(self, fault: Fault) -> Undo | None:
+        hand = self._node(fault)
+        if hand is None or not self._run_on(
+            hand, lambda ids: modules.want_no_more(ids, [COMES_AND_GOES])
+        ):
+            return None
+        return lambda: self._give_module(hand)
+
+    def _give_module(self, hand: Hand) -> None:
+        if not self._run_on(hand, lambda ids: modules.want(ids, Want(COMES_AND_GOES))):
+            self._ungiven.append(hand)
+
+    def _reload(self, fault: Fault) -> Undo | None:
+        hand = self._node(fault)
+        return _nothing if hand and self._run_on(hand, modules.ask_to_reload) else None
+
+    def _run_on(self, hand: Hand, ask: Callable[[list[str]], Operation[int]]) -> bool:
+        """Ask a node for something, whichever incarnation of it lives; whether that could be done.
+        One that is not there has what it was started with when it comes back."""
+        try:
+            records = self._store.run(modules.find_nodes(hand.name))
+            self._store.run(ask([str(record["_id"]) for record in records]))
+        except UnknownNode:
+            return True
+        except TontineError:
+            return False
+        return True
+
+    def _no_connection(self, fault: Fault) -> Undo | None:
+        if (hand := self._node(fault)) is None:
+            return None
+        closed = self._crew.no_post(hand)
+        closed.touch()
+        for worker in self._crew.workers_of(hand, SHAKY):
+            with suppress(psutil.Error):
+                worker.kill()
+        return lambda: closed.unlink(missing_ok=True)
 
     def _join(self, fault: Fault, log_to: str | None = None) -> Undo:
         self._extras += 1

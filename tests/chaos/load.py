@@ -71,6 +71,9 @@ class Load:
             self._broken: 1,
             self._cancel: 6,
             self._retry: 3,
+            self._staged: 4,
+            self._counting: 2,
+            self._letter: 3,
         }
         while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
             drawn = self._random.choices(list(actions), list(actions.values()))[0]
@@ -101,6 +104,31 @@ class Load:
         ]
         _, task, args = random.choices(wishes, [weight for weight, _, _ in wishes])[0]
         return f"chaos.{task}", args
+
+    def _staged(self) -> None:
+        """A job in stages, whose outputs are stored in it or apart."""
+        random = self._random
+        args = {
+            "rows": random.choice([10, 10, 1000]),
+            "seconds": random.uniform(0.0, 1.0),
+            "stumbles": random.choice([0, 0, 1, 2]),
+        }
+        job = self._client.submit("etl.orders", args)
+        self.counts["submitted"] += 1
+        self._took(job.id, job.seq)
+
+    def _counting(self) -> None:
+        """Never put back by hand: what it counted is compared with what it noted."""
+        number = self._random.randint(1, 20)
+        rows = [{"rows": self._random.randrange(1000)} for _ in range(number)]
+        for job in self._client.submit_many("etl.tally", rows):
+            self._took(job.id, None)
+        self.counts["submitted"] += number
+
+    def _letter(self) -> None:
+        job = self._client.submit("letters.send")
+        self.counts["submitted"] += 1
+        self._took(job.id, job.seq)
 
     def _one(self) -> None:
         task, args = self._wish()

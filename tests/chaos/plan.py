@@ -67,6 +67,13 @@ KINDS = {
         (0.2, 0.8),
         "a node that can open no file and start no process, and loses a worker",
     ),
+    "drop-module": Kind(
+        "node", 4, (0.3, 2.0), "a module is taken from a node, and wanted again later"
+    ),
+    "reload": Kind("node", 2, (0.0, 0.0), "all workers of a node are replaced"),
+    "no-connection": Kind(
+        "node", 3, (0.3, 3.0), "a context cannot open its connection, and loses its worker"
+    ),
     "leave": Kind(
         "load",
         3,

@@ -200,7 +200,7 @@ def _calm_down(scene: Scene, say: Say) -> None:
     until = time.monotonic() + 12 * scene.lease + 60
     while time.monotonic() < until and not (_is_done(scene) and _is_complete(scene)):
         _look_around(scene)
-        scene.injector.resume_all()
+        scene.injector.ask_again()
 
 
 def _see_a_schedule_fire(scene: Scene) -> None:

@@ -25,14 +25,14 @@ _FLOCK = "hhqqi"
 _files: dict[str, int] = {}
 
 
-def _file(name: str) -> int:
+def noted_in(name: str) -> int:
     """Opened once: closing a file gives up every lock that the process has on it."""
     if name not in _files:
         _files[name] = os.open(os.environ[name], os.O_RDWR | os.O_APPEND | os.O_CREAT)
     return _files[name]
 
 
-def _note(event: str, **more: Any) -> None:
+def note(event: str, **more: Any) -> None:
     job = current_job()
     at = time.clock_gettime(time.CLOCK_BOOTTIME)
     line = {
@@ -43,44 +43,44 @@ def _note(event: str, **more: Any) -> None:
         "pid": os.getpid(),
         **more,
     }
-    os.write(_file("CHAOS_RUNS"), json.dumps(line).encode() + b"\n")
+    os.write(noted_in("CHAOS_RUNS"), json.dumps(line).encode() + b"\n")
 
 
 @contextlib.contextmanager
-def _running() -> Iterator[dict[str, int]]:
+def running() -> Iterator[dict[str, int]]:
     """The record of one run. The kernel keeps the lock for exactly as long as the process lives."""
-    job, locks = current_job(), _file("CHAOS_LOCKS")
+    job, locks = current_job(), noted_in("CHAOS_LOCKS")
     try:
         fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, job.seq)
     except OSError:
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, job.seq, 1, 0)
         kind, _, _, _, other = struct.unpack(_FLOCK, fcntl.fcntl(locks, fcntl.F_GETLK, asked))
         if kind != fcntl.F_UNLCK:
-            _note("met", other=other)
-    _note("began")
+            note("met", other=other)
+    note("began")
     try:
         yield {"attempt": job.attempt, "pid": os.getpid()}
     finally:
-        _note("ended")
+        note("ended")
         fcntl.lockf(locks, fcntl.LOCK_UN, 1, job.seq)
 
 
 @chaos.task
 def quick(number: int = 0) -> dict[str, int]:
-    with _running() as told:
+    with running() as told:
         return told
 
 
 @chaos.task
 def nap(seconds: float) -> dict[str, int]:
-    with _running() as told:
+    with running() as told:
         time.sleep(seconds)
         return told
 
 
 @chaos.task
 async def async_nap(seconds: float) -> dict[str, int]:
-    with _running() as told:
+    with running() as told:
         await asyncio.sleep(seconds)
         current_job().progress(1.0, "rested")
         return told
@@ -89,7 +89,7 @@ async def async_nap(seconds: float) -> dict[str, int]:
 @chaos.task(max_attempts=4)
 def flaky(failures: int) -> dict[str, int]:
     """Fails a few times, then does not."""
-    with _running() as told:
+    with running() as told:
         if current_job().attempt <= failures:
             raise RuntimeError(f"attempt {current_job().attempt} of {failures} failures")
         return told
@@ -97,14 +97,14 @@ def flaky(failures: int) -> dict[str, int]:
 
 @chaos.task(max_attempts=2)
 def doomed() -> None:
-    with _running():
+    with running():
         raise RuntimeError("this never works")
 
 
 @chaos.task
 def crash(times: int) -> dict[str, int]:
     """Ends its worker a few times, then does not; with many `times` it is poison."""
-    with _running() as told:
+    with running() as told:
         if current_job().attempt <= times:
             os._exit(7)
         return told
@@ -112,14 +112,14 @@ def crash(times: int) -> dict[str, int]:
 
 @chaos.task(on_lost="fail")
 def careful(seconds: float) -> dict[str, int]:
-    with _running() as told:
+    with running() as told:
         time.sleep(seconds)
         return told
 
 
 @chaos.task(timeout=1.0)
 def overlong() -> None:
-    with _running():
+    with running():
         time.sleep(600)
 
 
@@ -130,7 +130,7 @@ _AGES = 600
 def _note_left(pid: int) -> None:
     """Which process was left behind, and whose it is."""
     line = {"pid": pid, "worker": os.getpid(), "node": os.environ["CHAOS_NODE"]}
-    os.write(_file("CHAOS_LEFT"), json.dumps(line).encode() + b"\n")
+    os.write(noted_in("CHAOS_LEFT"), json.dumps(line).encode() + b"\n")
 
 
 def _leave_by_shell(command: str) -> None:
@@ -167,7 +167,7 @@ _WAYS: dict[str, Callable[[], None]] = {
 
 @chaos.task
 def leave(how: str) -> dict[str, int]:
-    with _running() as told:
+    with running() as told:
         pass
     _WAYS[how]()
     return told
@@ -175,7 +175,7 @@ def leave(how: str) -> dict[str, int]:
 
 @chaos.task(timeout=1.0)
 def pool() -> None:
-    with _running(), ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
+    with running(), ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
         waiting = [executor.submit(time.sleep, _AGES) for _ in range(2)]
         for child in multiprocessing.active_children():
             _note_left(child.pid or 0)
@@ -186,7 +186,7 @@ def pool() -> None:
 @chaos.task
 def abrupt(after: float, code: int) -> dict[str, int]:
     """Ends its worker so many seconds after it returned; without any, before."""
-    with _running() as told:
+    with running() as told:
         if not after:
             os._exit(code)
     timer = threading.Timer(after, os._exit, [code])
@@ -198,14 +198,14 @@ def abrupt(after: float, code: int) -> dict[str, int]:
 @chaos.task
 def take(load: Any) -> dict[str, int]:
     """Large or deep arguments."""
-    with _running() as told:
+    with running() as told:
         return told
 
 
 @chaos.task
 def give(megabytes: float = 0.0, levels: int = 0) -> dict[str, Any]:
     """A large or deep result."""
-    with _running() as told:
+    with running() as told:
         return {**told, "load": "x" * int(megabytes * 1024 * 1024), "deep": nested(levels)}
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos.crew import WORKERS, Hand
+from tests.chaos import accounts
+from tests.chaos.crew import ALL_WORKERS, Hand
 from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
 from tests.support.eventually import eventually
@@ -59,7 +60,9 @@ def judge(scene: Scene) -> Verdict:
     tally.add(_judge_places(scene))
     violations = [text for one in _examine(scene, tally) if (text := _violation(one))]
     stuck = [finding.subject + " " + finding.fact for finding in _judge_touched(scene, documents)]
-    return Verdict((*violations, *stuck, *_troubles(scene)), _figures(scene, documents, runs))
+    wrong = [*accounts.judge_stages(scene, documents), *accounts.judge_counts(scene, documents)]
+    found = (*violations, *stuck, *wrong, *_troubles(scene))
+    return Verdict(found, _figures(scene, documents, runs))
 
 
 class _Excusing(Checked):
@@ -155,7 +158,7 @@ def members_of(roster: Mapping[str, Any]) -> list[str]:
 
 
 def _is_full(scene: Scene, hand: Hand) -> bool:
-    return scene.crew.count_workers(hand) == WORKERS
+    return scene.crew.count_workers(hand) == ALL_WORKERS
 
 
 def _judge_workers(scene: Scene) -> Iterator[str]:
@@ -164,7 +167,7 @@ def _judge_workers(scene: Scene) -> Iterator[str]:
         try:
             eventually(partial(_is_full, scene, hand), FULL_WITHIN)
         except AssertionError:
-            yield f"{hand.name} has {scene.crew.count_workers(hand)} of {WORKERS} workers"
+            yield f"{hand.name} has {scene.crew.count_workers(hand)} of {ALL_WORKERS} workers"
     crew = scene.crew
     try:
         eventually(lambda: not orphans(crew.runs, crew.left, crew.killed), FULL_WITHIN)
@@ -210,6 +213,7 @@ def _figures(scene: Scene, documents: Documents, runs: Runs) -> dict[str, Any]:
         "records scribbled on": len(scene.vandal.nodes),
         "processes left behind": len(scene.crew.left.read_text().splitlines()),
         "changes judged": scene.witness.history.changes,
+        **accounts.figures(scene),
         "largest master, MB": scene.scales.largest // 1024**2,
         "most growth of a master": round(scene.scales.growth, 2),
         "longest stall, s": round(scene.stall.longest, 2),

@@ -337,7 +337,7 @@ def test_a_job_that_ends_meanwhile_or_is_claimed_again_is_none_that_its_node_los
         return found
 
     store_that_moves = Store(store.database)
-    store_that_moves.run = settle_one_and_release_the_other  # type: ignore[method-assign]
+    store_that_moves.run = settle_one_and_release_the_other  # type: ignore[method-assign, assignment]
     assert violated(store_that_moves) == {}
     assert looks > 2
 

@@ -18,11 +18,11 @@ from tontine.store.insert import Wish
 
 TICK = 0.05
 HEARTBEATS = 32
-FIRST, OTHERS = 230, 190
-"""Calls in a minute: of the member that looks for raw jobs, and of each other one."""
+FIRST, OTHERS = 238, 198
+"""Calls in a minute: of the member that looks for raw jobs and new plans, and of each other one."""
 OF_MANY = 95
 """Of each of many, who share what any of them can do."""
-POLLING = 560
+POLLING = 570
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tontine.records.states import JOB_MOVES, NODE_MOVES
+from tontine.records.states import JOB_MOVES, NODE_MOVES, PLAN_MOVES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "states.md"
 
@@ -19,6 +19,19 @@ WORDS = {
     "done": "its result is stored",
     "failed": "its last error is stored",
     "cancelled": "ended by request",
+}
+
+PLAN_WORDS = {
+    "running": "its steps become jobs",
+    "stopping": "a step failed, or it was cancelled: what runs comes to its end",
+    "undoing": "its steps are undone, the last first",
+    "closing": "its `finally` is under way",
+    "done": "all of its steps ended well",
+    "failed": "a step failed, or it could be no plan",
+    "cancelled": "ended by request",
+    "undone": "it failed or was cancelled, and what was done of it is undone",
+    "stuck": "an undo failed",
+    "removing": "its time is over: its jobs go, then it does",
 }
 
 
@@ -57,6 +70,7 @@ def text() -> str:
         )
     ]
     lines += ["claimed when it cannot be a job at all.", ""]
+    lines += ["## Plans", "", *draw(PLAN_MOVES), "", *table(PLAN_MOVES, PLAN_WORDS), ""]  # type: ignore[arg-type]
     return "\n".join(lines)
 
 

@@ -12,8 +12,10 @@ from bson.datetime_ms import DatetimeMS
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
 from tontine.records.job import SUSPECT, JobError, unfit
+from tontine.records.plan import PlanPlace
 from tontine.store import claim
-from tontine.store.call import AsyncStore
+from tontine.store.call import AsyncStore, Causal
+from tontine.store.plans.licence import read_licences
 from tontine.store.raw import Raw
 from tontine.store.settle import Outcome
 
@@ -126,6 +128,10 @@ class Taker:
             self._dispatcher.end(entry, Outcome("refused", seq, 1, error=unable))
             return True
         self._claims.enter(entry := _entry(job, 1, entry.since))
+        if entry.place is not None:
+            self.has_doubts = True  # it is ours; its licence is read where all in doubt are
+            self._unsure.add(seq)
+            return True
         self._dispatcher.offer([entry])
         return True
 
@@ -140,8 +146,9 @@ class Taker:
             if entry.seq in self._unsure:
                 by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
+            causal = Causal() if any(entry.place for entry in entries) else False
             ours = await self._store.run(
-                claim.held(self.node, [entry.seq for entry in entries], attempt)
+                claim.held(self.node, [entry.seq for entry in entries], attempt), causal=causal
             )
             for entry in entries:
                 if (
@@ -150,7 +157,8 @@ class Taker:
                     ours.discard(entry.seq)
                     self._unsure.discard(entry.seq)
                     self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
-            self._keep([entry for entry in entries if entry.status is Status.PENDING], ours)
+            left = [entry for entry in entries if entry.status is Status.PENDING]
+            await self._keep(left, ours, causal=causal)
             for entry in entries:
                 if entry.seq not in ours:
                     self._look_at(entry.seq)  # it may never have been claimed
@@ -164,7 +172,12 @@ class Taker:
         for entry in entries.values():
             self._enter(entry)
         try:
-            ours = await self._store.run(claim.claim(self.node, list(entries), attempt))
+            causal = Causal() if any(one.place for one in entries.values()) else False
+            ours = await self._store.run(
+                claim.claim(self.node, list(entries), attempt), causal=causal
+            )
+            self._refused_at = float("-inf")
+            await self._keep(entries.values(), ours, first=first, causal=causal)
         except Unstorable as error:
             self._doubt(error)
             return await self._take_apart(jobs, attempt, error)
@@ -175,8 +188,6 @@ class Taker:
             ):  # it is found at once again, and refused again
                 await asyncio.sleep(jittered(AFTER_A_FAILURE, least=0.4))
             return 0
-        self._refused_at = float("-inf")
-        self._keep(entries.values(), ours, first=first)
         return len(ours)
 
     async def _take_apart(self, jobs: Sequence[Raw], attempt: int, error: StoreError) -> int:
@@ -198,7 +209,16 @@ class Taker:
         if not isinstance(error, StoreUnavailable):
             self._refused_at = self._clock.now()
 
-    def _keep(self, entries: Iterable[Entry], ours: set[int], *, first: bool = False) -> None:
+    async def _keep(
+        self,
+        entries: Iterable[Entry],
+        ours: set[int],
+        *,
+        first: bool = False,
+        causal: bool | Causal = False,
+    ) -> None:
+        """What is ours may start; of plans only what has a licence, which is read after the claim
+        (PL5)."""
         held = []
         for entry in entries:
             self._unsure.discard(entry.seq)
@@ -206,7 +226,19 @@ class Taker:
                 held.append(entry)
             else:
                 self._claims.drop(entry.seq)
-        self._dispatcher.offer(held, first=first)
+        places = {entry.seq: entry.place for entry in held if entry.place is not None}
+        self._dispatcher.offer([one for one in held if one.place is None], first=first)
+        if not places:
+            return
+        self._unsure.update(places)
+        licences = await self._store.run(read_licences(places), causal=causal)
+        self._unsure.difference_update(places)
+        self._dispatcher.offer([one for one in held if one.seq in licences.granted], first=first)
+        for one in held:
+            if one.place is not None and one.seq not in licences.granted:
+                is_orphan = one.seq in licences.orphans
+                outcome = Outcome("unlicensed", one.seq, one.attempt, final=is_orphan)
+                self._dispatcher.end(one, outcome)
 
 
 def _entry(job: Raw, attempt: int, now: float) -> Entry:
@@ -226,9 +258,15 @@ def _entry(job: Raw, attempt: int, now: float) -> Entry:
         timeout=float(timeout) if timeout else None,
         max_attempts=int(max_attempts) if max_attempts else None,
         since=now,
+        place=None if job.get("plan") is None else _place_of(job),
     )
     if (
         isinstance(start_by, DatetimeMS) and not entry.fails and not entry.lost
     ):  # else it was started, in time
         entry.start_by = int(start_by) / 1000
     return entry
+
+
+def _place_of(job: Raw) -> PlanPlace:
+    """Where it belongs; what nobody can read is nobody's, and gets no licence."""
+    return PlanPlace.from_document(job["plan"]) or PlanPlace(0, "")

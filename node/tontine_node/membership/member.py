@@ -55,6 +55,11 @@ class Member:
         self._watched: dict[str, tuple[Pulse, float]] = {}
 
     @property
+    def others(self) -> frozenset[str]:
+        """The nodes that live, as far as this one has seen, members or not."""
+        return frozenset(self._watched)
+
+    @property
     def share(self) -> Share | None:
         return self.roster.share_of(self.node)
 

@@ -69,6 +69,7 @@ class Registration:
             "wants": to_documents(self.wants),
             "started_with": [one for each in self.config.contexts for one in each.modules],
             "available": list(self.config.available),
+            "plans": True,
         }
         try:
             await self.store.run(members.register(self.node, record, timing.lease_for))

@@ -59,6 +59,8 @@ class Repairer:
         self._forgot_at = clock.now()
         self._sought_at = float("-inf")
         self._has_failed = False
+        self.repaired: Callable[[], None] = lambda: None
+        """Hears that jobs of the dead went back, or failed."""
 
     async def run(self) -> None:
         """Keep at it for ever: often while there is something in hand, else the more rarely the
@@ -125,6 +127,8 @@ class Repairer:
                     extra={"event": "repaired", "node": node, "jobs": count},
                 )
                 await self._member.note("repair", node=node, jobs=count, by=self._member.name)
+        if any(repaired.values()):
+            self.repaired()
         return sum(repaired.values())
 
     async def forget_old_dead(self) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable, TooLarge, Unstorable
 from tontine.records.job import JobError
+from tontine.records.plan import PlanPlace
 from tontine.records.task_key import name_of
 from tontine.store import settle
-from tontine.store.call import AsyncStore
+from tontine.store.call import AsyncStore, Causal
+from tontine.store.plans.more import has_more
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome, Settled
 
@@ -50,6 +52,12 @@ class Settler:
         """Stores what tasks have printed."""
         self.back_in_queue: Callable[[float], None] = lambda _: None
         """Hears that a job will run again, in so many seconds."""
+        self.advance: Callable[[PlanPlace, Outcome], None] = lambda _, __: None
+        """Hears of every settlement of a plan's job that was accepted (PL6)."""
+        self.advanced: Callable[[], Awaitable[None]] = _nothing
+        """Waits until what follows from these is done."""
+        self.causal = Causal()
+        """How far plans have to see the store (PL0)."""
         self.done = 0
         self.failed = 0
         self.retried = 0
@@ -69,6 +77,8 @@ class Settler:
         self._none.set()
 
     def add(self, outcome: Outcome) -> None:
+        if outcome.kind == "done" and self._place_of(outcome) and has_more(outcome.result):
+            outcome.more, outcome.clean = True, False  # steps do not go with plain results
         self._waiting.append(outcome)
         self._none.clear()
         self._some.set()
@@ -86,6 +96,7 @@ class Settler:
     async def drained(self) -> None:
         """Wait until nothing is left to settle."""
         await self._none.wait()
+        await self.advanced()
 
     async def run(self) -> None:
         """Settle for ever; an outage only makes the batches larger."""
@@ -167,6 +178,8 @@ class Settler:
                 self._count(one)
                 if one.kind != "done" or tells_all:
                     news.append((one, self._claims.get(one.seq)))
+                if place := self._place_of(one):
+                    self.advance(place, one)
             if one.seq in settled.accepted or one.seq in settled.dropped:
                 self._claims.drop(one.seq)
                 self._tries.pop(one.seq, None)
@@ -245,8 +258,15 @@ class Settler:
             steps = settle.settle_done(
                 self.node, batch[0].attempt, results, self._retention(), are_counted=counted
             )
-            return await self._store.run(steps)
-        return await self._store.run(settle.settle_each(self.node, batch, self._retention()))
+        else:
+            steps = settle.settle_each(self.node, batch, self._retention())
+        is_planned = self._claims.planned and any(self._place_of(one) for one in batch)
+        return await self._store.run(steps, causal=self.causal if is_planned else False)
+
+    def _place_of(self, one: Outcome) -> PlanPlace | None:
+        if not self._claims.planned or (entry := self._claims.get(one.seq)) is None:
+            return None
+        return entry.place
 
     def _is_mine(self, one: Outcome) -> bool:
         return self._claims.licensed(one.seq, one.attempt)

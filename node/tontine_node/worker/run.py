@@ -24,6 +24,7 @@ from tontine.records.task_key import name_of
 from tontine.staging import StageRefused
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
+from .added import encode_more, is_more
 from .capture import Output
 from .counted import CountedEnd, counted
 from .staging import Desk
@@ -172,6 +173,8 @@ class Runner:
             return verdict.ended(
                 "cancelled", "Cancelled", "it saw that it was cancelled, and ended"
             )
+        if is_more(result):
+            return encode_more(result, self.current.get(seq, (None, None))[0])
         return verdict.encode(result)
 
     def _was_cancelled(self, seq: int) -> bool:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 from click.core import ParameterSource
 
-from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode
+from ..errors import ConfigError, TontineError, UnknownJob, UnknownNode, UnknownPlan
 from ..uri import hide_all
 
 _COMMANDS = {
@@ -23,6 +23,8 @@ _COMMANDS = {
     "jobs": "jobs",
     "job": "job",
     "nodes": "nodes",
+    "plan": "plan",
+    "plans": "plan",
     "pause": "ask",
     "resume": "ask",
     "stop": "ask",
@@ -56,7 +58,7 @@ _NOT_ON_WINDOWS = (
 _BRIEFLY = {
     "audit": "Check the invariants in the documents.",
     "bench": "Measure this deployment.",
-    "cancel": "End queued or running jobs.",
+    "cancel": "End queued or running jobs, or a plan.",
     "config": "Show every setting, and who said so.",
     "db": "The embedded MongoDB: start, stop, status, uri.",
     "demo": "See it work, with nothing else set up.",
@@ -70,15 +72,17 @@ _BRIEFLY = {
     "nodes": "List nodes, their states and shares.",
     "observe": "Watch the nodes and the queue.",
     "pause": "Ask nodes to pause.",
+    "plan": "Show one plan as a tree of its steps.",
+    "plans": "List plans.",
     "purge": "Remove finished jobs.",
     "resume": "Ask paused nodes to go on.",
-    "retry": "Put finished jobs back in the queue.",
+    "retry": "Put finished jobs back in the queue; go on with a plan.",
     "schedule": "Recurring jobs: add, ls, on, off, run, rm.",
     "state": "Named states: set, get, ls, rm.",
     "stats": "Show what tasks have counted.",
     "stop": "Ask nodes to stop.",
-    "submit": "Insert jobs.",
-    "why": "Tell why a job is where it is.",
+    "submit": "Insert jobs, or a plan.",
+    "why": "Tell why a job or a plan is where it is.",
 }
 
 
@@ -168,7 +172,7 @@ def main() -> NoReturn:
             else ""
         )
         _end(f"{error.format_message().rstrip('.')}{where}", 2)
-    except (ConfigError, UnknownJob, UnknownNode) as error:
+    except (ConfigError, UnknownJob, UnknownNode, UnknownPlan) as error:
         _end(str(error), 2)
     except TontineError as error:
         _end(str(error), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -26,8 +27,9 @@ from .many import (
 )
 from .options import json_option, opened, store_options
 from .output import note, write_json
+from .plan_amend import cancel_plan, is_plans, retry_plan
 
-Change = Callable[[Store, int], tuple[int, JobState, str]]
+Change = Callable[[Store, int], tuple[int, str, str]]
 """Changes one job: the exit code that this deserves, the job's state now, and what to say."""
 
 _seqs = click.argument("seqs", nargs=-1, type=click.IntRange(0, 2**63 - 1), metavar="[SEQ...]")
@@ -68,7 +70,8 @@ def retry(
 
     Filters find failed jobs unless --state names other states; what is found is counted first and
     asked about. A job that is done is put back only with --done, or after a question. --since and
-    --until are about the time when a job ended.
+    --until are about the time when a job ended. A plan's number goes on with a plan that failed,
+    was cancelled or is stuck: what is done of it is not run again.
 
     A job with stages goes on at the first that is not done, or at the one that --from names; one
     that is done begins anew without it.
@@ -88,6 +91,7 @@ def retry(
         _each(
             seqs,
             lambda store, seq: _retry(store, seq, stage, done_too=done_too, asks=asks),
+            retry_plan,
             as_json,
             store,
         )
@@ -99,12 +103,14 @@ def retry(
 @click.command()
 @_seqs
 @filter_options(OPEN)
+@click.option("--no-undo", is_flag=True, help="Of a plan: leave what is done of it as it is.")
 @changing_options
 @json_option
 @store_options
 def cancel(
     *,
     seqs: tuple[int, ...],
+    no_undo: bool,
     every: bool,
     dry_run: bool,
     yes: bool,
@@ -116,7 +122,8 @@ def cancel(
     soon as their node has ended them.
 
     What filters find is counted first and asked about. --since and --until are about the time of
-    submission.
+    submission. A plan's number stops the plan: what is queued of it is cancelled, what runs is
+    asked to end, and what was done is undone.
 
     Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled
     all the same.
@@ -126,7 +133,7 @@ def cancel(
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
-        _each(seqs, _cancel, as_json, store)
+        _each(seqs, _cancel, partial(cancel_plan, undo=not no_undo), as_json, store)
     else:
         change_many(store, _cancelling(meant), dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -183,7 +190,7 @@ def _same(meant: Filter) -> Operation[Filter]:
 
 def _retry(
     store: Store, seq: int, stage: str | None, *, done_too: bool, asks: bool
-) -> tuple[int, JobState, str]:
+) -> tuple[int, str, str]:
     from ..store import control
 
     seen = store.run(control.read_job(seq)).state
@@ -199,7 +206,7 @@ def _retry(
     return 1, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"
 
 
-def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
+def _cancel(store: Store, seq: int) -> tuple[int, str, str]:
     from ..store import control
 
     job = store.run(control.cancel(seq))
@@ -215,19 +222,22 @@ def _cancel(store: Store, seq: int) -> tuple[int, JobState, str]:
     return 1, job.state, f"job {seq} is {job.state.value} already"
 
 
-def _each(seqs: tuple[int, ...], change: Change, as_json: bool, config: StoreConfig) -> None:
+def _each(
+    seqs: tuple[int, ...], change: Change, change_plan: Change, as_json: bool, config: StoreConfig
+) -> None:
     code = 0
     with opened(config) as store:
         for seq in dict.fromkeys(seqs):
             try:
-                fault, state, message = change(store, seq)
+                is_plan = is_plans(store, seq)
+                fault, state, message = (change_plan if is_plan else change)(store, seq)
             except (UnknownJob, ConfigError) as error:
                 code = 2
                 note(f"tontine: {error}")
                 continue
             code = max(code, fault)
             if as_json:
-                write_json({"seq": seq, "ok": not fault, "state": state.value, "message": message})
+                write_json({"seq": seq, "ok": not fault, "state": str(state), "message": message})
             else:
                 click.echo(message, err=bool(fault))
     raise click.exceptions.Exit(code)

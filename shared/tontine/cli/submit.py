@@ -16,9 +16,9 @@ from ..records.job import Job, utc
 from ..store import insert, schema
 from ..store.call import Store
 from ..store.insert import Wish
-from . import waiting
+from . import plan_submit, waiting
 from .arguments import read_arguments, read_object
-from .complete import complete_arguments, complete_tasks
+from .complete import complete_arguments, complete_files, complete_tasks
 from .options import json_option, opened, store_options
 from .output import note, write_json
 from .progress import Meter
@@ -29,7 +29,7 @@ _CENTURY = 100 * 365.25 * 86400
 
 
 @click.command()
-@click.argument("task", shell_complete=complete_tasks)
+@click.argument("task", required=False, shell_complete=complete_tasks)
 @click.argument("args_json", metavar="[ARGS_JSON]", default="{}", shell_complete=complete_arguments)
 @click.option(
     "--count",
@@ -74,6 +74,14 @@ _CENTURY = 100 * 365.25 * 86400
     ),
 )
 @click.option(
+    "--plan",
+    "plan_file",
+    metavar="FILE",
+    help="Insert the plan whose document this JSON file has, instead of jobs.",
+    shell_complete=complete_files,
+)
+@click.option("--tenant", metavar="T", help="With --plan: whose it is.")
+@click.option(
     "--wait",
     is_flag=True,
     help="Wait until all have ended; exit code 1 if any failed or was cancelled.",
@@ -82,7 +90,7 @@ _CENTURY = 100 * 365.25 * 86400
 @store_options
 def submit(
     *,
-    task: str,
+    task: str | None,
     args_json: str,
     count: int,
     delay: str | None,
@@ -94,6 +102,8 @@ def submit(
     max_age: str | None,
     unique_for: str | None,
     meta_json: str | None,
+    plan_file: str | None,
+    tenant: str | None,
     wait: bool,
     as_json: bool,
     store: StoreConfig,
@@ -109,11 +119,27 @@ def submit(
     2030-01-31T06:00 --key monthly tontine submit shop.mail @mail.json --delay 10m tontine submit
     shop.mail @mail.json --meta '{"tenant": "ada"}' tontine submit shop.bill '{"order": {"$oid":
     "65f0c0ffee65f0c0ffee65f0"}}' tontine submit shop.noop --count 100000 --wait              with a
-    progress bar
+    progress bar tontine submit --plan album.json --wait                    draws its steps as they
+    end
 
     --json writes one object per job: what was inserted, or with --wait the whole document of each
     as it ended. With --wait the result goes to stdout and everything else to stderr.
     """
+    if plan_file is not None:
+        if task is not None:
+            raise ConfigError("give a TASK or --plan, not both: the plan's file names its tasks")
+        document = plan_submit.read_plan_file(plan_file)
+        with opened(store, is_adding=True) as opened_store:
+            _prepare(opened_store)
+            raise click.exceptions.Exit(
+                plan_submit.submit_plan(
+                    opened_store, document, wait=wait, as_json=as_json, key=key, tenant=tenant
+                )
+            )
+    if task is None:
+        raise click.UsageError("name the TASK to run, or give --plan FILE")
+    if tenant is not None:
+        raise ConfigError("--tenant goes with --plan")
     if delay is not None and at is not None:
         raise ConfigError("give --delay or --at, not both")
     if args_json == meta_json == "-":

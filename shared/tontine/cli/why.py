@@ -16,6 +16,8 @@ from ..legible import legible
 from ..records.job import Job
 from .options import json_option, opened, store_options
 from .output import console, job_state, write_json
+from .plan_amend import is_plans
+from .plan_why import about_place, why_plan
 
 
 @click.command()
@@ -26,7 +28,8 @@ from .output import console, job_state, write_json
 @json_option
 @store_options
 def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig) -> None:
-    """Tell why a job is where it is, the most important reason first, and what to do about it.
+    """Tell why a job, or a plan, is where it is, the most important reason first, and what to do
+    about it.
 
     \b Examples: tontine why 17 tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it
     has a number
@@ -51,8 +54,11 @@ def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig
         return found
 
     with opened(store) as opened_store:
+        if name is not None and name.isdecimal() and is_plans(opened_store, int(name)):
+            why_plan(opened_store, int(name), as_json=as_json)
+            return
         found = gather(opened_store)
-    findings = explain(found)
+        findings = [*explain(found), *about_place(opened_store, found.job)]
     if as_json:
         write_json({**_facts(found), "findings": [asdict(finding) for finding in findings]})
         raise click.exceptions.Exit(0 if found.job else 2)

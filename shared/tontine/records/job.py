@@ -246,20 +246,22 @@ def _problems(document: Mapping[str, Any], names: Iterable[str] | None) -> Itera
     if "task" not in document:
         yield _no_task(document if names is None else names)
     elif not is_text(task) or not task:
-        yield f'`task` must be a text like "shop.resize", not {_kind(task)}'
+        yield f'`task` must be a text like "shop.resize", not {kind_of(task)}'
     elif reason := unreadable(task):
         yield reason
     if not isinstance(document.get("args", {}), Mapping):
         yield (
             "`args` must be an object with the task's keyword arguments, not "
-            f"{_kind(document['args'])}"
+            f"{kind_of(document['args'])}"
         )
     if document.get("state") not in (None, JobState.QUEUED):
         yield f'`state` must be absent or "queued" on a new job, not {_short(document["state"])}'
+    if document.get("plan") is not None:
+        yield "`plan` is given by nodes: insert the plan instead"
     for name in ("run_at", "start_by"):
         moment = document.get(name)
         if moment is not None and not isinstance(moment, datetime):
-            yield f"`{name}` must be a date, not {_kind(moment)}"
+            yield f"`{name}` must be a date, not {kind_of(moment)}"
     for name, least in (("priority", None), ("max_attempts", 1)):
         value = document.get(name)
         if value is not None and (reason := _number_problem(name, value, least)):
@@ -305,11 +307,11 @@ def unfit(job: Mapping[str, Any]) -> str | None:
     for name, last in _COUNTED:
         value = job.get(name)
         if not is_whole(value) or not 0 <= value < last:
-            return f"`{name}` must be a whole number from 0 on, and is {_kind(value)}"
+            return f"`{name}` must be a whole number from 0 on, and is {kind_of(value)}"
     for name in ("priority", "max_attempts"):
         value = job.get(name)
         if value is not None and (not is_whole(value) or (name == "max_attempts" and value < 1)):
-            return f"`{name}` must be a whole number, and is {_kind(value)}"
+            return f"`{name}` must be a whole number, and is {kind_of(value)}"
     return _timeout_problem(job.get("timeout"))
 
 
@@ -331,7 +333,7 @@ def is_whole(value: Any) -> TypeGuard[int]:
 
 def _number_problem(name: str, value: Any, least: int | None) -> str | None:
     if not isinstance(value, int) or isinstance(value, bool):
-        return f"`{name}` must be a whole number, not {_kind(value)}"
+        return f"`{name}` must be a whole number, not {kind_of(value)}"
     if least is not None and value < least:
         return f"`{name}` must be at least {least}, not {value}"
     return None
@@ -354,11 +356,11 @@ def _timeout_problem(timeout: Any) -> str | None:
 
 def _key_problem(key: object) -> str | None:
     if key is not None and (not is_text(key) or not key):
-        return f"`key` must be a text, not {_kind(key)}"
+        return f"`key` must be a text, not {kind_of(key)}"
     return None
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):

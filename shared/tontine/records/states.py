@@ -1,4 +1,4 @@
-"""Both state machines as tables. Code, queries, the diagram in docs/states.md and the tests all
+"""The state machines as tables. Code, queries, the diagram in docs/states.md and the tests all
 read these."""
 
 from __future__ import annotations
@@ -32,6 +32,31 @@ class JobState(StrEnum):
     """Ended by request, or not started in time."""
 
 
+class PlanState(StrEnum):
+    """Where a plan is in its life; one that nobody has accepted yet has none."""
+
+    RUNNING = "running"
+    """Its steps become jobs."""
+    STOPPING = "stopping"
+    """A step failed, or it was cancelled: what runs comes to its end."""
+    UNDOING = "undoing"
+    """Its steps are undone, the last first."""
+    CLOSING = "closing"
+    """Its `finally` is under way."""
+    DONE = "done"
+    """All of its steps ended well."""
+    FAILED = "failed"
+    """A step failed, or it could be no plan."""
+    CANCELLED = "cancelled"
+    """Ended by request."""
+    UNDONE = "undone"
+    """It failed or was cancelled, and what was done of it is undone."""
+    STUCK = "stuck"
+    """An undo failed."""
+    REMOVING = "removing"
+    """Its time is over: its jobs go, then it does."""
+
+
 class Desired(StrEnum):
     """What the operator asked of a node."""
 
@@ -62,11 +87,39 @@ JOB_MOVES: dict[
     JobState.CANCELLED: frozenset({JobState.QUEUED}),
 }
 
+PLAN_MOVES: dict[PlanState, frozenset[PlanState]] = {  # out of an end only by retry and removal
+    PlanState.RUNNING: frozenset({PlanState.STOPPING, PlanState.CLOSING, PlanState.DONE}),
+    PlanState.STOPPING: frozenset(
+        {PlanState.UNDOING, PlanState.CLOSING, PlanState.FAILED, PlanState.CANCELLED}
+    ),
+    PlanState.UNDOING: frozenset({PlanState.CLOSING, PlanState.UNDONE, PlanState.STUCK}),
+    PlanState.CLOSING: frozenset(
+        {
+            PlanState.DONE,
+            PlanState.FAILED,
+            PlanState.CANCELLED,
+            PlanState.UNDONE,
+            PlanState.STUCK,
+        }
+    ),
+    PlanState.FAILED: frozenset({PlanState.RUNNING, PlanState.REMOVING}),
+    PlanState.CANCELLED: frozenset({PlanState.RUNNING, PlanState.REMOVING}),
+    PlanState.STUCK: frozenset({PlanState.UNDOING, PlanState.REMOVING}),
+    PlanState.DONE: frozenset({PlanState.REMOVING}),
+    PlanState.UNDONE: frozenset({PlanState.REMOVING}),
+    PlanState.REMOVING: frozenset(),
+}
+
 LIVE = frozenset(NodeState) - {NodeState.DEAD}
 FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 OPEN = frozenset(JobState) - FINAL
 
-State = TypeVar("State", NodeState, JobState)
+UNFINISHED_PLAN = frozenset(
+    {PlanState.RUNNING, PlanState.STOPPING, PlanState.UNDOING, PlanState.CLOSING}
+)
+ENDED_PLAN = frozenset(PlanState) - UNFINISHED_PLAN - {PlanState.REMOVING}
+
+State = TypeVar("State", NodeState, JobState, PlanState)
 
 
 def sources(moves: dict[State, frozenset[State]], target: State) -> list[str]:

@@ -21,7 +21,7 @@ from pymongo.errors import PyMongoError
 from ..errors import StoreError
 from ..records.job import is_text
 from .call import DECODED, AsyncStore, Operation, insert_one, translated
-from .names import BELL, JOBS
+from .names import BELL, JOBS, PLANS
 
 HELP = "help"
 """What a node rings for that has more jobs than room."""
@@ -68,6 +68,16 @@ def common_task(jobs: Iterable[Mapping[str, Any]]) -> str | None:
     return first if is_text(first) and all(task == first for task in tasks) else None
 
 
+def ring_new_plan() -> Operation[None]:
+    """Tell the first member that there is a plan to accept, and nobody to look at others."""
+    yield from _ring({"what": PLANS, "fresh": True})
+
+
+def ring_plan(seq: int) -> Operation[None]:
+    """Tell the owner of a plan to look at it."""
+    yield from _ring({"what": PLANS, "seq": Int64(seq)})
+
+
 def _ring(news: Mapping[str, Any]) -> Operation[None]:
     with contextlib.suppress(StoreError):
         yield insert_one(BELL, {"_id": ObjectId(), **news}, unheard=True, within=_RING_WITHIN)
@@ -111,4 +121,7 @@ def _hint(news: Mapping[str, Any]) -> Hint:
     if isinstance(first, int) and isinstance(last, int):
         told = task if is_text(task) else None
         return Hint(JOBS, int(first), int(last), news.get("fresh") is True, told)
-    return Hint(str(news.get("what")))
+    seq = news.get("seq")
+    if isinstance(seq, int):
+        return Hint(str(news.get("what")), int(seq), int(seq))
+    return Hint(str(news.get("what")), is_fresh=news.get("fresh") is True)

@@ -8,7 +8,17 @@ drive an operation step by step and stop it between any two.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+import inspect
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -89,6 +99,33 @@ class Call:
 
 
 Operation = Generator[Call, Any, T]
+
+
+@dataclass(slots=True)
+class Causal:
+    """How far an operation has seen the store: one that is given it sees at least as much."""
+
+    operation_time: Any = None
+    cluster_time: Any = None
+
+    def begin(self, session: Any) -> None:
+        if self.cluster_time is not None:
+            session.advance_cluster_time(self.cluster_time)
+        if self.operation_time is not None:
+            session.advance_operation_time(self.operation_time)
+
+    def note(self, session: Any) -> None:
+        """Where several go on from one, it is as far as the furthest."""
+        time = session.operation_time
+        if time is not None and (self.operation_time is None or time > self.operation_time):
+            self.operation_time, self.cluster_time = time, session.cluster_time
+
+
+def _within(call: Call, session: Any) -> Call:
+    """The same call as part of a session; one that nobody awaits can be part of none."""
+    if session is None or call.unheard:
+        return call
+    return replace(call, options={**call.options, "session": session})
 
 
 def find(collection: str, filter: Mapping[str, Any], *, raw: bool = False, **options: Any) -> Call:
@@ -297,13 +334,30 @@ _READS = ("find", "find_one", "distinct")
 class Store(_Driver):
     """Runs store operations over a PyMongo database."""
 
-    def run(self, steps: Operation[T]) -> T:
-        """Drive an operation to its result."""
+    def run(self, steps: Operation[T], *, causal: bool | Causal = False) -> T:
+        """Drive an operation to its result; a `causal` one sees what it wrote and read, also on a
+        new primary (PL0)."""
+        if causal is False:
+            return self._run(steps, None)
+        seen = Causal() if causal is True else causal
+        with self._session(seen) as session:
+            return self._run(steps, session)
+
+    @contextmanager
+    def _session(self, seen: Causal) -> Iterator[Any]:
+        with self.database.client.start_session(causal_consistency=True) as session:
+            seen.begin(session)
+            try:
+                yield session
+            finally:
+                seen.note(session)
+
+    def _run(self, steps: Operation[T], session: Any) -> T:
         resume: Callable[[Any], Call] = steps.send
         value: Any = None
         try:
             while True:
-                call = resume(value)
+                call = _within(resume(value), session)
                 try:
                     resume, value = steps.send, self._answer(call)
                 except TontineError as error:
@@ -339,13 +393,31 @@ class Store(_Driver):
 class AsyncStore(_Driver):
     """Runs store operations over a PyMongo async or a Motor database."""
 
-    async def run(self, steps: Operation[T]) -> T:
-        """Drive an operation to its result."""
+    async def run(self, steps: Operation[T], *, causal: bool | Causal = False) -> T:
+        """Drive an operation to its result; a `causal` one sees what it wrote and read, also on a
+        new primary (PL0)."""
+        if causal is False:
+            return await self._run(steps, None)
+        seen = Causal() if causal is True else causal
+        async with self._session(seen) as session:
+            return await self._run(steps, session)
+
+    @asynccontextmanager
+    async def _session(self, seen: Causal) -> AsyncIterator[Any]:
+        begun = self.database.client.start_session(causal_consistency=True)
+        async with await begun if inspect.isawaitable(begun) else begun as session:  # Motor's is
+            seen.begin(session)
+            try:
+                yield session
+            finally:
+                seen.note(session)
+
+    async def _run(self, steps: Operation[T], session: Any) -> T:
         resume: Callable[[Any], Call] = steps.send
         value: Any = None
         try:
             while True:
-                call = resume(value)
+                call = _within(resume(value), session)
                 try:
                     resume, value = steps.send, await self._answer(call)
                 except TontineError as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
-from ..records.job import Job, problem
+from ..records.job import Job, is_whole, problem
 from ..records.node import stages_of
 from ..records.states import FINAL, Desired, JobState, NodeState
 from ..records.task_key import name_of
-from .bell import ring
+from .bell import ring, ring_plan
 from .call import Operation, find, find_one, update_many, update_one
 from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
 from .names import JOBS, NODES
@@ -70,10 +70,23 @@ def ask_seen(node: str, desired: Desired, seen: Sequence[str]) -> Operation[bool
 
 def read_job(seq: int) -> Operation[Job]:
     """One job by its seq."""
-    document = yield find_one(JOBS, {"seq": seq}, hint="seq")
+    return Job.from_document((yield from _read_document(seq)))
+
+
+def _read_document(seq: int) -> Operation[dict[str, Any]]:
+    document: dict[str, Any] | None = yield find_one(JOBS, {"seq": seq}, hint="seq")
     if document is None:
         raise UnknownJob(f"there is no job {seq}")
-    return Job.from_document(document)
+    return document
+
+
+def whose_plan(document: Mapping[str, Any]) -> str | None:
+    """Why a job is not retried by its own number: it is a plan's."""
+    plan = document.get("plan")
+    if plan is None:
+        return None
+    seq = plan.get("seq") if isinstance(plan, Mapping) else "?"
+    return f"it is a job of plan {seq}, which is retried as a whole: `tontine retry {seq}`"
 
 
 def cancel(seq: int, seen: str | None = None) -> Operation[Job]:
@@ -85,7 +98,10 @@ def cancel(seq: int, seen: str | None = None) -> Operation[Job]:
     states = CANCELLABLE if seen is None else [seen]
     yield update_one(JOBS, {"seq": seq, "state": {"$in": states}}, update, repeats=True)
     yield from ring(JOBS)
-    return (yield from read_job(seq))
+    document = yield from _read_document(seq)
+    if isinstance(plan := document.get("plan"), Mapping) and is_whole(plan.get("seq")):
+        yield from ring_plan(int(plan["seq"]))
+    return Job.from_document(document)
 
 
 def cancel_which(which: Any = None, key: str | None = None) -> Operation[Job]:
@@ -133,10 +149,10 @@ def retry(
 
     With `seen` only if it is still in that state; with a `stage` that and those after it run again.
     """
-    document = yield find_one(JOBS, {"seq": seq}, hint="seq")
-    if document is None:
-        raise UnknownJob(f"there is no job {seq}")
+    document = yield from _read_document(seq)
     job = Job.from_document(document)
+    if reason := whose_plan(document):
+        raise ConfigError(f"job {seq} cannot go back alone: {reason}")
     if job.state not in FINAL or (seen is not None and job.state != seen):
         return job, False
     if reason := problem({**document, "state": None}):

@@ -19,7 +19,7 @@ from ..clock import Clock, SystemClock
 from ..errors import DuplicateKey, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ, is_whole
 from .call import Operation, find_one, find_one_and_update
-from .names import CLUSTER, COUNTER, JOBS, LOGS
+from .names import CLUSTER, COUNTER, JOBS, LOGS, PLANS
 
 GOOD_FOR = 0.5
 """Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they
@@ -83,7 +83,7 @@ def raise_counter(known: int = 0) -> Operation[int]:
     Lines of a job that is no longer kept count, too: they must not become another job's.
     """
     highest = known if known < _USED_BELOW else 0
-    for collection, hint in ((JOBS, "seq"), (LOGS, "attempt")):
+    for collection, hint in ((JOBS, "seq"), (LOGS, "attempt"), (PLANS, "seq")):
         highest = max(highest, (yield from _highest(collection, hint)))
     is_sound = {
         "$and": [{"$isNumber": "$seq"}, {"$gte": ["$seq", 0]}, {"$lt": ["$seq", _GIVEN_BELOW]}]

@@ -119,6 +119,32 @@ def cancelled(retention: Retention) -> list[Stage]:
     return [{"$set": update}]
 
 
+def halted(*, asks: bool) -> list[Stage]:
+    """A plan stops: what is queued of it is cancelled, and the holders of what runs are perhaps
+    asked to end it (PL10)."""
+    is_queued = {"$eq": ["$state", _QUEUED]}
+    update = {
+        "state": {"$cond": [is_queued, _CANCELLED, "$state"]},
+        "finished_at": {"$cond": [is_queued, "$$NOW", "$finished_at"]},
+        "stopped": True,
+    }
+    if asks:
+        update["cancel"] = {"$cond": [is_queued, "$cancel", True]}
+    return [{"$set": update}]
+
+
+ORPHANS_KEPT = 3600.0
+"""Seconds for which a job is kept whose plan is gone."""
+
+
+def unlicensed(*, is_orphan: bool) -> list[Stage]:
+    """A claimed job that its plan gives no leave to start (PL5)."""
+    ended = ending(JobState.CANCELLED, stopped=True, refused=one_more("$refused"))
+    if is_orphan:
+        ended["expire_at"] = {"$add": ["$$NOW", round(ORPHANS_KEPT * 1000)]}
+    return [{"$set": ended}]
+
+
 TOO_LATE = "TooLate"
 """The type of the error of a job that was cancelled because it had not been started by `start_by`.
 """

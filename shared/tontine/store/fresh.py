@@ -30,6 +30,7 @@ FIELDS = dict.fromkeys(
         "timeout",
         "run_at",
         "start_by",
+        "plan",
     ),
     1,
 )

@@ -16,9 +16,21 @@ from bson.son import SON
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ
-from ..records.states import FINAL, OPEN, JobState, NodeState
+from ..records.states import FINAL, OPEN, UNFINISHED_PLAN, JobState, NodeState
 from .call import Operation, answered, command, find_one, update_one
-from .names import CLUSTER, EVENTS, JOBS, LOGS, MODULES, NODES, OUTPUTS, SCHEDULES, SCHEMA, STATES
+from .names import (
+    CLUSTER,
+    EVENTS,
+    JOBS,
+    LOGS,
+    MODULES,
+    NODES,
+    OUTPUTS,
+    PLANS,
+    SCHEDULES,
+    SCHEMA,
+    STATES,
+)
 
 EVENTS_KEPT = 7 * 86400
 BUILT_WITHIN = 1800.0
@@ -46,6 +58,8 @@ RANKED: Condition = {"state": QUEUED, "priority": {"$exists": True}}
 DUE: Condition = {"state": QUEUED, "run_at": {"$exists": True}}
 HELD: Condition = {"state": WORKING}
 UNNUMBERED: Condition = {"seq": None}
+NEW_PLANS: Condition = {"state": None}
+OPEN_PLANS: Condition = {"state": {"$in": sorted(state.value for state in UNFINISHED_PLAN)}}
 UNSUCCESSFUL: Condition = {"state": {"$in": [JobState.CANCELLED.value, JobState.FAILED.value]}}
 
 OPEN_JOBS: dict[str, Condition] = {
@@ -145,6 +159,34 @@ INDEXES: dict[str, list[dict[str, Any]]] = {
         },
     ],
     SCHEDULES: [{"name": "next", "key": SON([("next_at", 1)])}],
+    PLANS: [
+        {
+            "name": "seq",
+            "key": SON([("seq", 1)]),
+            "unique": True,
+            "partialFilterExpression": NUMBERED,
+        },
+        # Equal keys are kept in the order of arrival, which is the order in which they are
+        # accepted.
+        {"name": "new", "key": SON([("state", 1)]), "partialFilterExpression": NEW_PLANS},
+        {
+            "name": "open",
+            "key": SON([("state", 1), ("seq", 1)]),
+            "partialFilterExpression": OPEN_PLANS,
+        },
+        {
+            "name": "key",
+            "key": SON([("key", 1)]),
+            "unique": True,
+            "partialFilterExpression": {"key": {"$gt": ""}, **OPEN_PLANS},
+        },
+        # Not one that removes by itself: a plan's jobs must go before it does (PL16).
+        {
+            "name": "expiry",
+            "key": SON([("expire_at", 1)]),
+            "partialFilterExpression": {"expire_at": {"$exists": True}},
+        },
+    ],
     MODULES: [],
     OUTPUTS: [],
     STATES: [],

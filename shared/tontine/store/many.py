@@ -25,11 +25,11 @@ from ..errors import (
 )
 from ..filter import Filter
 from ..legible import count
-from ..records.job import problem
+from ..records.job import is_whole, problem
 from ..records.states import FINAL, OPEN, JobState
-from .bell import ring
+from .bell import ring, ring_plan
 from .call import Operation, bulk_write, delete_many, delete_one, find, update_many
-from .control import PUT_BACK, retry
+from .control import PUT_BACK, retry, whose_plan
 from .end import cancelled
 from .find import hinted, search
 from .names import JOBS, LOGS, OUTPUTS
@@ -54,6 +54,7 @@ _FITNESS: dict[str, Any] = {
         1,
     ),
     "_id": 0,
+    "plan": 1,
     "args": {"$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, "$args"]},
 }
 
@@ -73,12 +74,22 @@ def cancel_many(filter: Filter, progress: Hears = None) -> Operation[Changed]:
         # Counted afterwards: a write whose answer was lost and that was made again matches what is
         # left only.
         asked = {"seq": {"$in": seqs}, "cancel": True, "state": {"$in": [_CANCELLED, _WORKING]}}
-        found = yield from hinted(find(JOBS, asked, projection={"_id": 0, "state": 1}), "seq")
+        fields = {"_id": 0, "state": 1, "plan.seq": 1}
+        found = yield from hinted(find(JOBS, asked, projection=fields), "seq")
+        yield from _ring_plans(found)
         return so_far.plus(len(found), running=sum(one["state"] == _WORKING for one in found))
 
     return (yield from _each(meant, _SEQ_ONLY, change, "cancelled", progress))
 
 
+def _ring_plans(jobs: Documents) -> Operation[None]:
+    """What becomes of a plan's jobs is its business."""
+    plans = {plan["seq"] for one in jobs if isinstance(plan := one.get("plan"), Mapping)}
+    for seq in sorted(seq for seq in plans if is_whole(seq))[:_RUNG_AT_MOST]:
+        yield from ring_plan(int(seq))
+
+
+_RUNG_AT_MOST = 100
 _CANCELLED, _WORKING = JobState.CANCELLED.value, JobState.WORKING.value
 
 
@@ -151,7 +162,7 @@ def _put_back(batch: Documents, _: Filter, so_far: Changed) -> Operation[Changed
 
 
 def _unfit(document: Mapping[str, Any]) -> str | None:
-    return problem({**document, "state": None})
+    return whose_plan(document) or problem({**document, "state": None})
 
 
 def _as_seen(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +208,9 @@ def _put_back_alone(seq: int, seen: str, reasons: dict[int, str]) -> Operation[b
 
 def _remove(batch: Documents, filter: Filter, so_far: Changed) -> Operation[Changed]:
     seqs = {one["seq"] for one in batch}
-    still_meant = {"$and": [{"seq": {"$in": list(seqs)}}, filter.where()]}
+    # A plan's jobs go with their plan: without them its steps would be run again.
+    plain = {"seq": {"$in": list(seqs)}, "plan": {"$exists": False}}
+    still_meant = {"$and": [plain, filter.where()]}
     yield from hinted(delete_many(JOBS, still_meant, repeats=True, within=_WITHIN), "seq")
     left = yield from hinted(find(JOBS, {"seq": {"$in": list(seqs)}}, projection=_SEQ_ONLY), "seq")
     gone = seqs - {one["seq"] for one in left}

@@ -50,6 +50,7 @@ JUDGED: dict[str, Any] = {
     **dict.fromkeys(
         ("task", "state", "run_at", "start_by", "priority", "key", "max_attempts", "timeout"), 1
     ),
+    "plan": 1,
     "held_key": 1,  # nobody judges it, but an index has to keep it unique
     "size": {"$bsonSize": "$$ROOT"},
     "names": _NAMES,

@@ -19,7 +19,7 @@ import pymongo
 
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable, TontineError
 from . import indexes, on_demand, schema
-from .call import AsyncStore, Call, Operation, Store, find_one
+from .call import AsyncStore, Call, Causal, Operation, Store, find_one
 from .connect import check, refuse_standalone
 from .names import CLUSTER, COUNTER, JOBS
 from .schema import Mended
@@ -211,14 +211,17 @@ class PreparedStore(Store):
         """Whether an index was found missing although the schema is current."""
         self._preparing = threading.Lock()
 
-    def run(self, steps: Operation[T], *, is_within: bool = False) -> T:
+    def run(
+        self, steps: Operation[T], *, causal: bool | Causal = False, is_within: bool = False
+    ) -> T:
         """Drive an operation to its result; `is_within` says that it is part of a transaction that
         is open."""
         try:
             with _limit(self.database.client):
                 prepared = self.prepared or (self._look_within() if is_within else self._prepare())
                 return super().run(
-                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps
+                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps,
+                    causal=causal,
                 )
         except StoreError as error:
             if indexes.tells_of_missing(error):
@@ -263,7 +266,9 @@ class AsyncPreparedStore(AsyncStore):
         self._is_doubtful = False
         self._preparing = asyncio.Lock()
 
-    async def run(self, steps: Operation[T], *, is_within: bool = False) -> T:
+    async def run(
+        self, steps: Operation[T], *, causal: bool | Causal = False, is_within: bool = False
+    ) -> T:
         """Drive an operation to its result; `is_within` says that it is part of a transaction that
         is open."""
         try:
@@ -272,7 +277,8 @@ class AsyncPreparedStore(AsyncStore):
                     self._look_within() if is_within else self._prepare()
                 )
                 return await super().run(
-                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps
+                    guarded(steps, prepared.failed.values()) if prepared.is_unsafe else steps,
+                    causal=causal,
                 )
         except StoreError as error:
             if indexes.tells_of_missing(error):

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError
-from ..records.states import JobState
+from ..records.states import ENDED_PLAN, JobState, PlanState
 from .call import Operation, find_one, update_many, update_one
-from .names import CLUSTER, JOBS, LOGS, SETTINGS
+from .names import CLUSTER, JOBS, LOGS, PLANS, SETTINGS
 
 SHORTEST, LONGEST = 60.0, 100 * 365 * 86400.0
 
+_NEVER = "$$REMOVE"
+IS_OF_A_PLAN = {"$ne": [{"$type": "$plan"}, "missing"]}
 _UNSUCCESSFUL = [JobState.FAILED.value, JobState.CANCELLED.value]
 
 
@@ -39,7 +41,13 @@ class Retention:
                 )
 
     def expiry(self, *, done: bool) -> Any:
-        """`expire_at` of a job that ends now, as an expression; removed when it is to be kept."""
+        """`expire_at` of a job that ends now, as an expression; removed when it is to be kept, and
+        of a job of a plan, which goes with its plan (PL16)."""
+        later = _later("$$NOW", self.done if done else self.failed)
+        return later if later == _NEVER else {"$cond": [IS_OF_A_PLAN, _NEVER, later]}
+
+    def expiry_of_plan(self, *, done: bool) -> Any:
+        """`expire_at` of a plan that ends now."""
         return _later("$$NOW", self.done if done else self.failed)
 
     def expiry_of_logs(self, written: str = "$$NOW") -> Any:
@@ -49,7 +57,7 @@ class Retention:
 
 
 def _later(moment: str, seconds: float | None) -> Any:
-    return "$$REMOVE" if seconds is None else {"$add": [moment, round(seconds * 1000)]}
+    return _NEVER if seconds is None else {"$add": [moment, round(seconds * 1000)]}
 
 
 def _sane(seconds: Any) -> float | None:
@@ -86,14 +94,29 @@ def keep(retention: Retention) -> Operation[int]:
             matching: dict[str, Any] = {"state": {"$in": states}, "expire_at": {"$exists": True}}
             update: dict[str, Any] = {"$unset": "expire_at"}
         else:
-            matching = {"state": {"$in": states}, "finished_at": {"$type": "date"}}
+            matching = {
+                "state": {"$in": states},
+                "finished_at": {"$type": "date"},
+                "plan": {"$exists": False},
+            }
             # A key that is held for longer keeps its job: without it, nobody would know.
             later = {"$add": ["$finished_at", round(seconds * 1000)]}
             update = {"$set": {"expire_at": {"$max": [later, "$held_until"]}}}
         answer = yield update_many(JOBS, matching, [update], repeats=True, within=600)
         changed += answer.modified_count
+    yield from _keep_plans(retention)
     yield from keep_logs(retention)
     return changed
+
+
+def _keep_plans(retention: Retention) -> Operation[None]:
+    """Let the plans that have ended follow a retention; their jobs go with them."""
+    for is_done in (True, False):
+        seconds = retention.done if is_done else retention.failed
+        states = sorted(state for state in ENDED_PLAN if (state is PlanState.DONE) == is_done)
+        ended = {"state": {"$in": states}, "finished_at": {"$type": "date"}}
+        update = {"$set": {"expire_at": _later("$finished_at", seconds)}}
+        yield update_many(PLANS, ended, [update], repeats=True, within=600)
 
 
 def keep_logs(retention: Retention) -> Operation[None]:

@@ -21,6 +21,7 @@ from .names import (
     MODULES,
     NODES,
     OUTPUTS,
+    PLANS,
     SAMPLES,
     SCHEDULES,
     STATES,
@@ -67,7 +68,7 @@ NODE = Role(
     "tontineNode",
     "node",
     {
-        JOBS: ("find", "insert", "update"),
+        JOBS: ("find", "insert", "update", "remove"),
         NODES: ("find", "insert", "update", "remove"),
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
@@ -77,12 +78,13 @@ NODE = Role(
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),
+        PLANS: ("find", "insert", "update", "remove"),
         OUTPUTS: ("find", "insert", "update", "remove"),
         STATES: ("find",),
     },
     {
         EVERY: ("listCollections",),
-        **dict.fromkeys((JOBS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
+        **dict.fromkeys((JOBS, PLANS, NODES, EVENTS, LOGS, SCHEDULES), _INDEXING),
         CLUSTER: _MAKING,
         MODULES: _MAKING,
         OUTPUTS: _MAKING,
@@ -97,6 +99,7 @@ PRODUCER = Role(
     "producer",
     {
         JOBS: ("find", "insert"),
+        PLANS: ("find", "insert"),
         CLUSTER: ("find", "insert", "update"),
         NODES: ("find",),
         BELL: ("insert",),
@@ -110,6 +113,7 @@ OPERATOR = Role(
     {
         **_LOOKING,
         JOBS: ("update", "remove"),
+        PLANS: ("update",),
         LOGS: ("remove",),
         OUTPUTS: ("remove",),
         STATES: ("insert", "update", "remove"),

@@ -31,6 +31,7 @@ from .end import (
     noting,
     one_more,
     too_late_or_given_back,
+    unlicensed,
 )
 from .names import JOBS
 from .raw import Raw
@@ -38,10 +39,13 @@ from .retention import FOR_EVER, Retention
 
 _WORKING = JobState.WORKING.value
 
-Kind = Literal["done", "failed", "refused", "retry", "cancelled", "released", "lost", "late"]
+Kind = Literal[
+    "done", "failed", "refused", "retry", "cancelled", "released", "lost", "late", "unlicensed"
+]
 """`refused` is a failure that the task had no part in, and `released` gives a job back: neither
 counts as an attempt that failed. `lost` is an attempt that ended with its worker. `late` was not
-started in time, if the server agrees."""
+started in time, if the server agrees. `unlicensed` is a plan's job that its plan did not let
+start."""
 
 
 Saved = tuple[int, bytes]
@@ -66,7 +70,8 @@ class Outcome:
     """For `done`: no earlier attempt left an error, so many of these can be settled by one update.
     """
     final: bool = False
-    """For `lost`: the task does not want to be run again after that."""
+    """For `lost`: the task does not want to be run again after that; for `unlicensed`: its plan is
+    gone."""
     progress: tuple[float, str] | None = None
     """What the task said last of how far it is."""
     bare: bool = False
@@ -74,6 +79,8 @@ class Outcome:
     say so."""
     begun: bool = False
     """For `released`: a worker may have begun it, so that it was started in time."""
+    more: bool = False
+    """For `done`: steps to add to its plan are in `result`, too, as `m` (PL13)."""
     noted: Noted | None = None
     """For `done`: what the task has counted and observed; its counts are in `result`, too, as `c`.
     """
@@ -268,6 +275,8 @@ def fenced(node: str, attempt: int, seq: Any) -> dict[str, Any]:
 
 def _ending(one: Outcome, retention: Retention) -> list[Stage]:
     """The update for one outcome."""
+    if one.kind == "unlicensed":
+        return unlicensed(is_orphan=one.final)
     if one.saved is None or one.bare:
         return closed(_change(one), retention)
     last = {"$set": {"saved": saving(one.attempt, one.saved)}}
@@ -327,6 +336,13 @@ def _conclusion(one: Outcome) -> list[Stage]:
             "$let": {"vars": {"mine": {"$literal": RawBSONDocument(one.result)}}, "in": "$$mine.r"}
         }
         fields |= {"result": result, "errors": ERRORS_SO_FAR}
+        if one.more:
+            fields["more"] = {
+                "$let": {
+                    "vars": {"mine": {"$literal": RawBSONDocument(one.result)}},
+                    "in": "$$mine.m",
+                }
+            }
         if one.noted is not None and one.noted.counts:
             fields["counts"] = {"$literal": one.noted.counts}
         return [{"$set": ending(JobState.DONE, **fields)}, {"$unset": "error"}]

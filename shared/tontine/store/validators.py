@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from ..records.job import LONGEST_TIMEOUT
 from ..records.schedule import LONGEST, Missed, Overlap
-from ..records.states import FINAL, Desired, JobState, NodeState
+from ..records.states import FINAL, Desired, JobState, NodeState, PlanState
 from .names import (
     CLUSTER,
     COUNTER,
@@ -19,6 +19,7 @@ from .names import (
     MODULES,
     NODES,
     OUTPUTS,
+    PLANS,
     ROSTER,
     SCHEDULES,
     SCHEMA,
@@ -216,6 +217,26 @@ _SCHEDULE: dict[str, Any] = {
     "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],
 }
 
+# It may arrive in any shape, and whoever accepts plans judges it; what has a state, nodes rely on.
+_PLAN: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"state": {"enum": [None]}}},
+        {
+            "required": ["seq"],
+            "properties": {
+                "seq": {**_COUNT, "minimum": 1},
+                "state": _among(*(state.value for state in PlanState)),
+                "try": _COUNT,
+                "rev": _COUNT,
+                "widths": {"bsonType": "object"},
+                "marks": {"bsonType": "object"},
+                "undo": _TEXTS,
+                "added": _TEXTS,
+                "expire_at": _DATE,
+            },
+        },
+    ]
+}
 _OUTPUT: dict[str, Any] = {
     "required": ["data", "at"],
     "properties": {
@@ -259,6 +280,7 @@ VALIDATORS: dict[str, dict[str, Any]] = {
     NODES: {"$jsonSchema": _NODE},
     CLUSTER: {"$jsonSchema": _CLUSTER},
     SCHEDULES: {"$jsonSchema": _SCHEDULE},
+    PLANS: {"$jsonSchema": _PLAN},
     MODULES: {"$jsonSchema": _MODULE},
     OUTPUTS: {"$jsonSchema": _OUTPUT},
     STATES: {"$jsonSchema": _STATE},

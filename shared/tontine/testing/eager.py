@@ -72,6 +72,7 @@ class EagerQueue(Client):
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
+        self._reserve: Any = None
         self._memory = Memory(_library(modules), now, at_once=at_once, declared=schedules)
 
     @property
@@ -98,7 +99,7 @@ class EagerQueue(Client):
         steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(self._drive(steps), progress)
 
-    @overload
+    @overload  # type: ignore[override]  # plans take a node, or run_plan
     def wait(self, jobs: Job, timeout: float | None = None, *, raises: bool = False) -> Job: ...
     @overload
     def wait(
@@ -117,11 +118,11 @@ class EagerQueue(Client):
         """One job as it is now."""
         return self._memory.get(job, key)
 
-    def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
+    def cancel(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Cancel a queued job at once; ask a running one to end."""
         return self._memory.cancel(job, key)
 
-    def retry(self, job: Any = None, *, key: str | None = None) -> Job:
+    def retry(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Put a finished job back in the queue, and run what is due."""
         return self._drive(self._memory.retry(job, key))
 
@@ -208,6 +209,7 @@ class AsyncEagerQueue(AsyncClient):
     ) -> None:
         self._owned = False
         self._store: Any = _NoStore()
+        self._reserve: Any = None
         self._memory = _memory or Memory(
             _library(modules), now, at_once=at_once, declared=schedules
         )
@@ -240,7 +242,7 @@ class AsyncEagerQueue(AsyncClient):
         steps = self._memory.submit_many(_wish_of(name, options), each)
         return _told(await self._drive(steps), progress)
 
-    @overload
+    @overload  # type: ignore[override]  # plans take a node, or run_plan
     async def wait(
         self,
         jobs: Job,
@@ -273,11 +275,11 @@ class AsyncEagerQueue(AsyncClient):
         """One job as it is now."""
         return self._memory.get(job, key)
 
-    async def cancel(self, job: Any = None, *, key: str | None = None) -> Job:
+    async def cancel(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Cancel a queued job at once; ask a running one to end."""
         return self._memory.cancel(job, key)
 
-    async def retry(self, job: Any = None, *, key: str | None = None) -> Job:
+    async def retry(self, job: Any = None, *, key: str | None = None) -> Job:  # type: ignore[override]
         """Put a finished job back in the queue, and run what is due."""
         return await self._drive(self._memory.retry(job, key))
 

@@ -1,0 +1,135 @@
+"""Advances that are due: what follows a settlement of a plan's job, again and again until the store
+has answered (PL6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from tontine.clock import Clock
+from tontine.errors import StoreError, StoreUnavailable
+from tontine.records.plan import JobFact, PlanPlace
+from tontine.records.states import JobState
+from tontine.store.call import AsyncStore, Causal
+from tontine.store.plans.accept import all_know_plans
+from tontine.store.plans.advance import Advanced, Advancer
+from tontine.store.plans.facts import PlanMemory
+from tontine.store.retention import Retention
+from tontine.store.settle import Outcome
+
+from ..telling.troubles import Troubles
+
+log = logging.getLogger(__name__)
+
+PLANS_AT_ONCE = 200
+KNOWN_FOR = 2.0
+"""Seconds for which it is believed that all nodes know of plans."""
+PAUSE, LONGEST_PAUSE = 0.1, 2.0
+_STATES = {
+    "done": JobState.DONE,
+    "failed": JobState.FAILED,
+    "refused": JobState.FAILED,
+    "cancelled": JobState.CANCELLED,
+    "unlicensed": JobState.CANCELLED,
+}
+
+
+class Advances:
+    """Plans that are to be gone through: with what was settled, or with all that there is. Kept
+    apart from the table of claims, so that they survive a fence."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        clock: Clock,
+        retention: Callable[[], Retention],
+        troubles: Troubles,
+    ) -> None:
+        self.causal = Causal()
+        """How far this node has seen the store: a plan is read after what was settled (PL0)."""
+        self.last_at = float("-inf")
+        """When a plan was last heard of."""
+        self._store = store
+        self._clock = clock
+        self._retention = retention
+        self._troubles = troubles
+        self._memory = PlanMemory()
+        self._due: dict[int, list[JobFact] | None] = {}
+        self._all_know = False
+        self._asked_at = float("-inf")
+        self._some = asyncio.Event()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def settled(self, place: PlanPlace, outcome: Outcome) -> None:
+        """A settlement of a plan's job was accepted."""
+        state = _STATES.get(outcome.kind, JobState.QUEUED)
+        touched = self._due.setdefault(place.seq, [])
+        if touched is not None:
+            touched.append(JobFact(place, state, has_more=outcome.more))
+        self._wake()
+
+    def look_at(self, seqs: Iterable[int]) -> None:
+        """Go through these plans with all that there is (PL8)."""
+        for seq in seqs:
+            self._due[seq] = None
+        if self._due:
+            self._wake()
+
+    def _wake(self) -> None:
+        self.last_at = self._clock.now()
+        self._none.clear()
+        self._some.set()
+
+    async def drained(self) -> None:
+        """Wait until nothing is due: a stopping node finishes them first."""
+        await self._none.wait()
+
+    async def run(self) -> None:
+        """Advance for ever; an outage only makes the batches larger."""
+        pause = PAUSE
+        while True:
+            await self._some.wait()
+            batch = {seq: self._due.pop(seq) for seq in list(self._due)[:PLANS_AT_ONCE]}
+            try:
+                await self._advance(batch)
+                self._troubles.over("plans")
+                pause = PAUSE
+            except StoreError as error:
+                self._troubles.note("plans", error)
+                log.warning(
+                    "advancing plans failed",
+                    extra={"event": "advance-failed", "error": str(error)},
+                )
+                # What was done of it is not known: next time all of it is asked for.
+                self.look_at(batch if isinstance(error, StoreUnavailable) else ())
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            if not self._due:
+                self._some.clear()
+                self._none.set()
+
+    async def _advance(self, batch: dict[int, list[JobFact] | None]) -> None:
+        advancer = Advancer(
+            self._memory,
+            self._retention(),
+            self._clock.now(),
+            may_release=await self.all_know(),
+            owns=True,
+        )
+        done: Advanced = await self._store.run(advancer.advance(batch), causal=self.causal)
+        for seq, error in done.failed.items():
+            log.warning(
+                "a plan could not be advanced; its next look tries again",
+                extra={"event": "advance-failed", "plan": seq, "error": str(error)},
+            )
+
+    async def all_know(self) -> bool:
+        """Whether every node that lives knows of plans; otherwise nothing is accepted or released
+        (PL1)."""
+        now = self._clock.now()
+        if not self._all_know or now - self._asked_at > KNOWN_FOR:
+            self._all_know = await self._store.run(all_know_plans())
+            self._asked_at = now
+        return self._all_know

@@ -1,0 +1,143 @@
+"""Why a plan is where it is: what each step that has no job waits for, and why that is not done.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...records.plan import PlanPlace, PlanRecord
+from ...records.plan_status import WAITING, PlanStatus, StepStatus
+from ...records.states import PlanState
+from ...rules.plan_graph import PlanGraph
+from .evidence import Finding
+
+_SHOWN = 20
+
+
+def explain_plan(plan: PlanRecord, status: PlanStatus, *, all_know: bool) -> list[Finding]:
+    """The reasons, the most important first; `all_know` says that every live node knows of
+    plans."""
+    return list(_findings(plan, status, all_know))
+
+
+def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[Finding]:
+    if plan.is_unfinished and not all_know:
+        yield Finding(
+            "older-nodes",
+            "A node that is alive runs a release that knows nothing of plans, and so nobody "
+            "accepts plans or releases steps.",
+            "stop it, or bring it up to date: `tontine nodes` shows their versions",
+        )
+    if plan.state is None:
+        yield Finding("new", "No node has accepted it yet; the first member does within a second.")
+    elif plan.state is PlanState.RUNNING:
+        yield from _running(plan, status)
+    elif plan.state is PlanState.STOPPING:
+        yield Finding("stopping", f"It stops because {_cause(plan)}; {_drains(status)}.")
+    elif plan.state is PlanState.UNDOING:
+        yield Finding("undoing", f"It stopped because {_cause(plan)}.")
+        yield from _undoing(plan, status)
+    elif plan.state is PlanState.CLOSING:
+        yield Finding("closing", f"Its `finally` is under way; then it is {plan.outcome}.")
+    else:
+        yield from _ended(plan)
+
+
+def _cause(plan: PlanRecord) -> str:
+    if plan.cause == "cancelled":
+        return "it was cancelled"
+    return "a step failed" if plan.error is None else f"of {plan.error}"
+
+
+def _drains(status: PlanStatus) -> str:
+    open_steps = [step.name for step in status.steps.values() if step.jobs.working]
+    if not open_steps:
+        return "nothing of it runs any more"
+    return f"{', '.join(open_steps[:_SHOWN])} still runs, and what runs is waited for"
+
+
+def _running(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
+    graph = PlanGraph(plan.steps)
+    for name, step in list(status.steps.items())[:_SHOWN]:
+        if step.state == WAITING:
+            yield from _waiting(name, graph, status)
+        elif step.jobs.working or step.jobs.queued:
+            yield Finding("step", f"Step {name} is under way: {_jobs(step)}.", _ask(plan, step))
+
+
+def _waiting(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[Finding]:
+    missing = [one for one in sorted(graph.before[name]) if not _has_ended(status.steps[one])]
+    if missing:
+        those = ", ".join(f"{one} ({status.steps[one].state})" for one in missing)
+        yield Finding("waits", f"Step {name} waits for {those}.")
+    else:
+        yield Finding(
+            "released",
+            f"Step {name} waits for nothing, and is released in a moment; if nobody does, its "
+            "plan's owner sees it within five minutes.",
+        )
+
+
+def _has_ended(step: StepStatus) -> bool:
+    ended = step.jobs.done + (step.jobs.failed + step.jobs.cancelled if step.may_fail else 0)
+    return step.total is not None and ended >= step.total
+
+
+def _jobs(step: StepStatus) -> str:
+    if not step.is_mapped:
+        return "its job is working" if step.jobs.working else "its job is queued"
+    total = "?" if step.total is None else f"{step.total:,}"
+    parts = [f"{step.jobs.done:,} of {total} jobs are done"]
+    parts += [f"{step.jobs.working:,} run"] if step.jobs.working else []
+    parts += [f"{step.jobs.queued:,} are queued"] if step.jobs.queued else []
+    return ", ".join(parts)
+
+
+def _ask(plan: PlanRecord, step: StepStatus) -> str:
+    if step.is_mapped:
+        return f"`tontine plan {plan.seq} --jobs` lists its jobs"
+    return f"`tontine why {PlanPlace(plan.seq or 0, step.name).id}` tells of its job"
+
+
+def _undoing(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
+    for name in plan.undo[:_SHOWN]:
+        undo = status.steps[name].undo if name in status.steps else None
+        if undo is None:
+            yield Finding("undo", f"The undo of {name} waits for those of what came after it.")
+        elif undo.failed or undo.cancelled:
+            yield Finding("undo", f"The undo of {name} failed.")
+        elif undo.queued or undo.working:
+            yield Finding("undo", f"The undo of {name} is under way.")
+
+
+def _ended(plan: PlanRecord) -> Iterator[Finding]:
+    if plan.state is PlanState.DONE:
+        yield Finding("done", "All of its steps ended well.")
+    elif plan.state is PlanState.STUCK:
+        yield Finding(
+            "stuck",
+            "An undo failed, so not all that was done of it is undone.",
+            f"put right what keeps it from being undone, then `tontine retry {plan.seq}`",
+        )
+    elif plan.state is PlanState.UNDONE:
+        yield Finding("undone", f"It stopped because {_cause(plan)}, and was undone.")
+    elif plan.state is PlanState.REMOVING:
+        yield Finding("removing", "Its time is over: its jobs are removed, then it is.")
+    elif plan.try_ is None and plan.error is not None:
+        yield Finding("refused", f"It could be no plan: {plan.error.message}.")
+    else:
+        advice = f"`tontine retry {plan.seq}` goes on with what is not done"
+        yield Finding(str(plan.state), f"It ended because {_cause(plan)}.", advice)
+
+
+def explain_place(place: PlanPlace, graph: PlanGraph) -> list[Finding]:
+    """Of which plan a job is, and what waits for it."""
+    item = "" if place.item is None else f", item {place.item}"
+    words = {"step": "step", "undo": "the undo of step", "finally": "the `finally`"}
+    what = words[place.kind] if place.kind == "finally" else f"{words[place.kind]} {place.step}"
+    found = [Finding("plan", f"It is {what}{item} of plan {place.seq}.")]
+    if place.kind == "step" and place.step in graph.steps:
+        after = graph.next_of(place.step)
+        waits = f"{', '.join(after)} waits for it" if after else "nothing but its end waits for it"
+        found.append(Finding("plan", f"In the plan, {waits}."))
+    return found

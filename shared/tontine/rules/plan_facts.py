@@ -1,0 +1,97 @@
+"""The answers to what the rules of plans ask, from all jobs of a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..records.plan import JobFact, PlanPlace, PlanRecord
+from ..records.states import JobState
+from . import plan as rules
+
+
+class AllJobs:
+    """Every job that a plan has, as one reading found them."""
+
+    def __init__(self, plan: PlanRecord, facts: Iterable[JobFact]) -> None:
+        self._plan = plan
+        self._by_id: dict[str, JobFact] = {}
+        self._items: dict[tuple[str, str], dict[int | None, JobFact]] = {}
+        for fact in facts:
+            self._by_id[fact.place.id] = fact
+            key = (fact.place.kind, fact.place.step)
+            self._items.setdefault(key, {})[fact.place.item] = fact
+        self._answers: dict[type, Callable[[Any], Any]] = {
+            rules.AboutJob: lambda asked: self._by_id.get(asked.place.id),
+            rules.UnendedItem: self._unended_item,
+            rules.EndedItems: self._ended_items,
+            rules.PresentItems: lambda asked: set(self._of("step", asked.step)),
+            rules.DoneItems: lambda asked: self._done("step", asked.step),
+            rules.UndoJobs: lambda asked: self._of("undo", asked.step),
+            rules.ItemToUndo: self._item_to_undo,
+            rules.Unsuccessful: self._unsuccessful,
+            rules.OpenStepJob: self._open_step_job,
+            rules.WithMore: self._with_more,
+        }
+
+    def can_answer(self, asked: rules.Question) -> bool:
+        """Whether the answer is among a job's plain facts."""
+        return type(asked) in self._answers
+
+    def answer(self, asked: rules.Question) -> Any:
+        return self._answers[type(asked)](asked)
+
+    def marks(self) -> dict[str, int]:
+        """How far the items of each mapped step have all ended well, where that is further than the
+        plan says (PL7)."""
+        found = {}
+        for name, width in self._plan.widths.items():
+            step = self._plan.steps.get(name)
+            jobs = self._of("step", name)
+            mark = before = self._plan.marks.get(name, 0)
+            while step and mark < width and rules.ended_well(jobs.get(mark), step):
+                mark += 1
+            if mark > before:
+                found[name] = mark
+        return found
+
+    def _of(self, kind: str, step: str) -> dict[int | None, JobFact]:
+        return self._items.get((kind, step), {})
+
+    def _done(self, kind: str, step: str) -> list[int | None]:
+        jobs = self._of(kind, step).items()
+        return [item for item, fact in jobs if fact.state is JobState.DONE]
+
+    def _unended_item(self, asked: rules.UnendedItem) -> int | None:
+        jobs, step = self._of("step", asked.step), self._plan.steps[asked.step]
+        for item in range(self._plan.widths.get(asked.step, 0)):
+            if not rules.ended_well(jobs.get(item), step):
+                return item
+        return None
+
+    def _ended_items(self, asked: rules.EndedItems) -> set[int | None]:
+        step, jobs = self._plan.steps[asked.step], self._of("step", asked.step)
+        return {item for item, fact in jobs.items() if rules.ended_well(fact, step)}
+
+    def _item_to_undo(self, asked: rules.ItemToUndo) -> int | None:
+        undos = self._of("undo", asked.step)
+        ended = {item for item, fact in undos.items() if fact.is_final}
+        return next((item for item in self._done("step", asked.step) if item not in ended), None)
+
+    def _unsuccessful(self, asked: rules.Unsuccessful) -> list[JobFact]:
+        jobs = self._by_id.values()
+        return [job for job in jobs if job.place.kind == asked.kind and job.is_unsuccessful]
+
+    def _open_step_job(self, _: rules.OpenStepJob) -> JobFact | None:
+        jobs = self._by_id.values()
+        is_open = (job for job in jobs if job.place.kind == "step" and not job.is_final)
+        return next(is_open, None)
+
+    def _with_more(self, _: rules.WithMore) -> set[str]:
+        jobs = self._by_id.values()
+        return {
+            job.place.step for job in jobs if job.has_more and job.place.kind == "step"
+        } - self._plan.added
+
+    def __contains__(self, place: PlanPlace) -> bool:
+        return place.id in self._by_id

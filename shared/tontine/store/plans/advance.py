@@ -1,0 +1,322 @@
+"""Advance and look: what a plan calls for is done, again and again until nothing is (PL6, PL8).
+
+Run it causally (PL0): a plan is read after the settlement was written, its jobs after the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...errors import StoreError, StoreUnavailable
+from ...records.plan import JobFact, PlanError, PlanPlace, PlanRecord
+from ...records.states import UNFINISHED_PLAN, JobState, PlanState
+from ...rules import plan as rules
+from ...rules.plan_facts import AllJobs
+from ...rules.plan_graph import PlanGraph
+from ..call import Operation
+from ..retention import Retention
+from . import writes
+from .control import put_back
+from .facts import Asked, PlanMemory, read_facts
+from .more import read_more
+from .read import read_heads, read_jobs, read_whole, with_head
+from .release import make_one, put, release_items, sources
+from .values import InvalidStep, Results
+
+ROUNDS = 100
+HALT_EVERY = 1.0
+_PUT_BYTES = 8 * 1024 * 1024
+_NOTHING_NEW: rules.Touched = ()
+
+
+@dataclass(slots=True)
+class _Course:
+    """One plan in one round."""
+
+    plan: PlanRecord
+    graph: PlanGraph
+    touched: rules.Touched
+    asked: Asked
+    deeds: list[rules.PlanDeed] = field(default_factory=list)
+    singles: list[rules.Release] = field(default_factory=list)
+
+    @property
+    def seq(self) -> int:
+        return self.plan.seq or 0
+
+
+@dataclass(slots=True)
+class Advanced:
+    """What became of some advances."""
+
+    states: dict[int, PlanState] = field(default_factory=dict)
+    """The plans as they were last seen."""
+    failed: dict[int, Exception] = field(default_factory=dict)
+    """Those that could not be advanced: their next look will see."""
+
+
+@dataclass(slots=True)
+class Advancer:
+    """Carries plans on for one node."""
+
+    memory: PlanMemory
+    retention: Retention
+    now: float
+    """Of this process's own stopwatch."""
+    may_release: bool = True
+    """False while there are nodes that know nothing of plans (PL1)."""
+    owns: bool = False
+    """Whether the marks of these plans are this node's to move (PL7)."""
+
+    def advance(self, wanted: Mapping[int, rules.Touched]) -> Operation[Advanced]:
+        """Go on with plans by number: with the jobs that were settled just now, or (None) with all
+        that there is."""
+        done = Advanced()
+        left = dict(wanted)
+        for _ in range(ROUNDS):
+            courses = yield from self._read(left)
+            done.states |= {one.seq: one.plan.state for one in courses if one.plan.state}
+            courses = yield from self._decide(courses, done)
+            left = yield from self._carry_out(courses, done)
+            if not left:
+                break
+        return done
+
+    # Reading
+
+    def _read(self, wanted: Mapping[int, rules.Touched]) -> Operation[list[_Course]]:
+        plans = yield from self._plans(wanted)
+        courses = []
+        for seq, touched in wanted.items():
+            if seq not in plans or plans[seq][0].state not in UNFINISHED_PLAN:
+                continue
+            plan, graph = plans[seq]
+            everything = None
+            if touched is None:
+                facts, has_expiring = yield from read_jobs(seq)
+                everything = AllJobs(plan, facts)
+                yield from self._tend(plan, everything, has_expiring)
+            done = [fact for fact in touched or () if fact.state is JobState.DONE]
+            asked = Asked(plan, self.memory, everything, done)
+            courses.append(_Course(plan, graph, touched, asked))
+        return courses
+
+    def _plans(self, seqs: Mapping[int, Any]) -> Operation[dict[int, tuple[PlanRecord, PlanGraph]]]:
+        """The plans as they are now; their steps are read only where they are not known."""
+        plans: dict[int, tuple[PlanRecord, PlanGraph]] = {}
+        known = [seq for seq in seqs if seq in self.memory.plans]
+        heads = (yield from read_heads(known)) if known else {}
+        for seq, head in heads.items():
+            old, graph = self.memory.plans[seq]
+            plan = with_head(old, head)
+            if plan.rev == old.rev:
+                plans[seq] = (plan, graph)
+        # Of those that are known and were not found, nothing is left.
+        unknown = [seq for seq in seqs if seq not in plans and (seq in heads or seq not in known)]
+        if unknown:
+            for seq, plan in (yield from read_whole(unknown)).items():
+                plans[seq] = (plan, self.memory.keep(plan))
+        return plans
+
+    def _tend(self, plan: PlanRecord, everything: AllJobs, has_expiring: bool) -> Operation[None]:
+        if has_expiring:
+            yield from writes.keep_jobs(plan.seq or 0)
+        if self.owns and (marks := everything.marks()):
+            yield from writes.mark(plan, marks)
+
+    # Deciding
+
+    def _decide(self, courses: list[_Course], done: Advanced) -> Operation[list[_Course]]:
+        """Run the rules of many plans side by side: the jobs that they ask for are one read."""
+        decided: list[_Course] = []
+        running = [
+            (one, rules.called_for(one.plan, one.graph, one.touched), None) for one in courses
+        ]
+        while running:
+            asking = []
+            for course, inquiry, value in running:
+                try:
+                    asking.append((course, inquiry, inquiry.send(value)))
+                except StopIteration as end:
+                    course.deeds = end.value
+                    decided.append(course)
+            yield from _read_together([(course.asked, asked) for course, _, asked in asking])
+            running = []
+            for course, inquiry, asked in asking:
+                try:
+                    answer = yield from course.asked.answer(asked)
+                except StoreUnavailable:
+                    raise
+                except StoreError as error:
+                    done.failed[course.seq] = error
+                else:
+                    running.append((course, inquiry, answer))
+        return decided
+
+    # Doing
+
+    def _carry_out(
+        self, courses: list[_Course], done: Advanced
+    ) -> Operation[dict[int, rules.Touched]]:
+        """What was called for; the plans that are to be gone through again, and with what."""
+        again: dict[int, rules.Touched] = {}
+        for course in courses:
+            try:
+                again |= yield from self._do_all(course)
+            except StoreUnavailable:
+                raise
+            except StoreError as error:
+                done.failed[course.seq] = error
+        again |= yield from self._release_singles(courses, done)
+        return again
+
+    def _do_all(self, course: _Course) -> Operation[dict[int, rules.Touched]]:
+        again: dict[int, rules.Touched] = {}
+        for deed in course.deeds:
+            try:
+                following = yield from self._do(course, deed)
+            except InvalidStep as error:
+                following = yield from self._invalid(course, deed, error)
+            if following is None:
+                continue
+            before, after = again.get(course.seq, ()), following[0]
+            again[course.seq] = None if before is None or after is None else (*before, *after)
+            if not _goes_on(deed, after):
+                break  # it is in another state, or somebody has just done the same
+        return again
+
+    def _do(self, course: _Course, deed: rules.PlanDeed) -> Operation[tuple[rules.Touched] | None]:
+        """One deed; with what to go through the plan again, if it is to be."""
+        plan = course.plan
+        if isinstance(deed, rules.Stop):
+            yield from writes.stop(plan, deed.error)
+            return (_NOTHING_NEW,)
+        if isinstance(deed, rules.Halt):
+            return (yield from self._halt(plan))
+        if isinstance(deed, rules.PutBack):
+            yield from put_back(plan)
+            return None
+        if isinstance(deed, rules.BeginUndo):
+            yield from writes.begin_undo(plan, deed.steps)
+            return (_NOTHING_NEW,)
+        if isinstance(deed, rules.End):
+            yield from writes.end(plan, deed.outcome, self.retention)
+            return (_NOTHING_NEW,)
+        if not self.may_release:
+            return None
+        if isinstance(deed, rules.AddSteps):
+            return (yield from self._add(course, deed))
+        if isinstance(deed, rules.SetWidth):
+            return (yield from self._set_width(course, deed))
+        if deed.items is None:
+            course.singles.append(deed)
+        else:
+            yield from release_items(plan, deed, Results())
+        return None
+
+    def _halt(self, plan: PlanRecord) -> Operation[tuple[rules.Touched] | None]:
+        """At most once a second for a plan (PL10)."""
+        seq = plan.seq or 0
+        if self.now - self.memory.halted_at.get(seq, float("-inf")) < HALT_EVERY:
+            return None
+        self.memory.halted_at[seq] = self.now
+        changed = yield from writes.halt(plan)
+        return (_NOTHING_NEW,) if changed else None
+
+    def _set_width(
+        self, course: _Course, deed: rules.SetWidth
+    ) -> Operation[tuple[rules.Touched] | None]:
+        if not (yield from writes.set_width(course.plan, deed.step, deed.width)):
+            return (course.touched,)
+        widths = {**course.plan.widths, deed.step: deed.width}
+        course.plan = replace(course.plan, widths=widths)
+        if deed.width:
+            return None
+        empty = JobFact(PlanPlace(course.seq, deed.step), JobState.DONE)  # it has ended with that
+        return ((empty,),)
+
+    def _add(self, course: _Course, deed: rules.AddSteps) -> Operation[tuple[rules.Touched] | None]:
+        steps = yield from read_more(course.plan, deed.step)
+        yield from writes.add_steps(course.plan, deed.step, steps)
+        return (None,)
+
+    def _invalid(
+        self, course: _Course, deed: rules.PlanDeed, error: InvalidStep
+    ) -> Operation[tuple[rules.Touched] | None]:
+        """A step that cannot be released at all stops its plan, an undo leaves it stuck (PL9)."""
+        why = PlanError(rules.INVALID_STEP, str(error), error.step, error.item)
+        if isinstance(deed, rules.Release) and deed.kind == "undo":
+            yield from writes.end(course.plan, PlanState.STUCK, self.retention, why)
+        elif isinstance(deed, rules.Release) and deed.kind == "finally":
+            outcome = course.plan.outcome or PlanState.FAILED
+            yield from writes.end(course.plan, outcome, self.retention, why)
+        else:
+            yield from writes.stop(course.plan, why)
+        return (_NOTHING_NEW,)
+
+    def _release_singles(
+        self, courses: list[_Course], done: Advanced
+    ) -> Operation[dict[int, rules.Touched]]:
+        """The single jobs of many plans: one read of what they take, and one insert."""
+        again: dict[int, rules.Touched] = {}
+        singles = [(course, deed) for course in courses for deed in course.singles]
+        results = Results()
+        yield from results.fetch(
+            name for course, deed in singles for name in sources(course.plan, deed)
+        )
+        made: list[tuple[_Course, rules.Release, dict[str, Any]]] = []
+        for course, deed in singles:
+            try:
+                document = yield from make_one(course.plan, deed, results)
+                made.append((course, deed, document))
+            except InvalidStep as error:
+                following = yield from self._invalid(course, deed, error)
+                if following:
+                    again[course.seq] = following[0]
+        if not made:
+            return again
+        try:
+            yield from put([document for _, _, document in made])
+        except (InvalidStep, StoreError) as error:
+            if isinstance(error, StoreUnavailable):
+                raise
+            again |= yield from self._release_each(made, done)
+        return again
+
+    def _release_each(
+        self, made: list[tuple[_Course, rules.Release, dict[str, Any]]], done: Advanced
+    ) -> Operation[dict[int, rules.Touched]]:
+        """One by one, after one of them was refused."""
+        again: dict[int, rules.Touched] = {}
+        for course, deed, document in made:
+            try:
+                yield from put([document])
+            except InvalidStep as error:
+                following = yield from self._invalid(course, deed, error)
+                if following:
+                    again[course.seq] = following[0]
+            except StoreUnavailable:
+                raise
+            except StoreError as error:
+                done.failed[course.seq] = error
+        return again
+
+
+def _goes_on(deed: rules.PlanDeed, following: rules.Touched) -> bool:
+    """Whether what else was called for still is: a mapped step without items has only ended."""
+    is_empty = isinstance(deed, rules.SetWidth) and deed.width == 0
+    return is_empty and bool(following)
+
+
+def _read_together(asking: list[tuple[Asked, rules.Question]]) -> Operation[None]:
+    """The jobs that many plans ask for, in one read."""
+    wanted = [(asked, asked.job_to_read(question)) for asked, question in asking]
+    ids = {name for _, name in wanted if name is not None}
+    if len(ids) < 2:
+        return
+    facts = yield from read_facts(ids)
+    for asked, name in wanted:
+        if name is not None:
+            asked.tell(name, facts.get(name))

@@ -1,0 +1,196 @@
+"""What the rules ask of a plan's jobs, asked of the store: of a settlement no more than what hangs
+on it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from ...records.plan import JobFact, PlanPlace, PlanRecord, all_of, items_of
+from ...records.states import OPEN
+from ...rules import plan as rules
+from ...rules.plan_facts import AllJobs
+from ...rules.plan_graph import PlanGraph
+from ..call import Operation, find, find_one
+from ..names import JOBS
+from .read import FACTS
+from .values import read_length
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+REMEMBERED, PLANS_REMEMBERED = 10_000, 1000
+_PAGE, _LARGEST_PAGE = 16, 1000
+_OPEN = sorted(state.value for state in OPEN)
+
+
+class Remembered(OrderedDict[K, V]):
+    """A mapping that forgets what was put there longest ago: it only saves questions."""
+
+    at_most = REMEMBERED
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self.at_most:
+            self.popitem(last=False)
+
+
+class PlanMemory:
+    """What a node knows of plans from one advance to the next. All of it is true for ever, or asked
+    again."""
+
+    def __init__(self) -> None:
+        self.plans: Remembered[int, tuple[PlanRecord, PlanGraph]] = Remembered()
+        """Plans with their steps, as of some `rev`."""
+        self.plans.at_most = PLANS_REMEMBERED
+        self.unended: Remembered[tuple[int, str], int] = Remembered()
+        """All items above this one have ended well (PL7)."""
+        self.open_step: Remembered[tuple[int, int | None], str] = Remembered()
+        """The `_id` of a job that was not final in this try (PL11)."""
+        self.to_undo: Remembered[tuple[int, str], int] = Remembered()
+        """An item whose undo had not ended."""
+        self.halted_at: Remembered[int, float] = Remembered()
+
+    def keep(self, plan: PlanRecord) -> PlanGraph:
+        """Remember a plan's steps; their order."""
+        graph = PlanGraph(plan.steps)
+        if plan.seq is not None:
+            self.plans[plan.seq] = (plan, graph)
+        return graph
+
+
+class Asked:
+    """Answers about one plan as it was read: from all of its jobs, or one question at a time."""
+
+    def __init__(
+        self,
+        plan: PlanRecord,
+        memory: PlanMemory,
+        everything: AllJobs | None = None,
+        known: Iterable[JobFact] = (),
+    ) -> None:
+        """`known` are jobs that were just settled as done, which they will always be."""
+        self._plan = plan
+        self._memory = memory
+        self._everything = everything
+        self._jobs: dict[str, JobFact | None] = {fact.place.id: fact for fact in known}
+        self._answers: dict[rules.Question, Any] = {}
+
+    def job_to_read(self, question: rules.Question) -> str | None:
+        """The `_id` of the job that a question is about, if that has to be read for it."""
+        if self._everything is not None or not isinstance(question, rules.AboutJob):
+            return None
+        return None if question.place.id in self._jobs else question.place.id
+
+    def tell(self, id: str, fact: JobFact | None) -> None:
+        self._jobs[id] = fact
+
+    def answer(self, question: rules.Question) -> Operation[Any]:
+        if self._everything is not None and self._everything.can_answer(question):
+            return self._everything.answer(question)
+        if isinstance(question, rules.AboutJob):
+            if question.place.id not in self._jobs:
+                found = yield from read_facts([question.place.id])
+                self.tell(question.place.id, found.get(question.place.id))
+            return self._jobs[question.place.id]
+        if question not in self._answers:
+            self._answers[question] = yield from self._ask(question)
+        return self._answers[question]
+
+    def _ask(self, question: rules.Question) -> Operation[Any]:
+        if isinstance(question, rules.Length):
+            return (yield from read_length(self._plan, question.source))
+        if isinstance(question, rules.UnendedItem):
+            return (yield from self._unended(question.step))
+        if isinstance(question, rules.OpenStepJob):
+            return (yield from self._open_step_job())
+        if isinstance(question, rules.ItemToUndo):
+            return (yield from self._item_to_undo(question))
+        if isinstance(question, rules.UndoJobs):
+            return (yield from self._undo_jobs(question))
+        if isinstance(question, rules.EndedItems | rules.PresentItems | rules.DoneItems):
+            return (yield from self._all_of(question, question.step, ("step",)))
+        return (yield from self._everything_of(question))
+
+    def _all_of(
+        self, question: rules.Question, step: str, kinds: tuple[Any, ...]
+    ) -> Operation[Any]:
+        """An answer from all items of one step."""
+        found: list[Any] = []
+        for kind in kinds:
+            asked = {"_id": items_of(self._plan.seq or 0, step, kind)}
+            found += yield find(JOBS, asked, projection=FACTS, hint="_id_")
+        return AllJobs(self._plan, filter(None, map(JobFact.from_document, found))).answer(question)
+
+    def _item_to_undo(self, question: rules.ItemToUndo) -> Operation[int | None]:
+        """One whose undo had not ended is asked for first."""
+        key = (self._plan.seq or 0, question.step)
+        if (item := self._memory.to_undo.get(key)) is not None:
+            place = PlanPlace(key[0], question.step, "undo", item)
+            fact = (yield from read_facts([place.id])).get(place.id)
+            if fact is None or not fact.is_final:
+                return item
+        other: int | None = yield from self._all_of(question, question.step, ("step", "undo"))
+        if other is not None:
+            self._memory.to_undo[key] = other
+        return other
+
+    def _undo_jobs(self, question: rules.UndoJobs) -> Operation[dict[int | None, JobFact]]:
+        if self._plan.steps[question.step].is_mapped:
+            return (yield from self._all_of(question, question.step, ("undo",)))  # type: ignore[no-any-return]
+        place = PlanPlace(self._plan.seq or 0, question.step, "undo")
+        fact: JobFact | None = yield from self.answer(rules.AboutJob(place))
+        return {} if fact is None else {None: fact}
+
+    def _everything_of(self, question: rules.Question) -> Operation[Any]:
+        found = yield find(
+            JOBS, {"_id": all_of(self._plan.seq or 0)}, projection=FACTS, hint="_id_"
+        )
+        return AllJobs(self._plan, filter(None, map(JobFact.from_document, found))).answer(question)
+
+    def _unended(self, name: str) -> Operation[int | None]:
+        """An item that has not ended well, from the last one down to the mark: each is read once
+        by a node, and the one that had not ended is asked for alone (PL7)."""
+        seq, step = self._plan.seq or 0, self._plan.steps[name]
+        mark = self._plan.marks.get(name, 0)
+        last = self._memory.unended.get((seq, name), self._plan.widths[name] - 1)
+        size = 1 if (seq, name) in self._memory.unended else _PAGE
+        while last >= mark:
+            first = max(mark, last - size + 1)
+            ids = [PlanPlace(seq, name, item=item).id for item in range(first, last + 1)]
+            jobs = yield from read_facts(ids)
+            for item in range(last, first - 1, -1):
+                if not rules.ended_well(jobs.get(ids[item - first]), step):
+                    self._memory.unended[(seq, name)] = item
+                    return item
+            last = first - 1
+            size = min(max(_PAGE, 2 * size), _LARGEST_PAGE)
+        self._memory.unended[(seq, name)] = last
+        return None
+
+    def _open_step_job(self) -> Operation[JobFact | None]:
+        """A step's job that is not final; one that was not before is asked for first (PL11)."""
+        key = (self._plan.seq or 0, self._plan.try_)
+        if (name := self._memory.open_step.get(key)) is not None:
+            fact = (yield from read_facts([name])).get(name)
+            if fact is not None and not fact.is_final:
+                return fact
+        is_open = {
+            "_id": all_of(key[0]),
+            "plan.kind": "step",
+            "state": {"$in": _OPEN},
+        }
+        found = yield find_one(JOBS, is_open, projection=FACTS, hint="_id_")
+        fact = None if found is None else JobFact.from_document(found)
+        if fact is not None:
+            self._memory.open_step[key] = fact.place.id
+        return fact
+
+
+def read_facts(ids: Iterable[str]) -> Operation[dict[str, JobFact]]:
+    """Jobs of plans by `_id`; a foreign one that has the name of one is none."""
+    found = yield find(JOBS, {"_id": {"$in": list(ids)}}, projection=FACTS, hint="_id_")
+    facts = filter(None, map(JobFact.from_document, found))
+    return {fact.place.id: fact for fact in facts}

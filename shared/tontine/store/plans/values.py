@@ -1,0 +1,201 @@
+"""The arguments of a plan's job: what its step has, and what it takes from the results of others,
+copied (PL2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import bson
+
+from ...errors import TontineError
+from ...records.plan import (
+    TAKEN_AT_MOST,
+    PlanPlace,
+    PlanRecord,
+    Source,
+    StepRecord,
+    Taken,
+    items_of,
+    sources_of,
+)
+from ...records.states import JobState
+from ..call import DECODED, Operation, find_one, find_some
+from ..names import JOBS
+from ..raw import Raw, Some
+
+LARGEST_ARGS = 15 * 1024 * 1024 - 16 * 1024
+_RESULT = {"state": 1, "plan": 1, "result": 1}
+_IS_DONE = {"$eq": ["$state", JobState.DONE.value]}
+_MISSING = object()
+
+
+class InvalidStep(TontineError):
+    """A step that cannot be released at all: the reason stops its plan (PL9)."""
+
+    def __init__(self, message: str, step: str, item: int | None = None) -> None:
+        super().__init__(message)
+        self.step = step
+        self.item = item
+
+
+class Results:
+    """Results of a plan's jobs as they were read; each is read once in a round."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def fetch(self, ids: Iterable[str]) -> Operation[None]:
+        """Read the results of many jobs at once, as many as one answer holds."""
+        asked = [one for one in dict.fromkeys(ids) if one not in self._known]
+        if len(asked) < 2:
+            return
+        found: Some = yield find_some(JOBS, {"_id": {"$in": asked}}, projection=_RESULT)
+        for one in found:
+            self._known[one["_id"]] = _result(one)
+
+    def of(self, id: str) -> Operation[Any]:
+        """The result of a job; null of one that is not done, because it was allowed to fail."""
+        if id not in self._known:
+            found: Some = yield find_some(JOBS, {"_id": id}, projection=_RESULT)
+            self._known[id] = _result(found[0]) if found else None
+        return self._known[id]
+
+
+def _result(job: Raw | Mapping[str, Any]) -> Any:
+    return job.get("result") if job.get("state") == JobState.DONE.value else None
+
+
+def sources_read(plan: PlanRecord, take: Mapping[str, Taken]) -> list[str]:
+    """The `_id`s of the single jobs whose results are taken."""
+    return [
+        PlanPlace(plan.seq or 0, source.step).id
+        for source in sources_of(take)
+        if not plan.steps[source.step].is_mapped
+    ]
+
+
+def taken_values(
+    plan: PlanRecord,
+    step: StepRecord,
+    take: Mapping[str, Taken],
+    results: Results,
+    own: PlanPlace | None = None,
+) -> Operation[dict[str, Any]]:
+    """The arguments that are taken from other steps; for an undo, `own` is the job it undoes."""
+    values: dict[str, Any] = {}
+    for arg, taken in take.items():
+        if isinstance(taken, Source):
+            values[arg] = yield from _taken(plan, step, taken, results, own)
+        else:
+            values[arg] = yield from _several(plan, step, taken, results, own)
+    return values
+
+
+def _several(
+    plan: PlanRecord,
+    step: StepRecord,
+    sources: Sequence[Source],
+    results: Results,
+    own: PlanPlace | None,
+) -> Operation[list[Any]]:
+    values: list[Any] = []
+    for source in sources:
+        values += [(yield from _taken(plan, step, source, results, own))]
+    return values
+
+
+def _taken(
+    plan: PlanRecord, step: StepRecord, source: Source, results: Results, own: PlanPlace | None
+) -> Operation[Any]:
+    seq = plan.seq or 0
+    if own is not None and source.step == own.step:
+        return field_of((yield from results.of(own.id)), source, step)
+    if not plan.steps[source.step].is_mapped:
+        return field_of((yield from results.of(PlanPlace(seq, source.step).id)), source, step)
+    width = plan.widths.get(source.step, 0)
+    if width > TAKEN_AT_MOST:
+        raise InvalidStep(
+            f"it takes the results of {source.step}, which has {width:,} items, and "
+            f"{TAKEN_AT_MOST:,} fit into one argument: have its task store "
+            "them where this one finds them",
+            step.name,
+        )
+    some, end = yield from item_results(seq, source.step, 0, width)
+    if end < width:
+        raise too_large(step)
+    return [field_of(some.get(item), source, step) for item in range(width)]
+
+
+def item_results(
+    seq: int, name: str, first: int, end: int
+) -> Operation[tuple[dict[int, Any], int]]:
+    """The results of a mapped step's items from `first` on, as far as they are done, and how far
+    they were read: no further than one answer goes."""
+    if first >= end:
+        return {}, end
+    ids = {**items_of(seq, name, first=first), "$lt": PlanPlace(seq, name, item=end).id}
+    found: Some = yield find_some(
+        JOBS, {"_id": ids}, projection=_RESULT, sort=[("_id", 1)], hint="_id_"
+    )
+    items = {int(one["plan"]["item"]): _result(one) for one in found}
+    return items, max(items) + 1 if found.is_cut else end
+
+
+def field_of(result: Any, source: Source, step: StepRecord) -> Any:
+    """What is taken of a result; of none, nothing."""
+    if source.field is None or result is None:
+        return result
+    value = result.get(source.field, _MISSING) if isinstance(result, Mapping) else _MISSING
+    if value is _MISSING:
+        raise InvalidStep(
+            f"it takes {source}, but the result of {source.step} has no field {source.field!r}",
+            step.name,
+        )
+    return value
+
+
+def read_length(plan: PlanRecord, source: Source) -> Operation[int | str]:
+    """How many elements a step's result has to map over; a text says why it has none."""
+    place = PlanPlace(plan.seq or 0, source.step)
+    value = _field("$result", source.field)
+    length = {"$cond": [{"$isArray": [value]}, {"$size": value}, None]}
+    found = yield find_one(JOBS, {"_id": place.id}, projection={"n": length, "t": {"$type": value}})
+    if found is None or found.get("n") is None:
+        kind = "missing" if found is None else found["t"]
+        return f"it maps over {source}, which must be an array, and is {kind}"
+    return int(found["n"])
+
+
+def read_elements(
+    plan: PlanRecord, step: StepRecord, first: int, count: int
+) -> Operation[Sequence[Any]]:
+    """Some elements of what a step maps over, if that is an array."""
+    if not isinstance(step.over, Source):
+        return list(step.over or ())[first : first + count]
+    place = PlanPlace(plan.seq or 0, step.over.step)
+    some = {"$slice": [_field("$result", step.over.field), first, count]}
+    found: Some = yield find_some(JOBS, {"_id": place.id}, projection={"some": some})
+    return list(found[0]["some"]) if found else []
+
+
+def _field(of: str, name: str | None) -> Any:
+    if name is None:
+        return of
+    return {"$getField": {"field": {"$literal": name}, "input": of}}
+
+
+def size_of(args: Mapping[str, Any], step: StepRecord, item: int | None = None) -> int:
+    """The bytes of a job's arguments, if they are not too many."""
+    size = len(bson.encode(args, codec_options=DECODED))
+    if size > LARGEST_ARGS:
+        raise too_large(step, item)
+    return size
+
+
+def too_large(step: StepRecord, item: int | None = None) -> InvalidStep:
+    return InvalidStep(
+        "its arguments have more than 15 MB: store the data elsewhere, and pass where it is",
+        step.name,
+        item,
+    )

@@ -1,0 +1,116 @@
+"""The commands for plans, on a store without nodes: a crew of the test carries them on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.planned import Broken, Crew
+from tontine.cli import tontine
+from tontine.errors import ConfigError, UnknownPlan
+from tontine.store.call import Store
+
+Run = Callable[..., Result]
+
+
+def fails(**_: Any) -> None:
+    raise Broken("it broke")
+
+
+@pytest.fixture
+def crew(store: Store) -> Crew:
+    return Crew(store, {"echo": lambda **args: args, "fails": fails})
+
+
+@pytest.fixture
+def run(mongo_uri: str, store: Store) -> Run:
+    def run(*arguments: str) -> Result:
+        place = ["--uri", mongo_uri, "--database", store.database.name]
+        return CliRunner().invoke(tontine, [*arguments, *place])
+
+    return run
+
+
+def submit(run: Run, path: Path, steps: dict[str, Any], *options: str) -> int:
+    file = path / "plan.json"
+    file.write_text(json.dumps({"name": "album", "steps": steps}))
+    ended = run("submit", "--plan", str(file), "--json", *options)
+    assert ended.exit_code == 0, ended.output
+    return int(json.loads(ended.stdout)["seq"])
+
+
+CHAIN: dict[str, Any] = {
+    "get": {"task": "t.echo", "args": {"n": 1}},
+    "put": {"task": "t.echo", "take": {"got": "get"}},
+}
+
+
+def test_a_plan_is_submitted_listed_drawn_and_explained(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    seq = submit(run, tmp_path, CHAIN, "--key", "k")
+    assert "No node has accepted it yet" in run("why", str(seq)).output
+    crew.accept()
+    assert "Step put waits for get (queued)." in run("why", str(seq)).output
+    job = run("why", f"plan/{seq}/get").output
+    assert f"It is step get of plan {seq}." in job
+    assert "In the plan, put waits for it." in job
+    crew.run()
+    drawn = run("plan", str(seq), "--jobs").output
+    assert "✓ done" in drawn
+    assert f"plan/{seq}/put" in drawn
+    assert "album" in run("plans", "--state", "done").output
+    found = json.loads(run("plan", str(seq), "--json").stdout)
+    assert found["result"] == {"got": {"n": 1}}
+    assert found["steps"]["put"]["state"] == "done"
+    assert '"get" -> "put";' in run("plan", str(seq), "--dot").output
+    followed = run("plan", str(seq), "--follow")
+    assert "put: done" in followed.stderr
+
+
+def test_a_plan_is_cancelled_and_retried_by_its_number(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    seq = submit(run, tmp_path, CHAIN)
+    crew.accept()
+    assert f"plan {seq} has not ended" in run("retry", str(seq)).output
+    assert run("cancel", str(seq)).exit_code == 0
+    again = run("cancel", str(seq))
+    assert again.exit_code == 1
+    assert "stops already" in again.output
+    crew.run()
+    assert "It ended because it was cancelled" in run("why", str(seq)).output
+    assert run("retry", str(seq)).exit_code == 0
+    crew.run()
+    ended = run("retry", str(seq))
+    assert ended.exit_code == 1
+    assert f"plan {seq} is done: there is nothing to run again" in ended.output
+
+
+def test_a_number_that_is_a_jobs_and_a_plans_is_refused(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    seq = submit(run, tmp_path, CHAIN)
+    crew.store.database.jobs.insert_one(
+        {"seq": seq, "task": "t.t", "state": "failed", "attempt": 0, "fails": 0, "lost": 0}
+    )
+    ended = run("cancel", str(seq))
+    assert ended.exit_code == 2
+    assert f"{seq} is the number of a job and of a plan" in ended.output
+
+
+def test_what_cannot_be_a_plan_is_refused_before_it_is_inserted(
+    run: Run, store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"steps": {"a": {"task": "t.t", "after": ["b"]}}}')
+    ended = run("submit", "--plan", str(file))
+    assert isinstance(ended.exception, ConfigError)
+    assert "step a comes after b, which is no step" in str(ended.exception)
+    assert store.database.plans.count_documents({}) == 0
+    assert isinstance(run("plan", "17").exception, UnknownPlan)

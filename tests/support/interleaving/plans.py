@@ -1,0 +1,517 @@
+"""Plans carried on by several nodes at once, call by call: any call may be lost, land without its
+answer, or land much later, and any node may die between two of them.
+
+The store's own operations run on a real MongoDB; claims, tasks and repair are simulated around
+them. After every write that lands the documents are judged (PS1 to PS8), and before every start of
+a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import bson
+
+from tontine.errors import StoreUnavailable, TontineError
+from tontine.records.job import JobError
+from tontine.records.plan import JobFact, PlanPlace, PlanRecord
+from tontine.records.states import ENDED_PLAN, PLAN_MOVES, JobState, PlanState
+from tontine.rules import plan as rules
+from tontine.rules.plan_graph import PlanGraph
+from tontine.store import repair, settle
+from tontine.store.call import Call
+from tontine.store.claim import held
+from tontine.store.plans import accept, control, licence, remove
+from tontine.store.plans.advance import Advancer
+from tontine.store.plans.facts import PlanMemory
+from tontine.store.retention import FOR_EVER
+from tontine.store.settle import Outcome
+
+from .history import Violation
+from .network import READS, Direct
+
+FATES = ("go on", "go on", "go on", "go on", "lose", "lose answer", "hold")
+Document = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Doing:
+    """An operation of somebody, at the call that it makes now."""
+
+    who: Node | None
+    steps: Generator[Call, Any, Any]
+    then: Callable[[Any], None]
+    failed: Callable[[], None]
+    call: Call | None = None
+    what: str = ""
+
+
+@dataclass(eq=False)
+class Running:
+    """A task that a node runs."""
+
+    job: Document
+    attempt: int
+    place: PlanPlace
+
+
+@dataclass(eq=False)
+class Node:
+    """One process: what it holds, runs, and remembers of plans."""
+
+    name: str
+    memory: PlanMemory = field(default_factory=PlanMemory)
+    table: set[tuple[int, int]] = field(default_factory=set)
+    runs: list[Running] = field(default_factory=list)
+    barred: set[int] = field(default_factory=set)
+    is_dead: bool = False
+
+
+class PlanWorld:
+    """One story."""
+
+    def __init__(self, database: Any, seed: int) -> None:
+        self.choice = Random(seed)
+        self.now = 0.0
+        self.nodes = [Node("a"), Node("b")]
+        self.doing: list[Doing] = []
+        self.late: list[Call] = []
+        self.log: list[str] = []
+        self.plans: dict[Any, Document] = {}
+        self.jobs: dict[Any, Document] = {}
+        self.done: dict[str, int] = {}
+        self.undo_began: set[int] = set()
+        self._database = database
+        self._direct = Direct(database)
+        for name in ("jobs", "plans", "nodes", "cluster"):
+            database[name].delete_many({})
+        database.cluster.insert_one({"_id": "counter", "seq": bson.Int64(0)})
+        for node in self.nodes:
+            self._born(node)
+
+    # What happens
+
+    def insert(self, document: Document) -> None:
+        self._database.plans.insert_one(document)
+        self._look()
+
+    def step(self) -> None:
+        """One thing that may happen next."""
+        self.now += self.choice.choice([0.0, 0.1, 1.5])
+        if self.doing and self.choice.random() < 0.8:
+            self._fate(self.choice.choice(self.doing), self.choice.choice(FATES))
+            return
+        self.choice.choice(
+            [
+                *[self._work] * 6,
+                *[self._end_a_task] * 6,
+                *[self._accept] * 2,
+                *[self._look_at_one] * 2,
+                self._reconcile,
+                self._repair,
+                self._land_late,
+                self._land_late,
+                self._crash,
+                self._cancel,
+                self._retry,
+                self._retry,
+                self._expire_and_remove,
+            ]
+        )()
+
+    def calm_down(self, rounds: int = 400) -> None:
+        """No more faults: every plan that is there must end (PL-L1)."""
+        while self.late:
+            self._land(self.late.pop())
+        if all(node.is_dead for node in self.nodes):
+            self._start_node()
+        for _ in range(rounds):
+            while self.doing:
+                self._fate(self.doing[0], "go on")
+            self.now += 2.0
+            if self._is_over():
+                return
+            for what in (self._accept, self._repair, self._reconcile):
+                what()
+            for plan in list(self.plans.values()):
+                self._look_at(self._alive(), plan.get("seq"))
+            while self.doing:
+                self._fate(self.doing[0], "go on")
+            for job in list(self.jobs.values()):
+                if job["state"] == "queued":
+                    self._claim(self._alive(), job)
+            while self.doing:
+                self._fate(self.doing[0], "go on")
+            for node in self.nodes:
+                for run in list(node.runs):
+                    self._settle_run(node, run, "done")
+            while self.doing:
+                self._fate(self.doing[0], "go on")
+        raise self._violation("PL-L1", f"{self.plans}")
+
+    def _is_over(self) -> bool:
+        states = [plan.get("state") for plan in self.plans.values()]
+        are_final = all(state in {*ENDED_PLAN, "removing"} for state in states)
+        return are_final and all(
+            job["state"] not in ("queued", "working") for job in self.of_plans()
+        )
+
+    def of_plans(self) -> list[Document]:
+        there = {plan.get("seq") for plan in self.plans.values()}
+        return [job for job in self.jobs.values() if job["plan"]["seq"] in there]
+
+    def _alive(self) -> Node:
+        return self.choice.choice([node for node in self.nodes if not node.is_dead])
+
+    def _any_node(self) -> Node | None:
+        alive = [node for node in self.nodes if not node.is_dead]
+        return self.choice.choice(alive) if alive else None
+
+    def _begin(
+        self,
+        who: Node | None,
+        what: str,
+        steps: Generator[Call, Any, Any],
+        then: Callable[[Any], None] = lambda _: None,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        doing = Doing(who, steps, then, failed, what=what)
+        self.doing.append(doing)
+        self._resume(doing, lambda: steps.send(None))
+
+    def _resume(self, doing: Doing, go: Callable[[], Call]) -> None:
+        try:
+            doing.call = go()
+            while doing.call.unheard:  # a ring: it may be lost, and mostly is
+                doing.call = doing.steps.send(None)
+        except StopIteration as end:
+            self.doing.remove(doing)
+            doing.then(end.value)
+        except StoreUnavailable:
+            self.doing.remove(doing)
+            doing.failed()
+        except TontineError:
+            self.doing.remove(doing)
+
+    def _fate(self, doing: Doing, fate: str) -> None:
+        call = doing.call
+        assert call is not None
+        is_write = call.method not in READS and call.method != "command"
+        if fate in ("go on", "lose answer"):
+            answer = self._land(call, doing.what)
+            if fate == "lose answer" and is_write:
+                answer = StoreUnavailable("the answer was lost")
+            if isinstance(answer, TontineError):
+                error = answer
+                self._resume(doing, lambda: doing.steps.throw(error))
+            else:
+                self._resume(doing, lambda: doing.steps.send(answer))
+            return
+        if fate == "hold" and is_write:
+            self.late.append(call)
+        self._resume(doing, lambda: doing.steps.throw(StoreUnavailable("no answer")))
+
+    def _land(self, call: Call, what: str = "late") -> Any:
+        answer = self._direct.make(call)
+        if call.method not in READS and call.method != "command":
+            self.log.append(f"{self.now:.1f} {what}: {call.collection}.{call.method} {call.args}")
+            self._look()
+        return answer
+
+    def _land_late(self) -> None:
+        if self.late:
+            self._land(self.late.pop(self.choice.randrange(len(self.late))))
+
+    # Nodes
+
+    def _born(self, node: Node) -> None:
+        self._database.nodes.insert_one({"_id": node.name, "state": "working", "beat": 1})
+
+    def _start_node(self) -> None:
+        node = Node(f"n{len(self.nodes)}")
+        self.nodes.append(node)
+        self._born(node)
+
+    def _crash(self) -> None:
+        if (node := self._any_node()) is None or self.choice.random() < 0.5:
+            return
+        node.is_dead = True
+        node.runs.clear()
+        for doing in [one for one in self.doing if one.who is node]:
+            self.doing.remove(doing)
+            call = doing.call
+            if call is not None and call.method not in READS and self.choice.random() < 0.5:
+                self.late.append(call)  # it was on its way
+        self._database.nodes.update_one({"_id": node.name}, {"$set": {"state": "dead"}})
+        if len([one for one in self.nodes if not one.is_dead]) < 2:
+            self._start_node()
+
+    def _accept(self) -> None:
+        if (node := self._any_node()) is None:
+            return
+        for new in self._direct.run(accept.find_new()):
+            self._begin(
+                node,
+                "accept",
+                accept.accept(new, FOR_EVER),
+                lambda seq: self._look_at(node, seq) if seq else None,
+            )
+
+    def _look_at_one(self) -> None:
+        if self.plans and (node := self._any_node()):
+            self._look_at(node, self.choice.choice(list(self.plans.values())).get("seq"))
+
+    def _look_at(self, node: Node, seq: int | None) -> None:
+        if seq is not None:
+            self._advance(node, seq, None)
+
+    def _advance(self, node: Node, seq: int, touched: list[JobFact] | None) -> None:
+        """Again after an unknown outcome, and then with all that there is."""
+        advancer = Advancer(node.memory, FOR_EVER, self.now, owns=True)
+        self._begin(
+            node,
+            "look" if touched is None else "advance",
+            advancer.advance({seq: touched}),
+            failed=lambda: self._advance(node, seq, None),
+        )
+
+    def _work(self) -> None:
+        """A node claims a job that it saw, now or a while ago."""
+        queued = [job for job in self.jobs.values() if job["state"] == "queued"]
+        if queued and (node := self._any_node()):
+            self._claim(node, self.choice.choice(queued))
+
+    def _claim(self, node: Node, job: Document) -> None:
+        seq, attempt = int(job["seq"]), int(job["attempt"])
+        if seq in node.barred or any(one == seq for one, _ in node.table):
+            return
+        place = PlanPlace.from_document(job["plan"])
+        assert place is not None
+        entry = (seq, attempt + 1)
+        node.table.add(entry)
+
+        def licensed(found: tuple[set[int], licence.Licences]) -> None:
+            ours, licences = found
+            if seq not in ours:
+                node.table.discard(entry)
+            elif seq in licences.granted:
+                self._start(node, Running(job, attempt + 1, place))
+            else:
+                outcome = Outcome("unlicensed", seq, attempt + 1, final=seq in licences.orphans)
+                self._settle(node, place, outcome)
+
+        def in_doubt() -> None:
+            """It may be ours: a read tells, and the licence is read after that."""
+            self._begin(node, "resolve", resolve(), licensed, in_doubt)
+
+        def resolve() -> Generator[Call, Any, tuple[set[int], licence.Licences]]:
+            ours = yield from held(node.name, [seq], attempt + 1)
+            return ours, (yield from licence.licences_of(ours, {seq: place}))
+
+        claiming = licence.claim_licensed(node.name, [seq], attempt, {seq: place})
+        self._begin(node, "claim", claiming, licensed, in_doubt)
+
+    def _start(self, node: Node, run: Running) -> None:
+        self._check_start(run)
+        node.runs.append(run)
+
+    def _end_a_task(self) -> None:
+        running = [(node, run) for node in self.nodes for run in node.runs]
+        if running:
+            node, run = self.choice.choice(running)
+            how = self.choice.choice(["done", "done", "done", "failed", "retry", "cancelled"])
+            self._settle_run(node, run, how)
+
+    def _settle_run(self, node: Node, run: Running, how: Any) -> None:
+        node.runs.remove(run)
+        seq = int(run.job["seq"])
+        asked = self._database.jobs.find_one({"seq": seq}, {"cancel": 1}) or {}
+        if how == "cancelled" and not asked.get("cancel"):
+            how = "failed"  # nobody has asked for it
+        error = None if how == "done" else JobError("Oops", "it broke")
+        body = bson.encode({"r": [1, 2], "ms": bson.Int64(0)})
+        outcome = Outcome(how, seq, run.attempt, 0.0, result=body, error=error)
+        self._settle(node, run.place, outcome)
+
+    def _settle(self, node: Node, place: PlanPlace, outcome: Outcome) -> None:
+        """Sent again until it is answered; what was accepted advances the plan."""
+        states = {"done": JobState.DONE, "failed": JobState.FAILED, "retry": JobState.QUEUED}
+        fact = JobFact(place, states.get(outcome.kind, JobState.CANCELLED))
+
+        def settled(found: settle.Settled) -> None:
+            if not found.accepted and not found.dropped:
+                again()
+                return
+            node.table.discard((outcome.seq, outcome.attempt))
+            if found.accepted:
+                self._advance(node, place.seq, [fact])
+
+        def again() -> None:
+            self._settle(node, place, outcome)
+
+        self._begin(node, "settle", settle.settle_each(node.name, [outcome]), settled, again)
+
+    def _reconcile(self) -> None:
+        """What the store says is a node's, and it does not know, goes back (J6)."""
+        if (node := self._any_node()) is None:
+            return
+        found = self._direct.run(settle.find_held(node.name)).attempts
+        strays = {seq: one for seq, one in found.items() if (seq, one) not in node.table}
+        if not strays or node.barred:
+            return
+        node.barred = set(strays)
+
+        def answered(_: Any) -> None:
+            node.barred = set()
+
+        def again() -> None:
+            self._begin(node, "release", settle.release(node.name, strays), answered, again)
+
+        again()
+
+    def _repair(self) -> None:
+        if node := self._any_node():
+            self._begin(node, "repair", repair.repair([]))
+
+    # People
+
+    def _seq(self) -> int | None:
+        found = [plan["seq"] for plan in self.plans.values() if plan.get("seq")]
+        return self.choice.choice(found) if found else None
+
+    def _cancel(self) -> None:
+        if (seq := self._seq()) and self.choice.random() < 0.3:
+            undo = self.choice.random() < 0.8
+            self._begin(None, "cancel", control.cancel(seq, undo=undo))
+
+    def _retry(self) -> None:
+        if seq := self._seq():
+            self._begin(None, "retry", control.retry(seq))
+
+    def _expire_and_remove(self) -> None:
+        if self.choice.random() < 0.8:
+            return
+        ended = {"state": {"$in": sorted(ENDED_PLAN)}}
+        past = [{"$set": {"expire_at": {"$subtract": ["$$NOW", 1000]}}}]
+        self._database.plans.update_many(ended, past)
+        self._look()
+        for plan in self._direct.run(remove.find_expired()):
+            self._begin(self._any_node(), "remove", remove.remove(plan))
+
+    # What must hold
+
+    def _violation(self, rule: str, what: str) -> Violation:
+        found = Violation(rule, what)
+        found.add_note("the last writes:\n" + "\n".join(self.log[-40:]))
+        return found
+
+    def _look(self) -> None:
+        """Judge every change of the documents."""
+        plans = {plan["_id"]: plan for plan in self._database.plans.find()}
+        jobs = {job["_id"]: job for job in self._database.jobs.find()}
+        before, self.plans, self.jobs = (self.plans, self.jobs), plans, jobs
+        for name, plan in before[0].items():
+            self._judge_plan(plan, plans.get(name))
+        for name, job in jobs.items():
+            old = before[1].get(name)
+            if job["state"] == "done" and (old is None or old["state"] != "done"):
+                self.done[name] = self.done.get(name, 0) + 1
+                if self.done[name] > 1:
+                    raise self._violation("PS1", f"{name} was done twice")
+
+    def _judge_plan(self, old: Document, new: Document | None) -> None:
+        if old == new:
+            return
+        was = PlanRecord.from_document(old)
+        if new is None:
+            if was.state is not PlanState.REMOVING:
+                raise self._violation("PS8", f"it is gone: {old}")
+            return
+        now = PlanRecord.from_document(new)
+        if was.state is not None and was.state is not now.state:
+            if now.state not in PLAN_MOVES[was.state]:
+                raise self._violation("PS8", f"{was.state} became {now.state}")
+            is_retry = was.state in ENDED_PLAN and now.state is not PlanState.REMOVING
+            if is_retry and (now.try_ or 0) != (was.try_ or 0) + 1:
+                raise self._violation("PS8", f"{old} became {new}")
+        elif was.state in ENDED_PLAN and {**old, "expire_at": 0} != {**new, "expire_at": 0}:
+            raise self._violation("PS8", f"{old} became {new}")
+        if now.state in ENDED_PLAN and was.state is not now.state:
+            self._judge_end(now)
+
+    def _judge_end(self, plan: PlanRecord) -> None:
+        graph = PlanGraph(plan.steps)
+        if plan.state is PlanState.DONE:
+            for name in graph.steps:
+                if not self._ended_well(plan, name):
+                    raise self._violation("PS7", f"{name} has not ended well: {plan}")
+        if plan.state is PlanState.UNDONE:
+            for name in plan.undo:
+                if not self._is_undone(plan, name):
+                    raise self._violation("PS7", f"{name} is not undone: {plan}")
+        for node in self.nodes:
+            for run in node.runs:
+                if run.place.seq == plan.seq:
+                    raise self._violation("PS7", f"{run} runs, and it is {plan.state}")
+
+    def _fact(self, place: PlanPlace) -> JobFact | None:
+        job = self.jobs.get(place.id)
+        return None if job is None else JobFact.from_document(job)
+
+    def _ended_well(self, plan: PlanRecord, name: str, item: int | None = None) -> bool:
+        step, seq = plan.steps[name], plan.seq or 0
+        if not step.is_mapped or item is not None:
+            return rules.ended_well(self._fact(PlanPlace(seq, name, item=item)), step)
+        width = plan.widths.get(name)
+        return width is not None and all(self._ended_well(plan, name, one) for one in range(width))
+
+    def _is_undone(self, plan: PlanRecord, name: str) -> bool:
+        for job in self.jobs.values():
+            place = PlanPlace.from_document(job["plan"])
+            if place is None or (place.seq, place.step, place.kind) != (plan.seq, name, "step"):
+                continue
+            undo = self._fact(PlanPlace(place.seq, name, "undo", place.item))
+            if job["state"] == "done" and (undo is None or undo.state is not JobState.DONE):
+                return False
+        return True
+
+    def _check_start(self, run: Running) -> None:
+        place = run.place
+        found = [plan for plan in self.plans.values() if plan.get("seq") == place.seq]
+        if not found:
+            raise self._violation("PS5", f"{run} starts, and its plan is gone")
+        plan = PlanRecord.from_document(found[0])
+        if plan.state in ENDED_PLAN or plan.state is PlanState.REMOVING:
+            raise self._violation("PS5", f"{run} starts, and its plan is {plan.state}")
+        graph = PlanGraph(plan.steps)
+        if place.kind == "step":
+            self._check_step(run, plan, graph)
+        elif place.kind == "undo":
+            self._check_undo(run, plan, graph)
+        elif place.try_ != plan.try_:
+            raise self._violation("PS5", f"{run} starts in try {plan.try_}")
+
+    def _check_step(self, run: Running, plan: PlanRecord, graph: PlanGraph) -> None:
+        place = run.place
+        if place.seq in self.undo_began:
+            raise self._violation("PS3", f"{run} starts, and its plan is being undone")
+        over = rules.mapped_source(graph.steps[place.step], graph)
+        for name in graph.before[place.step]:
+            item = place.item if name == over else None
+            if not self._ended_well(plan, name, item):
+                raise self._violation("PS2", f"{run} starts before {name} has ended well")
+
+    def _check_undo(self, run: Running, plan: PlanRecord, graph: PlanGraph) -> None:
+        place = run.place
+        self.undo_began.add(place.seq)
+        running = [one for node in self.nodes for one in node.runs]
+        if any(one.place.seq == place.seq and one.place.kind == "step" for one in running):
+            raise self._violation("PS3", f"{run} starts while steps run: {running}")
+        if place.step not in plan.undo:
+            raise self._violation("PS4", f"{run} starts, and is not to be undone: {plan.undo}")
+        for name in graph.later(place.step) & set(plan.undo):
+            if not self._is_undone(plan, name):
+                raise self._violation("PS4", f"{run} starts before {name} is undone")

@@ -1,0 +1,154 @@
+"""Plans written in Python: the document they make, what is refused, and running one inline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import plan_tasks
+from tontine import ConfigError, More, Plan
+from tontine.records.states import PlanState
+from tontine.testing import EagerQueue, run_plan
+
+
+def album() -> Plan:
+    plan = Plan("album", on_failure="cancel")
+    opened = plan.step("shop.open_album", {"album": 7})
+    photos = plan.map(
+        plan_tasks.fetch, opened["urls"], as_="url", at_once=20, may_fail=True, timeout="30s"
+    )
+    small = plan.map("shop.resize@>=1", photos, as_="photo", args={"width": 80})
+    pack = plan.step("shop.pack", {"photos": small, "title": opened["title"]})
+    pack.undo("shop.unpack", {"archive": pack["path"]})
+    plan.step("shop.mail", {"to": "ada@example.org"}, after=[pack], delay=5, max_attempts=3)
+    plan.step("shop.mail", {"to": "bea@example.org"}, after=[pack])
+    plan.returns(pack)
+    plan.finally_("shop.close_album", {"album": 7})
+    return plan
+
+
+def test_a_plan_is_the_document_that_any_driver_could_insert() -> None:
+    assert album().document() == {
+        "name": "album",
+        "on_failure": "cancel",
+        "returns": "pack",
+        "finally": {"task": "shop.close_album", "args": {"album": 7}},
+        "steps": {
+            "open_album": {"task": "shop.open_album", "args": {"album": 7}},
+            "fetch": {
+                "task": "shop.fetch",
+                "map": "open_album.urls",
+                "as": "url",
+                "at_once": 20,
+                "may_fail": True,
+                "timeout": 30.0,
+            },
+            "resize": {
+                "task": "shop.resize@>=1",
+                "args": {"width": 80},
+                "map": "fetch",
+                "as": "photo",
+            },
+            "pack": {
+                "task": "shop.pack",
+                "take": {"photos": "resize", "title": "open_album.title"},
+                "undo": {"task": "shop.unpack", "take": {"archive": "pack.path"}},
+            },
+            "mail": {
+                "task": "shop.mail",
+                "args": {"to": "ada@example.org"},
+                "after": ["pack"],
+                "delay": 5.0,
+                "max_attempts": 3,
+            },
+            "mail-2": {
+                "task": "shop.mail",
+                "args": {"to": "bea@example.org"},
+                "after": ["pack"],
+            },
+        },
+    }
+
+
+def test_a_list_of_steps_is_taken_as_a_list() -> None:
+    plan = Plan()
+    first, second = (plan.step("shop.add", {"x": n}) for n in (1, 2))
+    plan.step("shop.total", {"numbers": [first, second["sum"]]})
+    assert plan.document()["steps"]["total"]["take"] == {"numbers": ["add", "add-2.sum"]}
+
+
+def test_a_step_deeper_than_an_argument_is_refused() -> None:
+    plan = Plan()
+    step = plan.step("shop.add", {"x": 1})
+    with pytest.raises(ConfigError, match="argument x of step total has step add inside of"):
+        plan.step("shop.total", {"x": {"y": [step]}})
+    with pytest.raises(ConfigError, match="has step add inside of"):
+        plan.map("shop.add", [1, step], as_="x")
+
+
+def test_mistakes_are_said_where_they_are_made() -> None:
+    plan = Plan()
+    step = plan.step("shop.add", {"x": 1})
+    with pytest.raises(ConfigError, match="the plan has a step add already"):
+        plan.step("shop.add", name="add")
+    with pytest.raises(ConfigError, match="step add belongs to another plan"):
+        Plan().step("shop.add", {"x": step})
+    with pytest.raises(ConfigError, match="a map goes over a step or a list, not str"):
+        plan.map("shop.add", "abc", as_="x")
+    with pytest.raises(ConfigError, match="is no task"):
+        plan.step(len)
+    with pytest.raises(ConfigError, match="it has no `steps`"):
+        Plan().document()
+    with pytest.raises(ConfigError, match="an EagerQueue has no MongoDB"):
+        EagerQueue().submit_plan(plan)
+
+
+def test_a_plan_runs_inline() -> None:
+    ended = run_plan(album(), [plan_tasks.shop])
+    assert ended.state is PlanState.DONE, ended.error
+    assert ended.result == {"path": "Album 7.zip", "count": 3}
+    assert ended.steps["fetch"].done == 3
+    assert ended.progress == 1.0
+
+
+def test_a_plan_that_fails_inline_is_undone_and_may_be_retried() -> None:
+    plan = Plan()
+    booked = plan.step("shop.book", {"what": "hotel"})
+    booked.undo("shop.unbook", {"booking": booked})
+    plan.step("shop.need", {"path": "/nowhere"}, after=[booked])
+    ended = run_plan(plan, ["tests.support.plan_tasks"])
+    assert ended.state is PlanState.UNDONE
+    assert ended.error is not None
+    assert (ended.error.step, ended.error.type) == ("need", "FileNotFoundError")
+    undo = ended.steps["book"].undo
+    assert undo is not None
+    assert undo.done == 1
+
+
+def test_added_steps_run_inline() -> None:
+    plan = Plan()
+    ahead = plan.step("shop.plan_ahead", {"photos": 3})
+    plan.step("shop.add", {"x": ahead}, name="last")
+    ended = run_plan(plan, [plan_tasks.shop])
+    assert (ended.state, ended.result) == (PlanState.DONE, 3)
+    assert ended.steps["plan_ahead:total"].state == "done"
+    assert More(1, Plan()).result == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        ({"map": "get.no", "as": "x"}, "it takes get.no, but the result of get has no field"),
+        ({"map": "get", "as": "x"}, "it maps over get, which must be an array, and is dict"),
+    ],
+)
+def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence: str) -> None:
+    steps = {
+        "get": {"task": "shop.open_album", "args": {"album": 1}},
+        "put": {"task": "shop.add", **step},
+    }
+    ended = run_plan({"steps": steps}, [plan_tasks.shop])
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert ended.error.message.startswith(sentence)
