@@ -16,10 +16,11 @@ from tontine_observer.query.filters import RowFilter
 from tontine_observer.records.alert import Alert
 from tontine_observer.records.change import Change, ChangeKind
 from tontine_observer.records.flow import Flow, Series
-from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow, LogLine
-from tontine_observer.records.ledger import FailureRow, Ledger, ScheduleRow
+from tontine_observer.records.job import Attempt, JobList, JobPage, JobRow, LogLine, StageRow
+from tontine_observer.records.ledger import FailureRow, Ledger, ScheduleRow, Wanted
 from tontine_observer.records.link import Link, Mode
-from tontine_observer.records.node import ModuleRow, NodeRow, node_counts
+from tontine_observer.records.loaded import ContextRow, ModuleRow
+from tontine_observer.records.node import NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
 from tontine_observer.records.picture import Picture, StatusLine
 from tontine_observer.records.request import Phase, Request, RequestProgress
@@ -242,6 +243,40 @@ def in_trouble() -> Picture:
     return replace(base, nodes=(first, *base.nodes[1:]), alerts=(alert,))
 
 
+def with_modules() -> Picture:
+    """Versions and files differ, a context cannot open its connection, and a module is refused."""
+    base = picture(4)
+    tasks = ("shop.resize", "shop.mail")
+    digests = "0e1c6c9e7ff1aa", "9a0c2c1f3b2daa"
+    shop = [
+        ModuleRow("shop", version, tasks, context="default", source="shop_tasks.py", digest=digest)
+        for version, digest in (("1.2.0", digests[0]), ("1.2.0", digests[1]), ("1.1.9", digests[0]))
+    ]
+    why = (
+        "the connection smtp of context mail cannot be opened: ConnectionRefusedError: "
+        "[Errno 111] Connection refused (mail_context.py:14)"
+    )
+    first = replace(
+        base.nodes[0],
+        contexts=(
+            ContextRow("default", "ready", 2, 2),
+            ContextRow("mail", "failing", 2, 0, why, 4, NOW.timestamp() + 7.4),
+            ContextRow("spare", "initializing", 1),
+        ),
+        modules=(
+            shop[0],
+            replace(shop[2], state="draining"),
+            ModuleRow("letters", "1.0", ("letters.send",), "loading", "mail", "mail_tasks.py"),
+            ModuleRow("./x.py", "", (), "refused", "default", "./x.py", "", "it may not be loaded"),
+            ModuleRow("etl", "0.9", ("etl.run",), "broken", "default", "etl.py", "", HOSTILE),
+        ),
+        faults=("context mail", "module ./x.py", "module etl"),
+        note="in trouble: context mail, module ./x.py, module etl",
+    )
+    others = [replace(base.nodes[1], modules=(shop[1],)), replace(base.nodes[2], modules=())]
+    return replace(base, nodes=(first, *others, base.nodes[3]), alerts=())
+
+
 def hostile() -> Picture:
     base = picture(3)
     troubles = (Trouble(HOSTILE, HOSTILE),)
@@ -293,7 +328,15 @@ def ledger() -> Ledger:
         ScheduleRow("odd", "-", "-", True, None, "", None, None, "broken: no task", False),
     )
     return Ledger(
-        failures=failures, failures_note="of 24 h", queued={"shop.resize": 7}, schedules=schedules
+        failures=failures,
+        failures_note="of 24 h",
+        queued={"shop.resize": 7},
+        schedules=schedules,
+        wanted={
+            "shop.resize@>=1.3": Wanted(12),
+            "shop.mail@>=1.1,<2": Wanted(3),
+            "letters.send@==2.*": Wanted(1000, is_partial=True),
+        },
     )
 
 
@@ -453,6 +496,15 @@ class StillSource:
             facts=(("key", "order-17"), ("priority", "0")),
             args='{"image": "a.png", "card": "secret-4711"}',
             result="-",
+            stages=(
+                StageRow("fetch", "done", 1, 4120, 120_000, 0, "1.3.0", "node-02"),
+                StageRow("clean", "done", 3, 61_000, 12_000_000, 2, "1.3.0", "node-05"),
+                StageRow("store", row.state),
+                StageRow("tell", ""),
+            )
+            if row.task == "shop.report"
+            else (),
+            saved='{"page": 3}' if row.task == "shop.report" else "",
         )
 
     async def search(

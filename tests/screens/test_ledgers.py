@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.screens.dump import compare, dump, press, shown, text
-from tests.screens.still import NOW, StillBoard, StillSource, picture
+from tests.screens.still import NOW, StillBoard, StillSource, job, picture, with_modules
 from tests.support.feeding import until
-from tontine_observer.stage.layout import FAILURES, JOBS, NODES, SCHEDULES, TASKS
+from tontine_observer.stage.layout import FAILURES, JOBS, MODULES, NODES, SCHEDULES, TASKS
 from tontine_observer.terminal import pager
 from tontine_observer.terminal.screens.confirm import Confirm
 from tontine_observer.terminal.screens.log import Log
 from tontine_observer.terminal.screens.page import Page
 
 WIDE = (160, 48)
-KEYS = {FAILURES: "6", TASKS: "7", SCHEDULES: "8"}
+KEYS = {FAILURES: "6", TASKS: "7", SCHEDULES: "8", MODULES: "9"}
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), WIDE], ids=lambda size: f"{size[0]}")
 @pytest.mark.parametrize("pane", KEYS)
 async def test_the_pane_looks_like_this(pane: str, size: tuple[int, int]) -> None:
-    async with shown(size) as (app, pilot):
+    board = StillBoard(with_modules()) if pane == MODULES else StillBoard()
+    async with shown(size, board) as (app, pilot):
         await press(app, pilot, KEYS[pane])
         await until(lambda: app.stage.ledger.version)
         await press(app, pilot)
@@ -94,6 +95,52 @@ async def test_a_task_that_nobody_has_is_seen() -> None:
         await press(app, pilot, "7")
         row = next(row for row in text(app).splitlines() if "shop.resize" in row)
         assert "none" in row
+
+
+async def test_enter_lists_the_jobs_of_a_module_and_those_that_wait_for_a_range() -> None:
+    rows = tuple(job(number)._replace(task="shop.resize@>=1.3") for number in range(3))
+    board = StillBoard(with_modules(), rows=(*rows, job(6)))
+    async with shown(WIDE, board) as (app, pilot):
+        await press(app, pilot, "9")
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot, "slash", *"state:wanted module:shop", "enter")
+        (wanted,) = app.stage.rows(MODULES)
+        assert (wanted.version, wanted.nodes) == (">=1.3", ())
+        await press(app, pilot, "enter")
+        assert app.stage.view.lists[JOBS].chosen.text == 'task:"shop.resize@>=1.3"'
+        assert len(app.stage.rows(JOBS)) == 3
+        await press(app, pilot, "9", "escape", "G", "enter")
+        await press(app, pilot, "9", "slash", *"state:serving", "enter", "enter")
+        assert app.stage.view.lists[JOBS].chosen.text == "task:shop."
+        assert len(app.stage.rows(JOBS)) == 4
+
+
+async def test_what_jobs_wait_for_now_is_not_told_of_the_past() -> None:
+    async with shown(WIDE, StillBoard(with_modules())) as (app, pilot):
+        await press(app, pilot, "9")
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot)
+        assert "wanted" in text(app)
+        app.stage.view.at = NOW
+        app.stage.touch()
+        await press(app, pilot)
+        assert "serving" in text(app)
+        assert "wanted" not in text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), WIDE], ids=lambda size: f"{size[0]}")
+async def test_a_nodes_page_shows_its_contexts_and_modules(size: tuple[int, int]) -> None:
+    async with shown(size, StillBoard(with_modules())) as (app, pilot):
+        await press(app, pilot, "1", "enter", "G")
+        compare(f"{size[0]}x{size[1]}-modules-page", dump(app))
+
+
+@pytest.mark.parametrize("size", [(80, 24), WIDE], ids=lambda size: f"{size[0]}")
+async def test_a_jobs_page_shows_its_stages(size: tuple[int, int]) -> None:
+    async with shown(size) as (app, pilot):
+        await press(app, pilot, "3", "slash", *"task:shop.report state:failed", "enter", "enter")
+        compare(f"{size[0]}x{size[1]}-stages-page", dump(app))
+        assert '"page": 3' not in text(app)
 
 
 def only_file(directory: Path) -> str:

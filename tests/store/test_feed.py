@@ -127,6 +127,14 @@ async def test_payloads_results_and_tracebacks_stay_in_the_store(
             {"seq": seq}, {"$push": {"errors": {"message": "kept-away"}}}
         )
         store.database.jobs.update_one(
+            {"seq": seq}, {"$push": {"stages": {"name": "fetch", "output": "kept-away"}}}
+        )
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$push": {"stages": {"name": "clean", "output": "kept-away"}}}
+        )
+        store.database.jobs.update_one({"seq": seq}, {"$set": {"saved": {"value": "kept-away"}}})
+        store.database.jobs.update_one({"seq": seq}, {"$set": {"saved.value": "kept-away again"}})
+        store.database.jobs.update_one(
             {"seq": seq}, {"$set": {"result": "kept-away", "priority": 7}}
         )
         await until(lambda: any(row.priority == 7 for row in feed.board.jobs().rows))

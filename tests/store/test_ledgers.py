@@ -14,8 +14,10 @@ from tontine.config import StoreConfig
 from tontine.records.schedule import Schedule
 from tontine.store import insert, ledgers, logs, read, schedules
 from tontine.store.call import Store
+from tontine.store.indexes import OPEN_JOBS
 from tontine_observer.feed.live import LiveSource
 from tontine_observer.picture.board import Board
+from tontine_observer.records.ledger import Wanted
 from tontine_observer.records.pane import Pane
 from tontine_observer.records.request import Phase, Request
 
@@ -71,6 +73,47 @@ async def test_queued_jobs_are_counted_by_task(source: LiveSource, store: Store)
     store.run(insert.submit_many(insert.Wish("t.b", priority=2), [{}] * 2))
     ledger = await source.ledger(Pane.TASKS)
     assert (ledger.queued, ledger.is_queued_whole) == ({"t.a": 3, "t.b": 2}, True)
+
+
+async def test_jobs_are_counted_that_wait_for_a_range_which_no_member_offers(
+    source: LiveSource, store: Store
+) -> None:
+    now = store.run(read.now())
+    serving = {"name": "t", "version": "1.2", "tasks": ["t.a"], "state": "serving"}
+    node = {"name": "ada", "state": "waiting", "lease": 20.0, "beat": 1, "tick": 1}
+    store.database.nodes.insert_one(
+        {**node, "_id": "ada-1", "lease_until": now + timedelta(hours=1), "modules": [serving]}
+    )
+    store.database.cluster.update_one(
+        {"_id": "roster"}, {"$set": {"epoch": 1, "members": ["ada-1"]}}, upsert=True
+    )
+    await until(lambda: [node.rank for node in source.board.picture().nodes] == [0])
+    store.run(insert.submit_many(insert.Wish("t.a@>=1.2"), [{}]))
+    store.run(insert.submit_many(insert.Wish("t.a@>=2"), [{}] * 3))
+    store.run(insert.submit_many(insert.Wish("t.a@>=2", priority=2), [{}] * 2))
+    store.run(insert.submit_many(insert.Wish("t.a@>=2", run_at=now + timedelta(days=1)), [{}]))
+    store.run(insert.submit_many(insert.Wish("t.b@>=1"), [{}]))
+    store.run(insert.submit_many(insert.Wish("t.b"), [{}]))
+    ledger = await source.ledger(Pane.MODULES)
+    assert ledger.wanted == {"t.a@>=2": Wanted(6), "t.b@>=1": Wanted(1)}
+    store.database.nodes.update_one({}, {"$set": {"modules.0.state": "loading"}})
+    await until(lambda: not source.board.picture().nodes[0].modules[0].is_offered)
+    assert set((await source.ledger(Pane.MODULES)).wanted or ()) >= {"t.a@>=1.2"}
+
+
+async def test_waiting_jobs_are_counted_on_indexes_and_no_further_than_needed(
+    source: LiveSource, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "WAITING_AT_MOST", 4)
+    store.run(insert.submit_many(insert.Wish("t.a@>=2"), [{}] * 9))
+    store.run(insert.submit_many(insert.Wish("t.b"), [{}] * 9))
+    assert (await source.ledger(Pane.MODULES)).wanted == {"t.a@>=2": Wanted(4, is_partial=True)}
+    where = {"task": "t.a@>=2", **OPEN_JOBS["fresh"]}
+    told = store.database.command(
+        {"explain": {"count": "jobs", "query": where, "hint": "fresh", "limit": 4}},
+        verbosity="executionStats",
+    )
+    assert told["executionStats"]["totalKeysExamined"] <= 5
 
 
 async def test_schedules_are_listed_switched_and_run(source: LiveSource, store: Store) -> None:

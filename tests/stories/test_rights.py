@@ -27,7 +27,7 @@ from tests.support.eventually import eventually
 from tests.support.mongod import with_users
 from tontine import Client, Job
 from tontine.cli import tontine
-from tontine.errors import ConfigError, NotPermitted, StoreError
+from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownPlan
 from tontine.records.states import JobState
 from tontine.store import claim, grant, indexes, members, names, roles, schema, states
 from tontine.store.call import Store
@@ -249,10 +249,17 @@ def test_a_role_may_do_what_its_column_says_and_nothing_else(scene: Scene, word:
                 assert is_refused(act, user), deed
 
 
+def look_for_plan(client: Client) -> None:
+    with pytest.raises(UnknownPlan):
+        client.plan(10**12)
+
+
 CALLS: dict[str, Callable[[Client, Job], Any]] = {
     "submit": lambda client, _: client.submit("story.double", {"x": 4}),
     "submit_many": lambda client, _: client.submit_many("story.double", [{"x": 4}]),
+    "submit_plan": lambda client, _: client.submit_plan({"steps": {"a": {"task": "story.double"}}}),
     "get": lambda client, job: client.get(job),
+    "plan": lambda client, _: look_for_plan(client),
     "wait": lambda client, job: client.wait(job, timeout=60),
     "follow": lambda client, job: list(client.follow(job)),
     "find": lambda client, _: next(client.find(limit=1)),

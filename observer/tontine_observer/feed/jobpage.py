@@ -11,6 +11,7 @@ from tontine.cli.output import json_text
 from tontine.diagnose.why import Evidence, explain
 from tontine.diagnose.why import read as evidence
 from tontine.legible import duration
+from tontine.records.stage import saved_in, stages_in
 from tontine.store import logs, read
 from tontine.store.call import Operation
 
@@ -18,9 +19,10 @@ from ..records.clean import Cleaner
 from ..records.job import Attempt, JobPage, JobRow, LogLine
 from ..records.rows import job_row
 from ..records.values import mapping
+from .jobstages import told_stages
 
 LINES_SHOWN = 2000
-_SHOWN = {"_id", "args", "result", "error", "errors", "progress"}
+_SHOWN = {"_id", "args", "result", "error", "errors", "progress", "stages", "saved"}
 
 
 def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
@@ -31,6 +33,7 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
     found = yield from evidence.gather(seq)
     lines = yield from _lines(seq, document["_id"], found.now, clean)
     row = job_row(document["_id"], document, clean)
+    names = yield from _names(document, found)
     return JobPage(
         at=found.now,
         row=row,
@@ -49,6 +52,8 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
         args=_payload(document.get("args"), clean),
         result=_payload(document["result"], clean) if "result" in document else "",
         family=tuple((name, clean.text(text)) for name, text in _family(found)),
+        stages=tuple(told_stages(stages_in(document.get("stages")), row, found, names, clean)),
+        saved=_payload(saved_in(document["saved"]), clean) if "saved" in document else "",
     )
 
 
@@ -68,6 +73,13 @@ def _lines(
         (_date(one.at, otherwise), one.attempt, clean.text(one.text, 2000))
         for one in found[-LINES_SHOWN:]
     )
+
+
+def _names(document: Mapping[str, Any], found: Evidence) -> Operation[dict[str, str]]:
+    """The names of the nodes that ran its stages."""
+    ids = {stage.node for stage in stages_in(document.get("stages"))}
+    known = {node.id: node.name for node in found.nodes}
+    return known | (yield from read.read_names(ids - known.keys()))
 
 
 def _family(found: Evidence) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
-"""Reads failures, queued jobs by task and schedules, for a screen that shows them. Clean, and a
-piece at a time: nobody waits for it."""
+"""Reads failures, queued jobs by task or range, and schedules, for a screen that shows them.
+Clean, and a piece at a time: nobody waits for it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 
 from tontine.legible import duration
 from tontine.records.schedule import Standing
-from tontine.store import ledgers, read, standings
+from tontine.store import ledgers, ranges, read, standings
 from tontine.store.call import AsyncStore
 from tontine.store.read import hurried
 
 from ..picture.board import Board
 from ..picture.failures import grouped
+from ..picture.modules import is_offered
 from ..records.clean import Cleaner
-from ..records.ledger import Failed, Ledger, ScheduleRow
+from ..records.ledger import Failed, Ledger, ScheduleRow, Wanted
 from ..records.pane import Pane
 from ..records.values import mapping, timestamp, whole
 
 WITHIN = 10.0
 FAILURES_OVER = timedelta(hours=24)
 FAILURES_READ = 20_000
+RANGES_COUNTED = 64
 
 
 async def read_ledger(store: AsyncStore, board: Board, pane: Pane) -> Ledger:
@@ -35,8 +37,23 @@ async def read_ledger(store: AsyncStore, board: Board, pane: Pane) -> Ledger:
             clean = board.known.clean
             named = {clean.title(task): number for task, number in queued.items()}
             return Ledger(queued=named, is_queued_whole=is_whole)
+        case Pane.MODULES:
+            return await _wanted(store, board)
     found = await store.run(hurried(standings.read_standings(), WITHIN))
     return Ledger(schedules=tuple(_schedule(one, board.known.clean) for one in found))
+
+
+async def _wanted(store: AsyncStore, board: Board) -> Ledger:
+    known = await store.run(hurried(ranges.read_ranges(), WITHIN))
+    nodes, clean = board.picture().nodes, board.known.clean
+    lacking = [key for key in sorted(known.keys) if not is_offered(key, nodes)]
+    wanted: dict[str, Wanted] = {}
+    for key in lacking[:RANGES_COUNTED]:
+        number = await store.run(hurried(ledgers.count_waiting(key), WITHIN))
+        if number:
+            is_partial = number >= ledgers.WAITING_AT_MOST
+            wanted[clean.name(key)] = Wanted(number, is_partial)
+    return Ledger(wanted=wanted)
 
 
 async def _failures(store: AsyncStore, board: Board) -> Ledger:

@@ -21,7 +21,7 @@ from ..records.values import timestamp
 
 SCHEMA = 1
 HEADER = "tontine-recording"
-_PAYLOAD = ("args", "result", "errors")
+_PAYLOAD = ("args", "result", "errors", "stages", "saved")
 
 
 class Recorder:

@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from ..model.known import Known
 from ..picture.board import Board
 from ..picture.failures import grouped
 from ..records.job import JobPage, LogLine
-from ..records.ledger import Failed, Ledger
+from ..records.ledger import Failed, Ledger, Wanted
 from ..records.link import Link, Mode
 from ..records.pane import Pane
 from ..records.request import Phase, Request, RequestProgress
@@ -187,8 +188,11 @@ class ReplaySource:
     def forget_found(self) -> None: ...
 
     async def ledger(self, pane: Pane) -> Ledger:
-        """Failures that were recorded; schedules are not."""
+        """Failures and queued jobs that were recorded; schedules are not."""
         rows, now = self.board.jobs().rows, self.board.now().timestamp()
+        if pane is Pane.MODULES:
+            queued = Counter(row.task for row in rows if row.state == "queued")
+            return Ledger(wanted={key: Wanted(jobs) for key, jobs in queued.items()})
         if pane is not Pane.FAILURES:
             return Ledger(schedules=())
         failed = [

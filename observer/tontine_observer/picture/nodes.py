@@ -88,9 +88,11 @@ def _row(
         died_at=as_date(fact.died_at),
         death=fact.death,
         modules=fact.modules,
+        contexts=fact.contexts,
         is_silent=fact.is_silent(moment.at),
         is_gone=fact.is_gone(moment.at),
         troubles=troubles_of(fact, moment.at),
+        faults=faults_of(fact, moment.at),
         workers=fact.workers,
         workers_wanted=fact.workers_wanted,
         bytes=fact.bytes,
@@ -102,6 +104,14 @@ def troubles_of(fact: NodeFact, now: float) -> tuple[Trouble, ...]:
     return () if fact.is_dead or fact.is_silent(now) else fact.troubles
 
 
+def faults_of(fact: NodeFact, now: float) -> tuple[str, ...]:
+    """Which of a node's contexts and modules fail, as far as that is known."""
+    if fact.is_dead or fact.is_silent(now):
+        return ()
+    contexts = [f"context {one.name}" for one in fact.contexts if one.is_faulty]
+    return (*contexts, *(f"module {one.name}" for one in fact.modules if one.is_faulty))
+
+
 def _note(fact: NodeFact, now: float) -> str:
     if fact.is_dead:
         when = f"{duration(now - fact.died_at)} ago: " if fact.died_at is not None else ""
@@ -110,9 +120,16 @@ def _note(fact: NodeFact, now: float) -> str:
         return "stopping"
     if fact.desired == Desired.PAUSED and fact.state != NodeState.PAUSED:
         return "finishing, then pausing"
-    if troubles := troubles_of(fact, now):
-        return f"in trouble: {', '.join(one.what for one in troubles)}"
+    troubles = [one.what for one in troubles_of(fact, now)]
+    faults = [one for one in faults_of(fact, now) if not _is_told(one, troubles)]
+    if troubles or faults:
+        return f"in trouble: {', '.join([*troubles, *faults])}"
     return ""
+
+
+def _is_told(fault: str, troubles: Sequence[str]) -> bool:
+    """Whether it is a context that is told of already, because its workers cannot be started."""
+    return fault.replace("context ", "workers of ", 1) in troubles
 
 
 def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]:

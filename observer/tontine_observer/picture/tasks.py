@@ -29,7 +29,7 @@ def task_rows(
     having: dict[str, list[tuple[str, str]]] = {}
     for node in living:
         for module in node.modules:
-            for task in module.tasks:
+            for task in module.tasks if module.is_offered else ():
                 having.setdefault(task, []).append((node.name, module.version))
     waiting = Counter(row.task for row in jobs.rows if row.state == "queued")
     working = Counter(row.task for row in jobs.rows if row.state == "working")

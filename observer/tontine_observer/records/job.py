@@ -89,6 +89,24 @@ class Attempt:
     traceback: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    """One stage of a job. Of one that is done the job keeps how; of the others only the name is
+    known."""
+
+    name: str
+    state: str
+    """As of a job; empty when it was not begun."""
+    attempt: int = 0
+    ms: int | None = None
+    bytes: int | None = None
+    """Of its output."""
+    parts: int = 0
+    version: str = ""
+    node: str = ""
+    """The name of the node that ran it."""
+
+
 LogLine = tuple[datetime, int, str]
 """When, in which attempt, what."""
 
@@ -113,3 +131,6 @@ class JobPage:
     """Both redacted; hidden until they are asked for."""
     family: tuple[tuple[str, str], ...] = ()
     """The job whose task submitted it, and those that its own has submitted."""
+    stages: tuple[StageRow, ...] = ()
+    saved: str = ""
+    """What its task saved last; redacted and hidden like arguments and result."""

@@ -1,4 +1,5 @@
-"""What is read only while somebody looks at it: failures by their kind, tasks, schedules. Pure."""
+"""What is read only while somebody looks at it: failures by their kind, tasks, schedules,
+modules. Pure."""
 
 from __future__ import annotations
 
@@ -83,6 +84,37 @@ class ScheduleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many jobs wait for a range of versions."""
+
+    jobs: int
+    is_partial: bool = False
+    """Whether there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One version of a module on all nodes that have it; or a range of versions that jobs wait
+    for."""
+
+    module: str
+    version: str
+    state: str
+    """The worst that any of them is in."""
+    nodes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """States of the rest of them, and how many are in each."""
+    tasks: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    note: str = ""
+    wanted: Wanted | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.module}\n{self.version}\n{self.tasks if self.wanted else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """The last that was read of each; None before it was read."""
 
@@ -92,5 +124,7 @@ class Ledger:
     queued: Mapping[str, int] | None = None
     is_queued_whole: bool = True
     schedules: tuple[ScheduleRow, ...] | None = None
+    wanted: Mapping[str, Wanted] | None = None
+    """Task keys with a range that no member offers, and the jobs that wait for it."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why one of them could not be read, by its pane."""

@@ -18,20 +18,12 @@ from tontine.records.trouble import Trouble, read_troubles
 from tontine.rules.health import beat_stands_still, lease_is_over
 
 from .clean import Cleaner
+from .loaded import ContextRow, ModuleRow, context_rows, module_rows
 from .values import mapping, number, timestamp, whole
 
 SILENT, GONE = "silent", "gone"
 """What is shown instead of the state of a node that does not beat, and of one whose lease is
 over."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleRow:
-    """A module that a node has."""
-
-    name: str
-    version: str
-    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +53,7 @@ class NodeFact:
     died_at: float | None
     death: str
     modules: tuple[ModuleRow, ...]
+    contexts: tuple[ContextRow, ...]
     troubles: tuple[Trouble, ...]
     workers: int | None
     workers_wanted: int | None
@@ -96,7 +89,8 @@ class NodeFact:
             started_at=timestamp(document.get("started_at")),
             died_at=timestamp(document.get("died_at")),
             death=clean.text(document.get("death") or ""),
-            modules=_modules(document.get("modules"), clean),
+            modules=module_rows(document, clean),
+            contexts=context_rows(document, ahead, clean),
             troubles=read_troubles(document.get("troubles"), ahead, clean.text),
             workers=whole(metrics["workers"]) if "workers" in metrics else None,
             workers_wanted=whole(metrics["workers_wanted"])
@@ -132,28 +126,20 @@ class NodeFact:
     def serves(self, key: str) -> bool:
         """Whether it has the task of a key, in a version inside its range."""
         name = name_of(key)
-        return any(name in one.tasks and fits(key, one.version) for one in self.modules)
+        return any(name in one.tasks and fits(key, one.version) for one in self._offered)
 
     @property
     def tasks(self) -> Iterable[str]:
-        return (task for module in self.modules for task in module.tasks)
+        return (task for module in self._offered for task in module.tasks)
+
+    @property
+    def _offered(self) -> Iterable[ModuleRow]:
+        return (module for module in self.modules if module.is_offered)
 
 
 def _share(value: Any) -> Share | None:
     known = mapping(value)
     return Share(*(whole(known.get(name)) for name in ("epoch", "rank", "size"))) if known else None
-
-
-def _modules(value: Any, clean: Cleaner) -> tuple[ModuleRow, ...]:
-    return tuple(
-        ModuleRow(
-            clean.name(one.get("name", "?")),
-            clean.name(one.get("version", "")),
-            tuple(map(clean.name, tasks)) if isinstance(tasks := one.get("tasks"), list) else (),
-        )
-        for one in (value if isinstance(value, list) else ())
-        if isinstance(one, Mapping)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +185,15 @@ class NodeRow:
     died_at: datetime | None = None
     death: str = ""
     modules: tuple[ModuleRow, ...] = ()
+    contexts: tuple[ContextRow, ...] = ()
     is_silent: bool = False
     """Alive by its record, but its beat is late."""
     is_gone: bool = False
     """And its lease is over."""
     troubles: tuple[Trouble, ...] = ()
     """What fails inside it; nothing is known of one that is dead or silent."""
+    faults: tuple[str, ...] = ()
+    """Its contexts and modules that fail, likewise."""
     workers: int | None = None
     workers_wanted: int | None = None
     bytes: int | None = None

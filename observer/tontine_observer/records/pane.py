@@ -18,6 +18,7 @@ class Pane(StrEnum):
     FAILURES = "failures"
     TASKS = "tasks"
     SCHEDULES = "schedules"
+    MODULES = "modules"
 
 
 @dataclass(frozen=True, slots=True)

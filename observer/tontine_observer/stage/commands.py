@@ -11,10 +11,21 @@ from typing import TypeAlias
 
 from ..draw.keys import written
 from . import moves
-from .layout import CHANGES, FAILURES, JOBS, NODES, PANES, SCHEDULES, SHARES, TASKS, TIME
+from .layout import (
+    CHANGES,
+    FAILURES,
+    JOBS,
+    MODULES,
+    NODES,
+    PANES,
+    SCHEDULES,
+    SHARES,
+    TASKS,
+    TIME,
+)
 from .stage import Stage
 
-_LISTS = (NODES, SHARES, JOBS, CHANGES, FAILURES, TASKS, SCHEDULES)
+_LISTS = (NODES, SHARES, JOBS, CHANGES, FAILURES, TASKS, SCHEDULES, MODULES)
 _OF_NODES = (NODES, SHARES, TIME)
 
 Move: TypeAlias = Callable[[Stage], str | None]
@@ -358,6 +369,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("pane_7", ("7",), "", "Tasks", partial(moves.show_pane, pane=PANES[6])),
     Command("pane_8", ("8",), "", "Schedules", partial(moves.show_pane, pane=PANES[7])),
+    Command(
+        "pane_9", ("9",), "", "Modules and their versions", partial(moves.show_pane, pane=PANES[8])
+    ),
     Command("redraw", ("ctrl+l",), "", "draw the screen anew", Deed.REDRAW),
     Command(
         "quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74

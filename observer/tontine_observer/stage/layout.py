@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NODES, SHARES, JOBS, TIME, CHANGES, FLOW = "nodes", "shares", "jobs", "time", "changes", "flow"
-FAILURES, TASKS, SCHEDULES = "failures", "tasks", "schedules"
+FAILURES, TASKS, SCHEDULES, MODULES = "failures", "tasks", "schedules", "modules"
 STATUS, ALERT, BAND, TABS, FOOTER = "status", "alert", "band", "tabs", "footer"
-BY_ITSELF = (FAILURES, TASKS, SCHEDULES)
+BY_ITSELF = (FAILURES, TASKS, SCHEDULES, MODULES)
 """Panes that are only ever shown alone."""
 PANES = (NODES, SHARES, JOBS, TIME, CHANGES, *BY_ITSELF)
 """In the order of their number keys."""

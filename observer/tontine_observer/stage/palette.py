@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..draw.keys import written
-from ..records.ledger import FailureRow, TaskRow
+from ..records.ledger import FailureRow, TaskRow, VersionRow
 from ..records.pane import Pane, Target
 from . import moves
 from .commands import Command, Deed, Open, What
@@ -156,10 +156,12 @@ def _tasks(name: str, scene: Scene) -> Iterator[Option]:
         yield Option("task", f"task {task}: its jobs", what=_jobs(f"task:{task}"))
 
 
-def filter_of(row: FailureRow | TaskRow) -> str:
+def filter_of(row: FailureRow | TaskRow | VersionRow) -> str:
     """A filter that finds the jobs of a row."""
     if isinstance(row, TaskRow):
         return f"task:{row.name}"
+    if isinstance(row, VersionRow):
+        return f'task:"{row.tasks[0]}@{row.version}"' if row.wanted else f"task:{row.module}."
     # What comes before the first number is in every message of the group.
     error = f"{row.kind}: {row.message}".partition("#")[0].partition('"')[0].rstrip(": ")
     wanted = f' err:"{error}"' if row.message else ""

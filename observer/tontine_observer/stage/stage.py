@@ -12,13 +12,14 @@ from tontine.records.states import NodeState
 
 from ..draw.line import Line
 from ..draw.style import Look
+from ..picture.modules import version_rows
 from ..picture.shown import Shown
 from ..picture.tasks import task_rows
 from ..query.sifting import Sieve
 from ..query.sorting import place_of
 from ..records.change import Change
 from ..records.job import JobList
-from ..records.ledger import Ledger, TaskRow
+from ..records.ledger import Ledger, TaskRow, VersionRow
 from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
@@ -31,6 +32,7 @@ from .layout import (
     FAILURES,
     FOOTER,
     JOBS,
+    MODULES,
     NODES,
     SCHEDULES,
     SHARES,
@@ -50,6 +52,7 @@ from .panes import (
     failures,
     flow,
     jobs,
+    modules,
     nodes,
     schedules,
     shares,
@@ -71,6 +74,7 @@ TABLES: dict[str, Table[Any]] = {
     FAILURES: failures.TABLE,
     TASKS: tasks.TABLE,
     SCHEDULES: schedules.TABLE,
+    MODULES: modules.TABLE,
 }
 CHANGES_SHOWN = 500
 HOLD = 1.0
@@ -399,6 +403,7 @@ class Stage:
             demo=self.demo,
             ledger=self.ledger,
             tasks=self._tasks_of(picture, listed),
+            modules=self._modules_of(picture),
         )
 
     def _tasks_of(self, shown: Picture, listed: JobList) -> tuple[TaskRow, ...]:
@@ -411,6 +416,12 @@ class Stage:
             rows = task_rows(listed, shown.nodes, shown.at.timestamp(), queued, is_whole=is_whole)
             self._tasks = (stamp, rows)
         return self._tasks[1]
+
+    def _modules_of(self, shown: Picture) -> tuple[VersionRow, ...]:
+        """Worked out while somebody looks. What jobs wait for is known of now only."""
+        if MODULES not in self.boxes:
+            return ()
+        return version_rows(shown.nodes, {} if shown.is_past else self.ledger.wanted or {})
 
     def _look_back(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)

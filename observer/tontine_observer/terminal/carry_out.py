@@ -19,7 +19,7 @@ from ..draw.words import moment
 from ..feed.source import Source
 from ..records.alert import Alert
 from ..records.job import JobRow
-from ..records.ledger import FailureRow, ScheduleRow, TaskRow
+from ..records.ledger import FailureRow, ScheduleRow, TaskRow, VersionRow
 from ..records.node import NodeRow
 from ..records.pane import Pane, Target
 from ..records.search import SearchProgress
@@ -170,7 +170,7 @@ class Hands:
             return self.pages.open_node(row.owner)
         if isinstance(row, JobRow):
             return self.pages.open_job(row.seq)
-        if isinstance(row, FailureRow | TaskRow):
+        if isinstance(row, FailureRow | TaskRow | VersionRow):
             moves.show(self._stage, Target(Pane.JOBS, "", filter_of(row)))
             return None
         if isinstance(row, ScheduleRow):
@@ -302,4 +302,6 @@ def _text_of(row: Any) -> str:
             return f"{row.task} {row.kind}: {row.message}"
         case TaskRow() | ScheduleRow():
             return row.name
+        case VersionRow():
+            return f"{row.module}@{row.version}"
     return getattr(row, "text", "")

@@ -26,9 +26,9 @@ _VERBS = {Desired.PAUSED: "pause", Desired.RUNNING: "resume", Desired.STOPPED: "
 _LOOK_EVERY = 0.1
 
 
-def _node_options(command: Command) -> Command:
+def asking_options(command: Command) -> Command:
+    """What every command has that asks nodes for something: who is asked, and how long to wait."""
     options: list[Callable[[Command], Command]] = [
-        click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_nodes),
         click.option("--all", "every", is_flag=True, help="Every live node."),
         click.option(
             "--wait", is_flag=True, help="Wait until they have done it; exit code 1 if they do not."
@@ -42,8 +42,12 @@ def _node_options(command: Command) -> Command:
     return command
 
 
+_nodes = click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_nodes)
+
+
 @click.command()
-@_node_options
+@_nodes
+@asking_options
 def pause(nodes: tuple[str, ...], **options: Any) -> None:
     """Ask nodes to pause: finish what runs, claim nothing more, own no share.
 
@@ -53,14 +57,16 @@ def pause(nodes: tuple[str, ...], **options: Any) -> None:
 
 
 @click.command()
-@_node_options
+@_nodes
+@asking_options
 def resume(nodes: tuple[str, ...], **options: Any) -> None:
     """Ask paused nodes to go on. NODE is a name or an id."""
     _ask(Desired.RUNNING, nodes, **options)
 
 
 @click.command()
-@_node_options
+@_nodes
+@asking_options
 def stop(nodes: tuple[str, ...], **options: Any) -> None:
     """Ask nodes to stop: give back what has not started, finish what runs, exit.
 

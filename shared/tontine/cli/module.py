@@ -15,9 +15,10 @@ from ..legible import count, legible
 from ..records.loaded import ABSENT, BROKEN, SERVING, Loaded, contexts_in, loaded_in, texts_in
 from ..records.want import Want, read_wants
 from ..store.call import Store
+from .ask import asking_options
 from .complete import complete_announced, complete_module_words
 from .many import agrees, is_asked
-from .options import Command, json_option, opened, store_options
+from .options import json_option, opened, store_options
 from .output import note, write_json, write_table
 
 _COLUMNS = ("MODULE", "VERSION", "STATE", "NODE", "CONTEXT", "TASKS", "SOURCE", "DIGEST", "ERROR")
@@ -103,25 +104,10 @@ def _version(document: Record) -> tuple[Any, ...]:
     )
 
 
-def _asking(command: Command) -> Command:
-    options: list[Callable[[Command], Command]] = [
-        click.option("--all", "every", is_flag=True, help="Every live node."),
-        click.option(
-            "--wait", is_flag=True, help="Wait until they have done it; exit code 1 if they do not."
-        ),
-        click.option("--within", default="60s", show_default=True, help="How long --wait waits."),
-        json_option,
-        store_options,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @module.command()
 @click.argument("words", nargs=-1, metavar="NODE SOURCE", shell_complete=complete_module_words)
 @click.option("--context", help="The context that is to have it. [default: the first]")
-@_asking
+@asking_options
 def add(
     *,
     words: tuple[str, ...],
@@ -165,7 +151,7 @@ def add(
 @module.command()
 @click.argument("words", nargs=-1, metavar="NODE MODULE", shell_complete=complete_module_words)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever else has it.")
-@_asking
+@asking_options
 def rm(
     *,
     words: tuple[str, ...],
@@ -207,7 +193,7 @@ def rm(
 
 @module.command()
 @click.argument("words", nargs=-1, metavar="NODE", shell_complete=complete_module_words)
-@_asking
+@asking_options
 def reload(
     *,
     words: tuple[str, ...],

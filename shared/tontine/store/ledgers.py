@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
-from .call import Operation, command, find
+from .call import Operation, command, count_documents, find
 from .find import hinted
 from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX, UNSUCCESSFUL
 from .names import JOBS
 
 FAILED_AT_ONCE = 1_000
 QUEUED_AT_MOST = 100_000
+WAITING_AT_MOST = 1_000
 _FAILED = {
     "_id": 0,
     "seq": 1,
@@ -59,3 +60,15 @@ def count_queued() -> Operation[tuple[dict[str, int], bool]]:
         is_all = is_all and sum(found.values()) < QUEUED_AT_MOST
         counts.update(found)
     return dict(counts), is_all
+
+
+def count_waiting(key: str) -> Operation[int]:
+    """How many jobs of one task key are queued, up to `WAITING_AT_MOST`."""
+    waiting = 0
+    for index in ("fresh", RANKED_INDEX, DUE_INDEX):
+        where = {"task": key, **OPEN_JOBS[index]}
+        limit = WAITING_AT_MOST - waiting
+        waiting += yield from hinted(count_documents(JOBS, where, limit=limit), index)
+        if waiting >= WAITING_AT_MOST:
+            break
+    return waiting

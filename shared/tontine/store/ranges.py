@@ -63,6 +63,11 @@ def key_of(task: str, version: str | None = None) -> str:
         raise ConfigError(str(error)) from error
 
 
+def read_ranges() -> Operation[Ranges]:
+    """What may be queued, as it is noted now."""
+    return Ranges.from_document((yield find_one(CLUSTER, {"_id": RANGES})))
+
+
 _NOT_FULL = {f"tasks.{AT_MOST - 1}": {"$exists": False}}
 
 

@@ -69,7 +69,6 @@ NODE = Role(
     "node",
     {
         JOBS: ("find", "insert", "update", "remove"),
-        PLANS: ("find", "insert", "update", "remove"),
         NODES: ("find", "insert", "update", "remove"),
         CLUSTER: ("find", "insert", "update"),
         EVENTS: ("insert", "update"),
@@ -79,6 +78,7 @@ NODE = Role(
         SAMPLES: ("insert",),
         BELL: ("find", "insert"),
         INBOX: ("find", "remove"),
+        PLANS: ("find", "insert", "update", "remove"),
         OUTPUTS: ("find", "insert", "update", "remove"),
         STATES: ("find",),
     },

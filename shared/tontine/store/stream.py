@@ -48,7 +48,7 @@ _WANTED: list[dict[str, Any]] = [
     },
     {"operationType": {"$in": sorted(_ENDS)}},
 ]
-_LARGE = ("args", "result", "errors")
+_LARGE = ("args", "result", "errors", "stages", "saved")
 _FIELDS = "updateDescription.updatedFields"
 # Flat, and nothing but what a delta is made of: every document within a document takes time to
 # read.

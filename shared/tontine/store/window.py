@@ -33,7 +33,7 @@ _SORTED = {
     "held": None,
     "raw": None,
 }
-SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0}
+SLIM = {"args": 0, "result": 0, "errors": 0, "error.traceback": 0, "stages": 0, "saved": 0}
 
 
 @dataclass(frozen=True, slots=True)

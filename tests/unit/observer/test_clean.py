@@ -38,6 +38,7 @@ FIELDS = [
 FIELDS += [
     "share",
     "modules",
+    "contexts",
     "lease",
     "lease_until",
     "name",
@@ -69,7 +70,7 @@ def test_documents_of_any_shape_become_facts(document: dict[str, object]) -> Non
     )
     fact = NodeFact.from_document(document, clean)
     assert not FOREIGN.search(
-        f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}{fact.troubles}"
+        f"{fact.id}{fact.name}{fact.state}{fact.host}{fact.death}{fact.modules}{fact.contexts}{fact.troubles}"
     )
     with_change(document, document, ["metrics.done", "share", "troubles.1"])
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...draw.line import Line, left, wrap
+from tontine.legible import amount, count, duration
+
+from ...draw.line import Line, left, size, wrap
 from ...draw.words import age, moment
-from ...records.job import Attempt, JobPage
+from ...records.job import Attempt, JobPage, StageRow
 from .jobs import meter
 from .scene import Scene
 from .states import job_state
@@ -22,6 +24,7 @@ def lines(page: JobPage, scene: Scene, width: int) -> list[Line]:
     return [
         *_head(page, scene),
         *_section("Why it is where it is", _why(page, scene, width)),
+        *_section("Stages", _stages(page, scene)),
         *_section("Attempts", _attempts(page, width)),
         *_section("Parent and children", [_fact(name, text) for name, text in page.family]),
         *_section("Arguments and result", _values(page, scene, width)),
@@ -87,6 +90,26 @@ def _why(page: JobPage, scene: Scene, width: int) -> list[Line]:
     return found
 
 
+def _stages(page: JobPage, scene: Scene) -> list[Line]:
+    name = min(30, max((size(stage.name) for stage in page.stages), default=0))
+    return [_stage(place, one, scene, name) for place, one in enumerate(page.stages, 1)]
+
+
+def _stage(place: int, one: StageRow, scene: Scene, name: int) -> Line:
+    state, role = job_state(one.state, scene.glyphs) if one.state else ("  not begun", "faint")
+    line: Line = [
+        (f"  {place:>3} ", "strong"),
+        (f"{left(one.name, name)}  ", "text"),
+        (left(state, 11), role),
+    ]
+    if one.ms is None:
+        return line
+    took, large = left(duration(one.ms / 1000), 7), left(amount(one.bytes or 0), 8)
+    apart = f"in {count(one.parts, 'part')}" if one.parts else ""
+    ran = "  ".join(text for text in (one.node, one.version, apart) if text)
+    return [*line, (f" {took} {large} attempt {one.attempt}  {ran}".rstrip(), "muted")]
+
+
 def _attempts(page: JobPage, width: int) -> list[Line]:
     return [line for attempt in page.attempts for line in _attempt(attempt, width)]
 
@@ -103,7 +126,8 @@ def _values(page: JobPage, scene: Scene, width: int) -> list[Line]:
     if not scene.view.is_revealed:
         return [[("  hidden: v shows them", "faint")]]
     found: list[Line] = []
-    for name, value in (("args", page.args), ("result", page.result)):
+    saved = [("saved", page.saved)] if page.saved else []
+    for name, value in (("args", page.args), *saved, ("result", page.result)):
         for number, text in enumerate(wrap(value or "-", width - 12)):
             label = left("" if number else name, 8)
             found.append([(f"  {label}", "muted"), (text, "text")])

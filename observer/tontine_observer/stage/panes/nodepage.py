@@ -6,6 +6,7 @@ from ...draw.line import Line, left, wrap
 from ...draw.plot import spark
 from ...draw.words import age, amount, day_and_moment, rate
 from ...records.node import NodeRow
+from . import loadedpart
 from .jobs import ran
 from .scene import Scene
 from .states import job_state, node_state
@@ -42,7 +43,8 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
         [("", "text")],
         *body,
         *_jobs(node, scene),
-        *_modules(node, width),
+        *loadedpart.contexts(node, scene, width),
+        *loadedpart.modules(node, scene, width),
     ]
 
 
@@ -109,12 +111,4 @@ def _jobs(node: NodeRow, scene: Scene) -> list[Line]:
         )
     if len(held) > 20:
         found.append([(f"  and {len(held) - 20:,} more", "muted")])
-    return found
-
-
-def _modules(node: NodeRow, width: int) -> list[Line]:
-    found: list[Line] = [[("", "text")], [(" Can run", "title")]] if node.modules else []
-    for module in node.modules:
-        found.append([(f"  {module.name} {module.version}", "text")])
-        found += [[("    " + text, "muted")] for text in wrap(", ".join(module.tasks), width - 6)]
     return found

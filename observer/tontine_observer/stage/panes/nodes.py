@@ -113,7 +113,7 @@ def _state(node: NodeRow, scene: Scene) -> Span | Line:
             else f" {age((scene.picture.at - node.died_at).total_seconds())}"
         )
         return text + gone, role
-    if node.troubles:
+    if node.troubles or node.faults:
         is_told = node.id in alarmed(scene)
         return [(text, role), (f" {scene.glyphs.alert}", "bad.strong" if is_told else "warn")]
     if node.note:

@@ -10,7 +10,7 @@ from ...draw.glyphs import Glyphs
 from ...draw.style import Look
 from ...records.change import Change
 from ...records.job import JobList
-from ...records.ledger import Ledger, TaskRow
+from ...records.ledger import Ledger, TaskRow, VersionRow
 from ...records.picture import Picture
 from ...records.timeline import Timeline
 from .view import View
@@ -44,6 +44,7 @@ class Scene:
     """The board's own now, where the picture is older."""
     ledger: Ledger = field(default_factory=Ledger)
     tasks: tuple[TaskRow, ...] = ()
+    modules: tuple[VersionRow, ...] = ()
     top_rate: float | None = None
     """The highest rate of any node, once it was asked for."""
     demo: Demo | None = None

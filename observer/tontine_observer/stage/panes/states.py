@@ -16,6 +16,17 @@ def job_state(state: str, glyphs: Glyphs) -> Span:
     return f"{glyphs.job.get(state, '?')} {state}", f"job.{state}" if known else "bad"
 
 
+def loaded_state(state: str, glyphs: Glyphs) -> Span:
+    """Of a module or a context."""
+    if state in ("serving", "ready"):
+        return f"{glyphs.node['working']} {state}", "good"
+    if state in ("loading", "initializing"):
+        return f"{glyphs.node['initializing']} {state}", "info"
+    if state == "draining":
+        return f"{glyphs.node['paused']} {state}", "muted"
+    return f"{glyphs.alert} {state}", "warn"
+
+
 CELL_ROLES = {
     "q": "job.queued",
     "l": "faint",

@@ -11,7 +11,7 @@ from ...draw.line import Line, Span, fit, on
 from ...query.filters import Facts
 from ...query.sifting import Sieve
 from ...query.sorting import Order, ordered, place_of
-from ..layout import CHANGES, FAILURES, JOBS, Box
+from ..layout import CHANGES, FAILURES, JOBS, MODULES, Box
 from .frame import enclose, inside, thumb
 from .scene import Scene
 from .searched import progress, told
@@ -175,6 +175,8 @@ def title(table: Table[T], scene: Scene, rows: Sequence[T]) -> list[Span]:
     spans.append((f" {told(search, shown) if search else count}", "muted"))
     if table.pane == FAILURES and scene.ledger.failures_note:
         spans.append((f"  {scene.ledger.failures_note}", "muted"))
+    if table.pane == MODULES and (problem := scene.ledger.problems.get(MODULES)):
+        spans.append((f"  what jobs wait for cannot be read: {problem}", "warn"))
     if table.pane == CHANGES and scene.view.kinds:
         spans.append((f"  {KINDS[scene.view.kinds][0]}", "info"))
     if new := newer(view, Keys(rows, table.key)) if table.pane in FOLLOWING else 0:

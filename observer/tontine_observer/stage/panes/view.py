@@ -16,6 +16,7 @@ from ..layout import (
     CHANGES,
     FAILURES,
     JOBS,
+    MODULES,
     NODES,
     PANES,
     SCHEDULES,
@@ -45,6 +46,7 @@ TITLES = {
     FAILURES: "Failures",
     TASKS: "Tasks",
     SCHEDULES: "Schedules",
+    MODULES: "Modules",
 }
 
 FOLLOWING = (JOBS, CHANGES)

@@ -12,7 +12,17 @@ from ...draw.line import Line, left, wrap
 from ...draw.style import Look
 from ...records.share import CELLS
 from ...stage.commands import Command
-from ...stage.layout import CHANGES, FAILURES, JOBS, NODES, SCHEDULES, SHARES, TASKS, TIME
+from ...stage.layout import (
+    CHANGES,
+    FAILURES,
+    JOBS,
+    MODULES,
+    NODES,
+    SCHEDULES,
+    SHARES,
+    TASKS,
+    TIME,
+)
 from ...stage.panes.states import CELL_ROLES, LANE_ROLES
 from ...stage.panes.view import TITLES
 from .dialog import Dialog
@@ -41,6 +51,9 @@ ABOUT = {
     "the jobs.",
     SCHEDULES: "Recurring jobs: when each is due next and how its last job went. n submits a job "
     "now, o switches one off or on, enter shows its last job.",
+    MODULES: "Each version of a module that a live node has, or is to have. DIGEST is of its "
+    "files: where nodes have the same version of different files, it says how many. Wanted is a "
+    "range of versions that jobs wait for and no member offers. enter lists the jobs.",
 }
 BADGES = (
     ("live", "LIVE", "changes arrive as they happen; the number is their delay"),
@@ -90,7 +103,7 @@ class Help(Dialog[None]):
 
     def _signs(self) -> list[Line]:
         glyphs = self._look.glyphs
-        if self._pane in (FAILURES, TASKS, SCHEDULES):
+        if self._pane in (FAILURES, TASKS, SCHEDULES, MODULES):
             return []
         if self._pane in (SHARES, JOBS):
             return [
