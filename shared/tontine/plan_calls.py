@@ -10,7 +10,7 @@ from . import awaiting
 from .awaiting import Ask, pauses
 from .errors import ConfigError, JobNotFinished, PlanFailed, UnknownJob, UnknownPlan
 from .plan import Plan
-from .records.job import Job
+from .records.job import LAST_SEQ, Job
 from .records.plan_status import PlanStatus
 from .records.states import PlanState
 from .store import control
@@ -18,6 +18,7 @@ from .store.call import Operation
 from .store.counter import Reserve
 from .store.plans import control as plans
 from .store.plans.status import is_ended, read_status, read_status_by_id
+from .store.which import is_number
 
 Planned = Plan | Mapping[str, Any]
 """A plan, or its document."""
@@ -77,13 +78,12 @@ def retry(which: Any, key: str | None) -> Operation[Job | PlanStatus]:
 
 def _plan_of_number(which: Any, key: str | None, unknown: UnknownJob) -> Operation[int]:
     """The number, if it is a plan's and no job's."""
-    is_number = isinstance(which, int) and not isinstance(which, bool) and key is None
-    if not is_number:
+    if not is_number(which) or key is not None or not 0 < which <= LAST_SEQ:
         raise unknown
     try:
         yield from read_status(which)
     except UnknownPlan:
-        raise UnknownJob(f"there is no job and no plan {which}") from unknown
+        raise UnknownJob(f"there is no job {which}, and no plan") from unknown
     return int(which)
 
 

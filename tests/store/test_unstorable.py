@@ -247,7 +247,6 @@ def test_jobs_that_are_held_by_what_is_no_node_go_back(store: Store) -> None:
         bson.Binary(b"abc", 4),
         bson.Regex(".*"),
         True,
-        ["y"],
     ]
     store.database.jobs.insert_many(
         [job(seq, node=node) for seq, node in enumerate(odd)] + [job(99, node="y")]
@@ -262,6 +261,13 @@ def test_jobs_that_are_held_by_what_is_no_node_go_back(store: Store) -> None:
     assert store.run(repair.repair([])) == {"y": 1}
     assert store.run(repair.repair_unowned()) == len(odd) + 2
     assert {state for state, _ in states(store).values()} == {"queued"}
+
+
+def test_a_job_that_is_held_by_a_list_with_a_living_node_in_it_goes_back(store: Store) -> None:
+    store.database.command({"collMod": "jobs", "validator": {}})
+    store.database.jobs.insert_many([job(1, node=["y"]), job(2, node="y")])
+    assert store.run(repair.repair_unowned()) == 1
+    assert {state for state, _ in states(store).values()} == {"queued", "working"}
 
 
 def test_a_node_finds_what_it_holds_among_odd_documents(store: Store) -> None:

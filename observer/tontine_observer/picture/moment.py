@@ -22,7 +22,7 @@ class Moment:
     facts: Mapping[str, NodeFact]
     roster: Epoch
     rows: tuple[JobRow, ...]
-    """By seq; those without a number last."""
+    """By seq; those without a number last, in the order of their arrival."""
     unfinished: tuple[JobRow, ...]
     """Those of the rows that have not ended."""
     working: tuple[JobRow, ...]
@@ -75,7 +75,7 @@ class Moment:
 
 
 def sorted_rows(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
-    """By seq; those without a number last."""
+    """By seq; those without a number last, in the order of their arrival."""
     # They are nearly in order: with a key that costs nothing, sorting thousands for every frame
     # costs next to nothing.
     every = list(rows)
@@ -83,7 +83,8 @@ def sorted_rows(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:
     numbered.sort(key=_SEQ)
     if len(numbered) == len(every):
         return tuple(numbered)
-    return (*numbered, *(row for row in every if row.seq is None))
+    raw = [row for row in every if row.seq is None]
+    return (*numbered, *sorted(raw, key=lambda row: (row.created_at or 0.0, row.id)))
 
 
 def working_of(rows: Iterable[JobRow]) -> tuple[JobRow, ...]:

@@ -23,7 +23,7 @@ def record(kind: str, **facts: Any) -> Operation[None]:
 def latest(limit: int) -> Operation[list[dict[str, Any]]]:
     """The newest events, oldest first."""
     found: list[dict[str, Any]] = yield find(EVENTS, {}, sort=[("at", -1)], limit=limit)
-    return found[::-1]
+    return _in_order(found)
 
 
 _ROUTINE = {"$in": [NodeState.WAITING.value, NodeState.WORKING.value]}
@@ -35,7 +35,7 @@ def since(first: datetime, limit: int) -> Operation[list[dict[str, Any]]]:
     found: list[dict[str, Any]] = yield find(
         EVENTS, _notable(first), sort=[("at", -1)], limit=limit, max_time_ms=5000
     )
-    return found[::-1]
+    return _in_order(found)
 
 
 def after(first: datetime, limit: int) -> Operation[list[dict[str, Any]]]:
@@ -43,7 +43,16 @@ def after(first: datetime, limit: int) -> Operation[list[dict[str, Any]]]:
     found: list[dict[str, Any]] = yield find(
         EVENTS, _notable(first), sort=[("at", 1)], limit=limit, max_time_ms=5000
     )
-    return found
+    return _in_order(found)
+
+
+def _in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Oldest first; what a node noted in one millisecond in the order in which it did."""
+    return sorted(events, key=lambda event: (_moment(event.get("at")), str(event.get("_id"))))
+
+
+def _moment(at: Any) -> float:
+    return at.timestamp() if isinstance(at, datetime) else 0.0
 
 
 def _notable(first: datetime) -> dict[str, Any]:
