@@ -13,10 +13,11 @@ from tontine.lookalike import lookalikes, tell
 from tontine.records.share import Share
 from tontine.store import number
 from tontine.store.call import AsyncStore
-from tontine.store.raw import Raw, identity
+from tontine.store.raw import Raw
 
 from ..duty import Duty, is_first
 from ..loop import Loop, jittered
+from ..lying import Lying, Stubborn, key_of
 from ..telling.troubles import Troubles
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ SOON, SOON_FOR = 0.1, 60.0
 
 
 TRIES = 3
-STUBBORN_FOR, STUBBORN_AT_MOST = 60.0, 500
+STUBBORN_AT_MOST = 500
 TOLD_AT_MOST, LOOKED_AT = 100, 50
 
 
@@ -53,10 +54,10 @@ class Numberer:
         self._share = share
         self._numbered = numbered
         self._troubles = troubles
-        self._seen: dict[bytes, float] = {}
+        self._lying = Lying(clock)
         self._tried: dict[bytes, int] = {}
-        self._stubborn: dict[bytes, tuple[Raw, float]] = {}
-        """Jobs that a few tries could not number, and until when they are left alone."""
+        self._stubborn = Stubborn(clock)
+        """Jobs that a few tries could not number."""
         self._numbered_at = float("-inf")
         self._told: set[str] = set()
 
@@ -82,13 +83,13 @@ class Numberer:
         share = self._share()
         if is_first(share) and self._clock.now() - self._numbered_at < SOON_FOR:
             return SOON
-        if not is_first(share) and self._seen:
+        if not is_first(share) and self._lying:
             return self._timing.help_after
         return self._duty.every(share)
 
     async def _round(self, at_once: bool) -> bool:
-        raw = await self._store.run(number.find_raw(but=self._put_off()))
-        mine = list(raw) if at_once else self._old_enough(raw)
+        raw = await self._store.run(number.find_raw(but=self._stubborn.now()))
+        mine = list(raw) if at_once else self._lying.longer_than(self._timing.help_after, raw)
         if mine:
             self._note_tries(mine)
             self._numbered_at = self._clock.now()
@@ -113,33 +114,19 @@ class Numberer:
                         extra=facts | {"why": tell(name, field)},
                     )
 
-    def _old_enough(self, raw: Sequence[Raw]) -> list[Raw]:
-        """Those that this node has seen lying for longer than H: whoever should number them does
-        not (F2)."""
-        now = self._clock.now()
-        self._seen = {(key := _key(job)): self._seen.get(key, now) for job in raw}
-        return [job for job in raw if now - self._seen[_key(job)] >= self._timing.help_after]
-
     def _note_tries(self, jobs: Sequence[Raw]) -> None:
         """A job that is still there after a few tries will be after the next: it must not stand
         before the others."""
-        tried = {_key(job): job for job in jobs}
+        tried = {key_of(job): job for job in jobs}
         self._tried = {key: self._tried.get(key, 0) + 1 for key in tried}
         for key in [key for key, times in self._tried.items() if times > TRIES]:
             del self._tried[key]
             if len(self._stubborn) < STUBBORN_AT_MOST:
-                self._stubborn[key] = (tried[key], self._clock.now() + STUBBORN_FOR)
+                self._stubborn.put_off(tried[key])
                 log.warning(
                     "a job cannot be numbered",
                     extra={"event": "stubborn", "id": str(tried[key].get("_id"))},
                 )
-
-    def _put_off(self) -> list[Raw]:
-        now = self._clock.now()
-        self._stubborn = {
-            key: (job, until) for key, (job, until) in self._stubborn.items() if until > now
-        }
-        return [job for job, _ in self._stubborn.values()]
 
 
 def _tell_of_failure(job: Raw, reason: str) -> None:
@@ -153,7 +140,3 @@ def _tell_of_failure(job: Raw, reason: str) -> None:
     }
     sentence = f"the document with the _id {name} cannot be a job, and has failed: {facts['why']}"
     log.warning("a document cannot be a job", extra=facts | {"sentence": sentence})
-
-
-def _key(job: Raw) -> bytes:
-    return bytes(identity(job)["_id"].raw)

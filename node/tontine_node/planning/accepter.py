@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tontine.clock import Clock
 from tontine.config import Timing
@@ -14,11 +14,12 @@ from tontine.legible import legible
 from tontine.records.share import Share
 from tontine.store.call import AsyncStore
 from tontine.store.plans import accept
-from tontine.store.raw import Raw, identity
+from tontine.store.raw import Raw
 from tontine.store.retention import Retention
 
 from ..duty import Duty, is_first
 from ..loop import Loop, jittered
+from ..lying import Lying, Stubborn
 from ..telling.troubles import Troubles
 from .advances import Advances
 
@@ -28,7 +29,6 @@ FIRST_EVERY, OTHERS_EVERY = 1.0, 5.0
 UNUSED_EVERY = 10.0
 """Where there has never been a plan, nobody pays for looking often; clients ring for the first."""
 TELL_EVERY = 60.0
-STUBBORN_FOR = 60.0
 
 
 class Accepter:
@@ -55,9 +55,9 @@ class Accepter:
         self._duty = Duty(FIRST_EVERY, OTHERS_EVERY)
         self._is_used = False
         """Whether this node has ever seen a new plan."""
-        self._seen: dict[bytes, float] = {}
-        self._stubborn: dict[bytes, tuple[Raw, float]] = {}
-        """Plans that could not be accepted, and until when they are left alone."""
+        self._lying = Lying(clock)
+        self._stubborn = Stubborn(clock)
+        """Plans that could not be accepted."""
         self._told_at = float("-inf")
 
     async def run(self) -> None:
@@ -75,7 +75,7 @@ class Accepter:
 
     def _every(self) -> float:
         share = self._share()
-        if not is_first(share) and self._seen:
+        if not is_first(share) and self._lying:
             return self._timing.help_after
         every = self._duty.every(share)
         return every if self._is_used else max(every, UNUSED_EVERY)
@@ -84,9 +84,10 @@ class Accepter:
         share = self._share()
         if share is None:
             return None
-        new = await self._store.run(accept.find_new(but=self._put_off()))
+        new = await self._store.run(accept.find_new(but=self._stubborn.now()))
         self._is_used = self._is_used or bool(new)
-        mine = list(new) if is_first(share) else self._old_enough(new)
+        is_at_once = is_first(share)
+        mine = list(new) if is_at_once else self._lying.longer_than(self._timing.help_after, new)
         if not mine:
             return None
         if not await self._advances.all_know():
@@ -102,7 +103,7 @@ class Accepter:
         except StoreUnavailable:
             raise
         except StoreError as error:  # what is wrong with one must not stand before the others
-            self._stubborn[_key(new)] = (new, self._clock.now() + STUBBORN_FOR)
+            self._stubborn.put_off(new)
             log.warning(
                 "a plan cannot be accepted",
                 extra={
@@ -115,17 +116,6 @@ class Accepter:
         if seq is not None:
             self._advances.look_at([seq])
 
-    def _old_enough(self, new: Sequence[Raw]) -> list[Raw]:
-        """Those that this node has seen lying for longer than H."""
-        now = self._clock.now()
-        self._seen = {(key := _key(one)): self._seen.get(key, now) for one in new}
-        return [one for one in new if now - self._seen[_key(one)] >= self._timing.help_after]
-
-    def _put_off(self) -> list[Raw]:
-        now = self._clock.now()
-        self._stubborn = {key: one for key, one in self._stubborn.items() if one[1] > now}
-        return [new for new, _ in self._stubborn.values()]
-
     def _tell_of_older(self) -> None:
         now = self._clock.now()
         if now - self._told_at > TELL_EVERY:
@@ -134,7 +124,3 @@ class Accepter:
                 "plans wait: a node that is alive runs a release that knows nothing of them",
                 extra={"event": "plans-wait"},
             )
-
-
-def _key(new: Raw) -> bytes:
-    return bytes(identity(new)["_id"].raw)

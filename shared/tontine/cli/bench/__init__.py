@@ -5,28 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from ...config import StoreConfig, home
+from ...config import StoreConfig
 from ...errors import ConfigError, StoreError
 from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
 from ...testing.cluster import Cluster
 from ...uri import shown
-from ..demo.crew import SETTINGS_ASIDE, refuse_company
+from ..demo.crew import SETTINGS_ASIDE, log_directory, refuse_company
+from ..interruptible import interruptible
 from ..options import check_settings, json_option, reached
 from ..output import note
 from . import measure, scratch
 from .findings import Findings, Setting
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Whichever comes, no node and no database is left behind."""
 
 
 @click.command()
@@ -87,9 +86,9 @@ def bench(
     check_settings()
     config = StoreConfig.of(uri, database)
     address = resolve(config)
-    directory = _directory()
+    directory = log_directory("bench")
     note(f"MongoDB: {shown(address)}, database {config.database}")
-    with _interruptible(), reached(StoreConfig(address, config.database)) as store:
+    with interruptible(*_ENDINGS), reached(StoreConfig(address, config.database)) as store:
         findings = Findings(jobs, processes, nodes, repeat, Setting.look(store))
         hands = Cluster(
             address,
@@ -106,17 +105,6 @@ def bench(
         finally:
             _clean_up(store, hands, keep)
     findings.write(as_json=as_json)
-
-
-def _directory() -> Path:
-    directory = home() / "bench"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write the nodes' logs to {directory}: {error.strerror}"
-        ) from error
-    return directory
 
 
 def _prepare(store: Store, database: str) -> None:
@@ -176,19 +164,3 @@ def _clean_up(store: Store, hands: Cluster, keep: bool) -> None:
             store.run(scratch.drop())
     except (StoreError, ConfigError) as error:
         note(f"could not drop the database {name}: {error}")
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end bench like Ctrl-C, so that no node and no database is
-    left behind."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = [signal.signal(number, interrupt) for number in _ENDINGS]
-    try:
-        yield
-    finally:
-        for number, handler in zip(_ENDINGS, before, strict=True):
-            signal.signal(number, handler)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 
 import click
 
 from ...config import StoreConfig, home, may_embed, refuse_misspelt, told
-from ...errors import ConfigError
 from ...store import schema
 from ...store.call import Store
 from ...store.connect import resolve
 from ...testing.cluster import Cluster
 from ...uri import shown
+from ..interruptible import interruptible
 from ..options import reached
 from . import summary
-from .crew import launch_next, make_crew, refuse_company
+from .crew import launch_next, log_directory, make_crew, refuse_company
 from .screen import choose
 from .story import Story
 from .stream import JobStream
@@ -61,10 +57,13 @@ def demo(seconds: float | None, nodes: int, uri: str | None, database: str) -> N
     address = _address(config)
     which = "" if config.uri else f"the embedded one in {home()}, "
     click.echo(f"MongoDB: {which}{shown(address)}, database {config.database}")
-    with _interruptible(), reached(StoreConfig(address, config.database)) as store:
+    with (
+        interruptible(signal.SIGTERM, signal.SIGHUP),
+        reached(StoreConfig(address, config.database)) as store,
+    ):
         store.run(schema.ensure())
         refuse_company(store, config.database)
-        crew = make_crew(config, address, store, _directory())
+        crew = make_crew(config, address, store, log_directory("demo"))
         try:
             raise click.exceptions.Exit(
                 _perform(store, crew, StoreConfig(address, config.database), seconds, nodes)
@@ -101,34 +100,6 @@ def _address(config: StoreConfig) -> str:
     return (
         embedded.start().uri
     )  # without a word that none was given: one may have been, and is left alone
-
-
-def _directory() -> Path:
-    directory = home() / "demo"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write the nodes' logs to {directory}: {error.strerror}"
-        ) from error
-    return directory
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo like Ctrl-C, so that no node is left
-    behind."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _perform(

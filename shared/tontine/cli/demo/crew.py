@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from ...config import StoreConfig
+from ...config import StoreConfig, home
 from ...errors import ConfigError
 from ...legible import legible
 from ...records.node import Sighting
@@ -20,6 +20,18 @@ LEASE = 5.0
 SLOTS = 4
 # The user's own settings are for the user's own nodes.
 SETTINGS_ASIDE = {"TONTINE_CONFIG": os.devnull}
+
+
+def log_directory(command: str) -> Path:
+    """Where a command's nodes write their logs; it is made if it is not there."""
+    directory = home() / command
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the nodes' logs to {directory}: {error.strerror}"
+        ) from error
+    return directory
 
 
 def make_crew(config: StoreConfig, uri: str, store: Store, directory: Path) -> Cluster:
