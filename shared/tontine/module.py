@@ -364,8 +364,8 @@ class Module(Hooks):
         return made
 
     def state(self, name: str, default: Any = NOTHING) -> State:
-        """A named state, which `tontine state set MODULE/NAME FILE` sets; in a task its `.value` is
-        what it was when the job began, `.version` the number of that.
+        """A named state, which `tontine state set MODULE/NAME FILE` sets; in a task its ``.value``
+        is what it was when the job began, ``.version`` the number of that.
 
         Without one, and without a `default`, asking for the value is a `NoState`.
         """

@@ -25,7 +25,9 @@ class StepField:
     """One field of a step's result."""
 
     step: Step
+    """Whose result."""
     name: str
+    """Which field of it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -230,7 +232,9 @@ class More:
     whatever comes after this one."""
 
     result: Any
+    """The job's result."""
     plan: Plan
+    """The steps to add."""
 
 
 def _is_all_steps(value: Any) -> bool:

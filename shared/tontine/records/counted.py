@@ -77,9 +77,13 @@ class Observed:
     """Many values of one name, without any of them."""
 
     n: int = 0
+    """How many there were."""
     sum: Number = 0
+    """All of them together."""
     min: float = math.inf
+    """The least."""
     max: float = -math.inf
+    """The greatest."""
     buckets: dict[int, int] = field(default_factory=dict)
     """How many, by the power of two that they do not exceed."""
 
@@ -101,6 +105,7 @@ class Observed:
 
     @property
     def mean(self) -> float:
+        """What they are on average; 0 when there were none."""
         return self.sum / self.n if self.n else 0.0
 
     def to_document(self) -> dict[str, Any]:

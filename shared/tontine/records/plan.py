@@ -140,10 +140,15 @@ class PlanError:
     """Why a plan stopped, and at which of its jobs."""
 
     type: str
+    """The class of the error."""
     message: str
+    """What it says."""
     step: str | None = None
+    """The step that failed."""
     item: int | None = None
+    """Which of a mapped step's jobs it was."""
     seq: int | None = None
+    """The number of the job that failed."""
 
     @classmethod
     def from_document(cls, document: Any) -> PlanError | None:
@@ -264,6 +269,7 @@ class PlanPlace:
 
     @property
     def id(self) -> str:
+        """The `_id` that only this job can have."""
         if self.kind == "finally":
             return f"plan/{self.seq}/{CLOSING_STEP}/{self.try_}"
         back = "~" if self.kind == "undo" else ""

@@ -19,17 +19,25 @@ class JobCounts:
     """The jobs of a step by state, and when the first started and the last ended."""
 
     queued: int = 0
+    """Those that wait."""
     working: int = 0
+    """Those that a node holds."""
     done: int = 0
+    """Those that are done."""
     failed: int = 0
+    """Those that failed."""
     cancelled: int = 0
+    """Those that were cancelled."""
     stopped: int = 0
     """Of the cancelled and failed: those that the plan's stop ended."""
     started_at: datetime | None = None
+    """When the first of them started."""
     finished_at: datetime | None = None
+    """When the last of them ended."""
 
     @property
     def all(self) -> int:
+        """How many there are."""
         return self.queued + self.working + self.done + self.failed + self.cancelled
 
 
@@ -38,7 +46,9 @@ class StepStatus:
     """How one step of a plan stands."""
 
     name: str
+    """Its name in the plan."""
     task: str
+    """What its jobs run."""
     state: str
     """`waiting` while it has no job, then as its job is; of a mapped step `working` until all have
     ended, then `failed` if one that may not has."""
@@ -47,8 +57,11 @@ class StepStatus:
     total: int | None
     """All of its jobs; None while nobody knows how many a mapped step will have."""
     is_mapped: bool = False
+    """Whether it has a job for each item of something."""
     may_fail: bool = False
+    """Whether the plan goes on although it failed."""
     jobs: JobCounts = field(default_factory=JobCounts)
+    """Its jobs, counted."""
     undo: JobCounts | None = None
     """The jobs that undo it, once there are any."""
 
@@ -64,7 +77,9 @@ class PlanStatus:
     state: PlanState | None
     """Where it is in its life; None until a node has accepted it."""
     name: str = ""
+    """What people call it."""
     key: str | None = None
+    """No other unfinished plan has the same."""
     steps: Mapping[str, StepStatus] = field(default_factory=dict)
     """Its steps by name."""
     progress: float = 0.0
@@ -78,7 +93,9 @@ class PlanStatus:
     tries: int = 0
     """How often it was retried."""
     created_at: datetime | None = None
+    """When it was accepted."""
     finished_at: datetime | None = None
+    """When it ended."""
     existed: bool = False
     """True when `submit_plan` found this one instead of adding one: an unfinished one with its
     key."""
