@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 WRITE_EVERY = 0.5
 AT_ONCE = 4
 """Outputs of all workers that are stored at a time: each may have megabytes."""
+REFUSED_FOR = 60.0
+"""Seconds for which an output that the server refuses is tried again."""
 _LONGEST_PAUSE = 2.0
 
 
@@ -193,7 +195,7 @@ class Staging:
     ) -> None:
         """Store an output, until the store has answered, and tell the worker."""
         stage = DoneStage(said.place, said.name, said.version, said.ms, said.output)
-        size, pause = len(stage.body), 0.1
+        size, pause, begun = len(stage.body), 0.1, self._clock.now()
         apart = size > INLINE or run.inline + size > INLINE_IN_ALL
         while workload.sent.get(entry.seq) is entry:
             try:
@@ -201,18 +203,21 @@ class Staging:
                     is_cancelled = await self._store.run(
                         outputs.keep_stage(self._node, entry.seq, entry.attempt, stage, apart=apart)
                     )
-            except (StoreUnavailable, NotPermitted) as error:
+            except Unstorable as error:
+                if not apart:
+                    apart = True
+                    continue
+                _answer(workload, said, error=("OutputTooLarge", _unstored(said, error)))
+                return
+            except StoreError as error:
+                # A refusal may be over in a moment: an index that was dropped is made again.
+                is_refused = not isinstance(error, StoreUnavailable | NotPermitted)
+                if is_refused and self._clock.now() - begun > REFUSED_FOR:
+                    _answer(workload, said, error=("UnstorableOutput", _unstored(said, error)))
+                    return
                 self._troubles.note("stages", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            except StoreError as error:
-                if isinstance(error, Unstorable) and not apart:
-                    apart = True
-                    continue
-                text = f"the output of stage {said.name} cannot be stored: {error}"
-                kind = "OutputTooLarge" if isinstance(error, Unstorable) else "UnstorableOutput"
-                _answer(workload, said, error=(kind, text))
-                return
             else:
                 self._troubles.over("stages")
                 self._go_on(run, said, 0 if apart else size)
@@ -243,6 +248,10 @@ def _packed(kept: Raw, output: bytes) -> bytes:
         return kept.raw
     whole: Mapping[str, Any] = RawBSONDocument(kept.raw, RAW)
     return bson.encode({**whole, "output": output}, codec_options=PLAIN)
+
+
+def _unstored(said: StageOutput, error: StoreError) -> str:
+    return f"the output of stage {said.name} cannot be stored: {error}"
 
 
 def _lost(said: StageOutput) -> tuple[str, str]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import bson
+
 from tontine.clock import SystemClock
-from tontine.errors import StoreUnavailable
+from tontine.errors import StoreError, StoreUnavailable
 from tontine_node.claims import Claims, Entry
-from tontine_node.running.pipe import SavedValue, TaskFacts
+from tontine_node.running.pipe import Orders, SavedValue, StageOutput, TaskFacts
 from tontine_node.running.staging import Staging, time_limit
 from tontine_node.running.workload import Workload
 from tontine_node.staged_run import StagedRun
 from tontine_node.telling.troubles import Troubles
 
+BODY = bson.encode({"r": 1})
 FACTS = TaskFacts(timeout=10.0, saves=True, stage_limits=[None, 2.0, None])
 
 
@@ -71,3 +74,38 @@ async def test_what_could_not_be_written_goes_with_the_end_of_the_attempt() -> N
     desk._written_at = float("-inf")
     await desk.write_saved()
     assert desk.unwritten(one) is None
+
+
+class Refusing:
+    """A store that refuses twice what it takes then: an index is being made again."""
+
+    def __init__(self) -> None:
+        self.refusals = 2
+
+    async def run(self, steps: Any) -> bool:
+        steps.close()
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreError("hint provided does not correspond to an existing index")
+        return False
+
+
+class Listening:
+    """A worker that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Orders] = []
+
+    def send(self, orders: Orders) -> None:
+        self.told.append(orders)
+
+
+async def test_an_output_that_is_refused_for_a_moment_is_stored_all_the_same() -> None:
+    desk = Staging("x", cast("Any", Refusing()), SystemClock(), Claims(), Troubles())
+    one, child = entry(StagedRun()), Listening()
+    workload = Workload(cast("Any", child))
+    workload.sent[1] = one
+    assert one.staged is not None
+    await desk._keep(workload, one, one.staged, StageOutput(1, 1, 0, "fetch", "1.0", 5, BODY))
+    ((answer,),) = [orders.staged for orders in child.told]
+    assert (answer.seq, answer.error) == (1, None)
