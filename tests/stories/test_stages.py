@@ -66,6 +66,7 @@ def test_the_page_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> No
             exec(compile(block, "docs/stages.md", "exec"), {"client": client})
 
 
+@pytest.mark.timeout(180 + 30 * KILLS)
 def test_killed_in_the_second_of_three_stages_the_first_ran_once(
     client: Client, cluster: Cluster, tmp_path: Path
 ) -> None:
