@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 from tontine.records.job import SUSPECT
 from tontine.records.plan import PlanPlace
+from tontine.store.call import Causal
 
 from .staged_run import StagedRun
 
@@ -42,6 +43,9 @@ class Entry:
     """The server's time, in seconds, after which it must not be started."""
     place: PlanPlace | None = None
     """Whose it is, if it is a plan's: it needs a licence before it may start (PL5)."""
+    seen: Causal | None = None
+    """How far the store was seen when it got that; what its plan is asked for later is seen after
+    it (PL0)."""
     status: Status = Status.PENDING
     size: int = 0
     """Bytes that it takes here: its document, and later its result."""

@@ -54,6 +54,7 @@ from .running.contexts import Contexts
 from .running.described import describe_contexts
 from .running.limits import Limits
 from .running.offspring import Offspring
+from .running.pages import PageReader
 from .running.staging import Staging
 from .running.states import StateKeeper
 from .settling.repairer import Repairer
@@ -119,6 +120,7 @@ class Node:
 
         self.limits = Limits(contexts, clock)
         self.offspring = Offspring(store, clock)
+        self.pages = PageReader(store, clock, troubles)
         self.staging = Staging(node, store, clock, claims, troubles)
         self.states = StateKeeper(store, contexts, troubles)
         self.reporter = Reporter(node, store, clock, claims, contexts, self._retention)
@@ -220,8 +222,10 @@ class Node:
             dispatcher.server_now = self.beat.server_now
             dispatcher.is_noted = self.careful.is_noted
             dispatcher.take_requests = self.offspring.take
+            dispatcher.take_wanted = self.pages.take
             dispatcher.staging = self.staging
             dispatcher.greet = self.states.greet
+            dispatcher.unread = self.states.unread
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
@@ -324,7 +328,8 @@ class Node:
 
     async def _end(self) -> None:
         self.fence.is_over = True
-        await cancel(lambda: [*self._tasks, *self.offspring.tasks, *self.staging.tasks])
+        served = (self.offspring, self.staging, self.pages)
+        await cancel(lambda: [*self._tasks, *(task for one in served for task in one.tasks)])
         stuck = await self.contexts.kill_all("the node ends")
         await asyncio.to_thread(self.beat.stop)
         if not stuck:  # those have it open, and so does who waits for their end

@@ -27,6 +27,7 @@ from .errors import (
     NotPermitted,
     PlanFailed,
     Reject,
+    ResultGone,
     Retry,
     StoreError,
     StoreUnavailable,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .records.plan import PlanError
     from .records.plan_status import PlanStatus, StepStatus
     from .store.logs import Line
+    from .streamed import Stream
 
 __all__ = [
     "AsyncClient",
@@ -100,6 +102,7 @@ __all__ = [
     "PlanStatus",
     "Progress",
     "Reject",
+    "ResultGone",
     "Retry",
     "Schedule",
     "Standing",
@@ -107,6 +110,7 @@ __all__ = [
     "StepStatus",
     "StoreError",
     "StoreUnavailable",
+    "Stream",
     "StreamLost",
     "SubmitInterrupted",
     "TaskCall",
@@ -137,6 +141,7 @@ _LAZY = {
     "PlanError": "records.plan",
     "PlanStatus": "records.plan_status",
     "StepStatus": "records.plan_status",
+    "Stream": "streamed",
 }
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bson import ObjectId
 from pymongo.errors import ConfigurationError
 
+from . import plan_calls
 from .calls import AnyTask, Args, named
 from .config import Duration, database_for, seconds
 from .errors import ConfigError
+from .plan import Plan
+from .plan_calls import Planned
 from .records.job import Job
 from .records.schedule import Missed, Overlap, Schedule
 from .store.call import AsyncStore, Store
@@ -40,7 +44,7 @@ def open_transaction(session: Any, store: Store | AsyncStore | None) -> Any:
 
 def schedule_of(
     name: str,
-    task: AnyTask,
+    task: AnyTask | Planned,
     args: Args,
     cron: str | None,
     every: Duration | None,
@@ -49,7 +53,11 @@ def schedule_of(
     overlap: Overlap,
     max_age: Duration | None,
 ) -> Schedule:
-    task_name, args = named(task, args)
+    task_name, plan = "", None
+    if isinstance(task, Plan | Mapping):
+        plan = plan_calls.document_of(task)
+    else:
+        task_name, args = named(task, args)
     wanted = Schedule(
         name,
         task_name,
@@ -60,6 +68,7 @@ def schedule_of(
         missed,
         overlap=overlap,
         max_age=_seconds(max_age),
+        plan=plan,
     )
     wanted.check()
     return wanted

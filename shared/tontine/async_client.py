@@ -254,7 +254,7 @@ class AsyncClient:
     async def schedule(
         self,
         name: str,
-        task: AnyTask,
+        task: AnyTask | plan_calls.Planned,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -265,7 +265,7 @@ class AsyncClient:
         max_age: Duration | None = None,
     ) -> Schedule:
         """Add a recurring job, or replace the one of that name: by a cron expression, or `every` so
-        often.
+        often. A `Plan` in the place of the task is inserted as a plan each time.
 
         `missed` says what becomes of times at which no node was there, `overlap="skip"` that a time
         is passed over while the job before has not ended, `max_age` how long after its insert a job

@@ -205,6 +205,10 @@ class NotOpen(TontineError):
     """A connection was asked for where it is not open: in another context, or in no worker."""
 
 
+class ResultGone(TontineError):
+    """A task streams the results of a plan's step, and one of them is not there any more."""
+
+
 class Retry(Exception):
     """Raised in a task: asks for another attempt, `in_` seconds from now (default: the task's
     backoff)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -502,7 +502,7 @@ def tasks_of(function: Any) -> list[Task]:
     return []
 
 
-def load(names: Sequence[str]) -> Library:
+def load(names: Iterable[str]) -> Library:
     """Import what `tontine node` was given: `package.module`, `package.module:name` or a path to a
     .py file."""
     found: dict[str, Module] = {}

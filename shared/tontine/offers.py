@@ -45,8 +45,9 @@ class Offers:
     def warnings(self, schedule: Schedule) -> tuple[str, ...]:
         """What somebody should look at."""
         told = []
-        if schedule.task not in self.tasks:
-            told.append(f"no live node has its task {legible(schedule.task, 100)}")
+        if unknown := [one for one in schedule.tasks if one not in self.tasks]:
+            tasks = "task" if len(unknown) == 1 else "tasks"
+            told.append(f"no live node has its {tasks} {legible(', '.join(unknown), 100)}")
         origin = schedule.declared
         if origin is not None and schedule.name not in self.newest.get(
             origin.module, {schedule.name}

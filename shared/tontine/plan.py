@@ -30,6 +30,14 @@ class StepField:
     """Which field of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class StepStream:
+    """All results of a mapped step, read in pages while the task runs."""
+
+    step: Step
+    """Whose results."""
+
+
 @dataclass(eq=False, slots=True)
 class Step:
     """One step of a plan. As an argument of another step it stands for its result."""
@@ -45,6 +53,11 @@ class Step:
             raise ConfigError(f"a step's field is a text, like {self.name}['path'], not {field!r}")
         return StepField(self, field)
 
+    def stream(self) -> StepStream:
+        """The results of a mapped step, as an argument of another: its task gets a `Stream`, an
+        iterator that reads them while it runs. There may be any number of them."""
+        return StepStream(self)
+
     def undo(
         self, task: AnyTask, args: Args = None, *, when: Literal["done", "begun"] = "done"
     ) -> Step:
@@ -53,6 +66,8 @@ class Step:
         comes after."""
         task_name, args = named(task, args)
         undo: dict[str, Any] = {"task": task_name, **self._plan._arguments(self.name, args)}
+        if "stream" in undo:
+            raise ConfigError(f"the undo of step {self.name} streams, but only steps can stream")
         if when != "done":
             undo["when"] = when
         self._document["undo"] = undo
@@ -89,7 +104,7 @@ class Plan:
         args: Args = None,
         *,
         name: str | None = None,
-        after: Iterable[Step] = (),
+        after: Step | Iterable[Step] = (),
         may_fail: bool = False,
         delay: Duration | None = None,
         max_attempts: int | None = None,
@@ -109,7 +124,7 @@ class Plan:
         chunk: int = 1,
         at_once: int | None = None,
         name: str | None = None,
-        after: Iterable[Step] = (),
+        after: Step | Iterable[Step] = (),
         may_fail: bool = False,
         delay: Duration | None = None,
         max_attempts: int | None = None,
@@ -152,7 +167,7 @@ class Plan:
         task: AnyTask,
         args: Args,
         name: str | None,
-        after: Iterable[Step],
+        after: Step | Iterable[Step],
         may_fail: bool,
         delay: Duration | None,
         max_attempts: int | None,
@@ -164,7 +179,8 @@ class Plan:
         if called in self.steps:
             raise ConfigError(f"the plan has a step {called} already: give this one another name")
         document: dict[str, Any] = {"task": task_name, **self._arguments(called, args), **mapping}
-        if names := [self._known(step) for step in after]:
+        several = [after] if isinstance(after, Step) else after
+        if names := [self._known(step) for step in several]:
             document["after"] = names
         if may_fail:
             document["may_fail"] = True
@@ -215,15 +231,19 @@ class Plan:
             )
         given: dict[str, Any] = {}
         take: dict[str, Any] = {}
+        stream: dict[str, Any] = {}
         for arg, value in (args or {}).items():
             if isinstance(value, Step | StepField):
                 take[arg] = self._source(value)
             elif _is_all_steps(value):
                 take[arg] = [self._source(one) for one in value]
+            elif isinstance(value, StepStream):
+                stream[arg] = self._known(value.step)
             else:
                 _refuse_deeper(value, f"argument {arg} of step {name}")
                 given[arg] = value
-        return {what: value for what, value in (("args", given), ("take", take)) if value}
+        found = {"args": given, "take": take, "stream": stream}
+        return {what: value for what, value in found.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +264,7 @@ def _is_all_steps(value: Any) -> bool:
 
 def _refuse_deeper(value: Any, where: str) -> None:
     """A step inside of a value would be stored as whatever it is in Python."""
-    if isinstance(value, Step | StepField):
+    if isinstance(value, Step | StepField | StepStream):
         name = value.name if isinstance(value, Step) else value.step.name
         raise ConfigError(
             f"{where} has step {name} inside of something else: only an argument itself can be a "

@@ -26,15 +26,20 @@ Planned = Plan | Mapping[str, Any]
 
 def submit(plan: Planned, reserve: Reserve, **given: Any) -> Operation[PlanStatus]:
     """Insert a plan; how it stands."""
-    if not isinstance(plan, Plan | Mapping):
-        raise ConfigError(f"submit_plan takes a Plan or its document, not {type(plan).__name__}")
-    document = dict(plan.document() if isinstance(plan, Plan) else plan)
+    document = document_of(plan)
     document |= {name: value for name, value in given.items() if value is not None}
     document.pop("state", None)
     found, existed = yield from plans.submit(document, reserve)
     if not existed:
         return PlanStatus.of(found, {})
     return (yield from read_status_by_id(found.id, existed=True))
+
+
+def document_of(plan: Planned) -> dict[str, Any]:
+    """What is inserted of a plan."""
+    if not isinstance(plan, Plan | Mapping):
+        raise ConfigError(f"submit_plan takes a Plan or its document, not {type(plan).__name__}")
+    return dict(plan.document() if isinstance(plan, Plan) else plan)
 
 
 def read(which: PlanStatus | int) -> Operation[PlanStatus]:

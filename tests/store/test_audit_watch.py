@@ -129,7 +129,7 @@ def test_the_changes_of_every_store_operation_pass(store: Store) -> None:
             store.run(control.retry(seq))
         store.database.jobs.delete_many({"state": "failed"})  # as their time to live would
 
-    history = History(names.JOBS, names.NODES, names.CLUSTER)
+    history = History(names.JOBS, names.NODES, names.CLUSTER, names.PLANS)
     found = [finding for change in seen(store, act, "end") for finding in history.see(change)]
     assert found == []
     assert history.put_back == {1, 3, 5, 6, 7, 9}
@@ -180,7 +180,7 @@ def test_a_real_history_passes(cluster: Cluster) -> None:
             cluster.wait_for_all(318)
             client.retry(cluster.jobs(state="failed")[0]["seq"])
 
-    history = History(names.JOBS, names.NODES, names.CLUSTER)
+    history = History(names.JOBS, names.NODES, names.CLUSTER, names.PLANS)
     found = [
         finding for change in seen(cluster.store, act, "end") for finding in history.see(change)
     ]

@@ -19,7 +19,7 @@ from tontine.store import bell, claim, control, insert, members, number, repair,
 from tontine.store.bell import HELP, Hint
 from tontine.store.call import AsyncStore, Call, Operation, Store
 from tontine.store.insert import CHUNK, Wish
-from tontine.store.names import BELL, CLUSTER, JOBS, NODES
+from tontine.store.names import BELL, CLUSTER, JOBS, NODES, PLANS
 from tontine.store.schema import BELL_SIZE
 from tontine.store.settle import Outcome
 from tontine_node.claiming.listener import Listener
@@ -201,8 +201,8 @@ class Hearing:
 
 async def test_an_ear_that_opens_has_missed_everything_so_far(async_store: AsyncStore) -> None:
     async with Hearing(async_store) as hearing:
-        await hearing.until(Hint(JOBS))
-        assert hearing.told == [Hint(CLUSTER), Hint(JOBS)]
+        await hearing.until(Hint(PLANS, is_fresh=True))
+        assert hearing.told == [Hint(CLUSTER), Hint(JOBS), Hint(PLANS, is_fresh=True)]
         assert hearing.ear.is_open
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from bson import Int64, ObjectId
 
 from tontine.records.share import Part, Share
-from tontine.store import fresh, postponed
+from tontine.store import fresh, postponed, repair
 from tontine.store.call import Call, Operation, Store
 
 TASKS = ["story.double", "story.triple"]
@@ -79,3 +79,18 @@ def test_looking_for_due_jobs_does_not_read_those_of_tomorrow(store: Store) -> N
     fill(store, 1, 30, state="queued", run_at=datetime.now(UTC) - timedelta(seconds=5))
     fill(store, 1000, 20_000, state="queued", run_at=datetime.now(UTC) + timedelta(days=1))
     assert keys_examined(store, postponed.find_due([Part(tuple(TASKS), SHARE)], 2.0, 100)) <= 35
+
+
+def test_looking_for_holders_reads_only_jobs_that_are_held(store: Store) -> None:
+    fill(store, 1, 3000, state="done", node="gone")
+    fill(store, 5000, 20, state="working", node="ada")
+    for seq, odd in ((5000, 7), (5001, None), (5002, ["bea"])):
+        store.database.jobs.update_one(
+            {"seq": seq}, {"$set": {"node": odd}}, bypass_document_validation=True
+        )
+    [call] = repair.find_holders()
+    key, query = call.args
+    asked = {"distinct": call.collection, "key": key, "query": query}
+    explained = store.database.command({"explain": asked, "verbosity": "executionStats"})
+    assert explained["executionStats"]["totalDocsExamined"] == 20
+    assert store.run(repair.find_holders()) == [None, 7, "ada", "bea"]

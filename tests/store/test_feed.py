@@ -270,6 +270,7 @@ async def test_a_dropped_collection_leaves_the_rest(mongo_uri: str, store: Store
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_a_store_that_goes_away_leaves_the_last_picture_and_comes_back(
     tmp_path: Path,
 ) -> None:

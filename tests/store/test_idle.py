@@ -49,6 +49,7 @@ def calls_in_a_minute(world: World) -> Counter[str]:
     return calls
 
 
+@pytest.mark.long
 def test_each_of_many_asks_for_less(world: World) -> None:
     nodes = 24
     for number in range(nodes):

@@ -244,3 +244,20 @@ async def test_lanes_keep_their_place_when_only_others_change(
     node.member.see(changed.joined_by("n2", offer_of([ALL])))
     await lanes.arrange([ALL])
     assert counting.calls.total() == asked + 1, "its share is another one: from the lowest on"
+
+
+async def test_a_lane_that_gets_a_key_goes_back_to_the_lowest_of_its_jobs(
+    store: Store, async_store: AsyncStore
+) -> None:
+    fill(store, [RARE, *[ALL] * 100])
+    counting = CountingStore(async_store.database)
+    await drain_by(counting, {"n0": [ALL]}, 100)
+    node = SimulatedNode("n0", counting, Hours(), [ALL])
+    await node.turn()
+    lanes = node.turns[0].lanes
+    assert [lane.sweep.cursor > 100 for lane in lanes] == [True]
+    roster = Roster.from_document(store.database.cluster.find_one({"_id": ROSTER}))
+    node.member.see(roster.joined_by("n0", offer_of([ALL, RARE])))
+    await lanes.arrange([ALL, RARE])
+    lowest = store.database.jobs.find_one({"task": RARE})["seq"]
+    assert [(lane.keys, lane.sweep.cursor) for lane in lanes] == [(frozenset({ALL, RARE}), lowest)]

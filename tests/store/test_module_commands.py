@@ -149,6 +149,19 @@ def test_a_reload_is_a_number_that_grows(store: Store, web: str, run: Run) -> No
     assert (late.code, late.out) == (1, "")
 
 
+@pytest.mark.parametrize(
+    ("heard", "fulfilled", "is_done"), [(0, 0, None), (1, 0, False), (1, 1, True)]
+)
+def test_what_was_broken_before_a_reload_tells_nothing_of_it(
+    store: Store, run: Run, heard: int, fulfilled: int, is_done: bool | None
+) -> None:
+    broken = serving("shop", "shop.tasks", state="broken", error="no such luck")
+    add_node(store, "web-1", broken, reloading=heard, reloaded=fulfilled)
+    asked = run("module", "reload", "web-1", "--wait", "--within", "0.1s", "--json")
+    assert [row["done"] for row in asked.rows] == [is_done]
+    assert asked.code == (0 if is_done else 1)
+
+
 def test_the_list_says_who_has_what_and_why_not(store: Store, web: str, run: Run) -> None:
     add_node(
         store,

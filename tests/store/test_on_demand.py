@@ -60,9 +60,7 @@ class Counting(Store):
 
 
 def fire_a_schedule(store: Store) -> None:
-    store.run(
-        schedules._insert_job(Schedule("tick", "t.t", every=10, max_age=60), datetime.now(UTC))
-    )
+    store.run(schedules._insert(Schedule("tick", "t.t", every=10, max_age=60), datetime.now(UTC)))
 
 
 def insert_raw(store: Store, **fields: Any) -> None:

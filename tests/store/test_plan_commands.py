@@ -92,6 +92,27 @@ def test_a_plan_is_cancelled_and_retried_by_its_number(
     assert f"plan {seq} is done: there is nothing to run again" in ended.output
 
 
+def test_it_says_why_a_claimed_step_was_not_started(run: Run, crew: Crew, tmp_path: Path) -> None:
+    seq = submit(run, tmp_path, CHAIN)
+    crew.accept()
+    run("cancel", str(seq))
+    assert not crew.claim()
+    why = run("why", f"plan/{seq}/get").output
+    assert "When a node had claimed it, its plan had stopped: it was not started." in why
+    crew.store.database.plans.delete_one({"seq": seq})
+    why = run("why", f"plan/{seq}/get").output
+    assert f"It is step get of plan {seq}, which is gone." in why
+    assert "When a node had claimed it, its plan was gone: it was not started." in why
+
+
+def test_a_plan_waits_for_nodes_that_know_nothing_of_plans(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    crew.store.database.nodes.insert_one({"_id": "old", "state": "waiting", "beat": 0})
+    seq = submit(run, tmp_path, CHAIN)
+    assert "runs a release that knows nothing of plans" in run("why", str(seq)).output
+
+
 def test_a_number_that_is_a_jobs_and_a_plans_is_refused(
     run: Run, crew: Crew, tmp_path: Path
 ) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import bson
 import pytest
 
-from tests.support.planned import Broken, Crew
+from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, number, retention
 from tontine.store.call import AsyncStore, Causal, Store
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read
+from tontine.store.plans.values import read_page
 from tontine.store.retention import Retention
+from tontine.streamed import BYTES_AT_ONCE
 
 
 def fails(**_: Any) -> None:
@@ -337,6 +340,19 @@ def test_what_cannot_be_released_stops_the_plan_and_says_why(
     assert found.error.message.startswith(sentence)
 
 
+@pytest.mark.parametrize("odd", [2**63 - 1, {"after": ["get"]}, {"task": "put"}])
+def test_a_step_that_somebody_made_none_stops_the_plan(crew: Crew, odd: Any) -> None:
+    put = {"task": "t.echo", "after": ["get"]}
+    plan = crew.insert({"steps": {"get": {"task": "t.echo"}, "put": put}})
+    crew.accept()
+    crew.store.database.plans.update_one({"_id": plan}, {"$set": {"steps.put": odd, "rev": 7}})
+    crew.run()
+    crew.look(crew.plan(plan).seq or 0)
+    found = crew.plan(plan)
+    assert (found.state, found.error and found.error.type) == ("failed", "InvalidStep")
+    assert "put" not in crew.jobs(plan)
+
+
 def test_a_foreign_job_under_the_name_of_a_step_stops_the_plan(crew: Crew) -> None:
     plan = crew.insert(
         {"steps": {"a": {"task": "t.echo"}, "b": {"task": "t.echo", "after": ["a"]}}}
@@ -478,3 +494,47 @@ async def test_a_causal_operation_sees_as_far_as_the_one_before(
     earlier = Causal(first, seen.cluster_time)
     await async_store.run(read.read_plan(found.seq or 0), causal=earlier)
     assert earlier.operation_time >= first
+
+
+def test_items_that_also_take_or_stream_all_of_what_they_map_over_wait_for_all_of_it(
+    crew: Crew,
+) -> None:
+    mapped: dict[str, Any] = {"task": "t.upper", "map": ["a", "b"], "as": "text"}
+    over: dict[str, Any] = {"task": "t.echo", "map": "m", "as": "one"}
+    steps = {
+        "m": mapped,
+        "takes": {**over, "take": {"all": "m"}},
+        "streams": {**over, "stream": {"all": "m"}},
+        "after": {**over, "after": ["m"]},
+        "early": over,
+    }
+    plan = crew.insert({"steps": steps})
+    crew.accept()
+    first, second = crew.claim()
+    crew.work(first)
+    released = {"early/00000000", "m/00000000", "m/00000001"}
+    assert set(crew.jobs(plan)) == released
+    crew.work(second)
+    crew.run()
+    jobs = crew.jobs(plan)
+    assert crew.state(plan) == "done"
+    assert jobs["takes/00000000"]["args"] == {"all": ["A", "B"], "one": "A"}
+    assert jobs["streams/00000001"]["args"] == {"one": "B"}
+    assert jobs["streams/00000001"]["plan"]["stream"] == {"all": {"step": "m", "total": 2}}
+
+
+def test_a_page_holds_so_many_results_and_so_many_bytes(crew: Crew) -> None:
+    sizes = [*[1] * 5, 2 * BYTES_AT_ONCE, *[1] * 4, *[BYTES_AT_ONCE // 3] * 10]
+    jobs = [done_item(7, "m", item, item + 1, "x" * size) for item, size in enumerate(sizes)]
+    crew.store.database.jobs.insert_many([*jobs, done_item(7, "m2", 0, 99, "x")])
+
+    def items(first: int, count: int) -> list[int]:
+        page = crew.store.run(read_page(7, "m", first, count))
+        return [job["plan"]["item"] for job in bson.decode_all(page)]
+
+    assert items(0, 4) == [0, 1, 2, 3]
+    assert items(0, 10) == [0, 1, 2, 3, 4], "the next one is a page by itself"
+    assert items(5, 10) == [5]
+    assert items(10, 10) == [10, 11]
+    assert items(19, 500) == [19]
+    assert items(20, 500) == []

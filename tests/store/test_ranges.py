@@ -192,12 +192,17 @@ def test_a_range_that_nobody_satisfies_waits(world: World) -> None:
     assert world.history.by_seq(1)["state"] == "done"
 
 
-def test_the_list_of_ranges_may_be_deleted(world: World, store: Store) -> None:
+@pytest.mark.parametrize("quiet", [0.0, 60.0])
+def test_the_list_of_ranges_may_be_deleted(world: World, store: Store, quiet: float) -> None:
+    """Also when nothing is queued then: who knows that a range was noted does not note it again."""
     both(world)
     world.submit(1, f"{TASK}@>=1.3")
     world.live_on(2 * STEP, ending=True)
     assert world.history.by_seq(1)["state"] == "done"
     store.database[CLUSTER].delete_one({"_id": RANGES})
+    world.live_on(quiet)
+    # The server's clock is the only one that does not move with the others here.
+    store.database[CLUSTER].update_one({"_id": RANGES}, {"$unset": {"checked_at": ""}})
     put(store, 2, f"{TASK}@>=1.3")
     world.live_on(120.0, ending=True)
     assert store.database.jobs.find_one({"seq": 2})["state"] == "done"

@@ -203,6 +203,19 @@ async def test_a_page_tells_everything_about_a_job_and_hides_its_secrets(
     assert await source.page(12345) is None
 
 
+@pytest.mark.parametrize(("attempt", "numbers"), [(3, [1, 2, 3]), (4, [0, 0, 4])])
+async def test_errors_have_the_numbers_of_their_attempts_where_these_are_known(
+    source: LiveSource, store: Store, attempt: int, numbers: list[int]
+) -> None:
+    (seq,) = submit(store, 1)
+    errors = [{"type": "E", "message": text, "traceback": ""} for text in "ab"]
+    ended = {"state": "done", "attempt": attempt, "errors": errors, "finished_at": look_now(store)}
+    store.database.jobs.update_one({"seq": seq}, {"$set": ended})
+    page = await source.page(seq)
+    assert page is not None
+    assert [attempt.number for attempt in page.attempts] == numbers
+
+
 def look_now(store: Store) -> Any:
     return store.run(read.now())
 

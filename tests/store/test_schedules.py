@@ -232,7 +232,7 @@ def test_of_many_nodes_that_fire_at_once_none_makes_it_overlap(store: Store) -> 
 
     def fire(due: schedules.Due) -> str:
         barrier.wait()
-        return store.run(schedules._insert_job(one, due.next_at))[1]
+        return store.run(schedules._insert(one, due.next_at))[1]
 
     with ThreadPoolExecutor(len(seen)) as pool:
         fired = list(pool.map(fire, seen))
@@ -243,8 +243,8 @@ def test_of_many_nodes_that_fire_at_once_none_makes_it_overlap(store: Store) -> 
 
 def test_the_same_due_time_fired_twice_is_there_and_not_skipped(store: Store) -> None:
     one, due = Schedule("tick", "t.t", every=10, overlap="skip"), ago(store, 5)
-    assert store.run(schedules._insert_job(one, due))[1] == "inserted"
-    assert store.run(schedules._insert_job(one, due))[1] == "there"
+    assert store.run(schedules._insert(one, due))[1] == "inserted"
+    assert store.run(schedules._insert(one, due))[1] == "there"
 
 
 def test_a_schedule_s_max_age_is_in_its_jobs(store: Store) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.interleaving.network import Message
+from tests.support.interleaving.worker import RARE, TASK, hello_with
+from tests.support.interleaving.world import STEP, World
 from tontine import ConfigError
 from tontine.store import claim, states
 from tontine.store.call import Store
+from tontine.store.names import STATES
 from tontine.store.states import LARGEST
 
 KEY = "shop/prices"
@@ -86,3 +91,35 @@ def test_odd_documents_are_no_states(store: Store, odd: Any) -> None:
         {"_id": "states"}, {"$set": {"changes": odd}}, bypass_document_validation=True
     )
     assert isinstance(store.run(claim.overview()).state_changes, int)
+
+
+@pytest.fixture
+def world(store: Store) -> Iterator[World]:
+    world = World(store.database)
+    yield world
+    world.close()
+
+
+def test_nothing_of_a_module_begins_before_its_states_were_read(world: World, store: Store) -> None:
+    """A worker brings a module that the node did not have; reading what it has takes long."""
+    life = world.start_node(hello=hello_with(TASK))
+    world.live_on(STEP)
+    world.submit(1, TASK)
+    world.flow_until(lambda _: bool(world.running))
+    life.hello = hello_with(TASK, RARE)
+    _, worker, run = world.running[0]
+    world.submit(1, RARE)
+    world.end_task(worker, run, "crashed")
+
+    def asks_for_states(message: Message) -> bool:
+        return message.call.collection == STATES and "'u'" in str(message.call.args)
+
+    world.flow_until(asks_for_states)
+    for _ in range(40):
+        for message in list(world.network.in_flight):
+            if not asks_for_states(message):
+                world.go_on(message)
+        world.end_tasks()
+        world.pass_time(0.5)
+    assert not any(run.seq == 2 for run in world.runs), "it would lack what is there"
+    world.flow_until(lambda _: any(run.seq == 2 for run in world.runs))

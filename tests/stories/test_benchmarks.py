@@ -57,6 +57,19 @@ def test_a_quick_drain_without_peers_gives_figures_and_a_ratio_and_leaves_nothin
     assert processes_of(tmp_path) == []
 
 
+def test_quick_plans_without_peers_are_measured_beside_plain_jobs(tmp_path: Path) -> None:
+    ran = bench("--quick", "--only", "plans", "--peers", "none", "--out", str(tmp_path))
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert found["left_out"] == []
+    assert len(found["figures"]) == 6
+    assert min(one["median"] for one in found["figures"]) > 0
+    assert [one["target"] for one in found["targets"]] == [
+        "plans: items of a map / the same as plain jobs",
+        "plans: end of one step to start of the next, p50 / submit to start of a plain job, p50",
+    ]
+
+
 def processes_of(directory: Path) -> list[int]:
     """Servers and nodes that work in that directory."""
     return [

@@ -1,4 +1,5 @@
-"""docs/coming-from.md: our half of each pair does what the page says, theirs is at least Python."""
+"""docs/coming-from.md and coming-from-workflows.md: our half of each pair does what the page says,
+theirs is at least Python."""
 
 from __future__ import annotations
 
@@ -18,16 +19,30 @@ from tontine import Client
 from tontine.store import read
 
 PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+WORKFLOWS = (ROOT / "docs" / "coming-from-workflows.md").read_text()
 
 
-def blocks(fence: str) -> list[str]:
-    return re.findall(rf"^```{fence}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+def blocks(fence: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{fence}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("peer", ["celery", "rq", "dramatiq"])
-def test_their_half_can_be_parsed(peer: str) -> None:
-    (block,) = blocks(f"python {peer}")
-    ast.parse(block)
+@pytest.mark.parametrize(
+    ("peer", "page", "count"),
+    [
+        ("celery", PAGE, 1),
+        ("rq", PAGE, 1),
+        ("dramatiq", PAGE, 1),
+        ("celery", WORKFLOWS, 2),
+        ("airflow", WORKFLOWS, 1),
+        ("temporal", WORKFLOWS, 1),
+    ],
+    ids=["celery", "rq", "dramatiq", "canvas", "airflow", "temporal"],
+)
+def test_their_half_can_be_parsed(peer: str, page: str, count: int) -> None:
+    found = blocks(f"python {peer}", page)
+    assert len(found) == count
+    for block in found:
+        ast.parse(block)
 
 
 @pytest.mark.story
@@ -49,6 +64,22 @@ def test_our_half_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> No
     assert node.process.poll() is None
     assert "Traceback" not in node.text()
     assert len(files) == 4
+
+
+@pytest.mark.story
+def test_our_workflows_work_as_they_are_written(cluster: Cluster, tmp_path: Path) -> None:
+    (tasks,) = blocks("python from_workflows.py", WORKFLOWS)
+    file = tmp_path / "from_workflows.py"
+    file.write_text(tasks)
+    node = cluster.begin("a", "--lease", "5s", modules=str(file))
+    ours = blocks("python", WORKFLOWS)
+    assert len(ours) == 4
+    with Client(cluster.database) as client:
+        names = {"client": client}
+        for block in ours:
+            exec(compile(block, "docs/coming-from-workflows.md", "exec"), names)
+    assert node.process.poll() is None
+    assert "Traceback" not in node.text()
 
 
 @pytest.mark.story

@@ -26,7 +26,14 @@ def test_the_hello_example_greets(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("example", "tests"),
-    [("shop", 4), ("fastapi_app", 2), ("django_app", 3), ("mail", 3), ("photobox", 6)],
+    [
+        ("shop", 4),
+        ("fastapi_app", 2),
+        ("django_app", 3),
+        ("mail", 3),
+        ("album", 2),
+        ("photobox", 6),
+    ],
 )
 def test_an_example_passes_its_own_tests(example: str, tests: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

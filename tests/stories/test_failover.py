@@ -73,6 +73,7 @@ def test_a_failover_ends_no_running_job_and_no_node(
     assert all(node["state"] != "dead" for node in cluster.records(dead=True))
 
 
+@pytest.mark.long
 def test_a_node_that_starts_during_an_outage_waits_for_its_end(tmp_path: Path) -> None:
     servers = ReplicaSet(tmp_path, members=1)
     with MongoClient[dict[str, object]](servers.uri, tz_aware=True) as client:

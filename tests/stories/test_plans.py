@@ -163,3 +163,17 @@ def test_more_from_an_item_of_a_map_fails_its_attempt(client: Client, cluster: C
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
     assert ended.error.type == "InvalidMore"
+
+
+def test_a_schedule_inserts_a_plan_each_time(client: Client, cluster: Cluster) -> None:
+    begin(cluster, "a", "b")
+    plan = Plan()
+    plan.step("shop.total", {"numbers": [plan.step("shop.add", {"x": 1, "y": 2})]})
+    client.schedule("often", plan, every=1)
+    done = {"schedule": "often", "state": "done"}
+    eventually(lambda: cluster.database.plans.count_documents(done) >= 3, what="it has run thrice")
+    client.unschedule("often")
+    found = list(cluster.database.plans.find({"schedule": "often"}))
+    assert all(one["_id"].startswith("often@20") for one in found)
+    seconds = [one["_id"].split("@")[1] for one in found]
+    assert len(seconds) == len(set(seconds))

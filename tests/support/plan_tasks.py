@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tontine import Module, More, Plan, current_job
+import psutil
+
+from tontine import Module, More, Plan, Stream, current_job
 
 shop = Module("shop")
 
@@ -118,3 +120,59 @@ def plan_ahead(photos: int) -> More:
     found = [more.step("shop.add", {"x": n}, name=f"photo-{n}") for n in range(photos)]
     more.step("shop.total", {"numbers": found})
     return More(photos, more)
+
+
+@shop.task
+def sip(results: Stream[Any], pause: float = 0.0) -> list[Any]:
+    """Reads a stream, and notes what it has read."""
+    _ran()
+    read = []
+    for result in results:
+        note("read", current_job().attempt, result)
+        read.append(result)
+        time.sleep(pause)
+    return read
+
+
+@shop.task
+async def sip_async(results: Stream[Any]) -> list[Any]:
+    _ran()
+    return [result async for result in results]
+
+
+@shop.task
+def drink(results: Stream[Any], until: str = "") -> dict[str, int]:
+    """Reads a stream of any length, and tells by how much this process and its master grew
+    meanwhile. A file that it waits for tells when."""
+    _ran()
+    while until and not Path(until).exists():
+        time.sleep(0.05)
+    both = psutil.Process(), psutil.Process(os.getppid())
+    before = [one.memory_info().rss for one in both]
+    grown, count = [0, 0], 0
+    for result in results:
+        assert result["n"] == count, (result["n"], count)
+        count += 1
+        if count % 100 == 0:
+            now = [one.memory_info().rss for one in both]
+            grown = [max(grown[n], now[n] - before[n]) for n in range(2)]
+    return {"count": count, "worker": grown[0], "master": grown[1]}
+
+
+@shop.task
+def numbers(many: int) -> list[int]:
+    return list(range(many))
+
+
+@shop.task
+def number(n: int) -> dict[str, int]:
+    return {"n": n}
+
+
+@shop.task
+def wait_for(path: str, result: int = 0) -> int:
+    """Ends when a file is there."""
+    _ran()
+    while not Path(path).exists():
+        time.sleep(0.02)
+    return result

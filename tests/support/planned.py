@@ -4,6 +4,7 @@ job after another."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import bson
@@ -25,6 +26,25 @@ NODE = "crew"
 
 class Broken(Exception):
     """A task fails for good."""
+
+
+def done_item(plan: int, step: str, item: int, seq: int, result: Any) -> dict[str, Any]:
+    """The job of a mapped step's item that is done."""
+    place, now = PlanPlace(plan, step, item=item), datetime.now(UTC)
+    return {
+        "_id": place.id,
+        "seq": seq,
+        "task": "shop.add",
+        "args": {"x": item},
+        "state": "done",
+        "attempt": 1,
+        "fails": 0,
+        "lost": 0,
+        "plan": place.to_document(),
+        "result": result,
+        "created_at": now,
+        "finished_at": now,
+    }
 
 
 class Crew:
@@ -57,7 +77,9 @@ class Crew:
 
     def _advance(self, wanted: Mapping[int, Any]) -> Advanced:
         self.now += 10
-        advancer = Advancer(self.memory, self.store.run(read_retention()), self.now, owns=True)
+        advancer = Advancer(
+            self.memory, self.store.run(read_retention()), self.now, owns=lambda _: True
+        )
         return self.store.run(advancer.advance(wanted), causal=True)
 
     def claim(self) -> list[dict[str, Any]]:

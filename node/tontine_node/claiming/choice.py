@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tontine.records.job import unfit
-from tontine.records.task_key import name_of
+from tontine.records.task_key import module_of, name_of
 from tontine.store.raw import Raw
 
 from ..claims import Claims
@@ -49,9 +49,12 @@ class Choice:
 
     def open_keys(self) -> set[str]:
         """Those that may be claimed: one that must not run twice only once the record says so
-        (MO7)."""
+        (MO7), and any only once the states of its module were read (MT2)."""
         unnoted = {key for key in self.careful_keys() if not self._is_noted(key)}
-        return self.served_keys() - unnoted
+        served = self.served_keys() - unnoted
+        if unread := self._dispatcher.unread():
+            served = {key for key in served if module_of(key) not in unread}
+        return served
 
     def _careful_tasks(self) -> set[str]:
         return set(self._dispatcher.careful_tasks)

@@ -12,7 +12,7 @@ from tontine.errors import NotPermitted, StoreError
 from tontine.store import bell
 from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore
-from tontine.store.names import CLUSTER, JOBS
+from tontine.store.names import CLUSTER, JOBS, PLANS
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class Listener:
                     # What happened before was not heard.
                     self._tell(Hint(CLUSTER))
                     self._tell(Hint(JOBS))
+                    self._tell(Hint(PLANS, is_fresh=True))
                 if hint is not None:
                     self._tell(hint)
                 if self._busy_for() > BUSY_FOR:

@@ -79,10 +79,12 @@ class RangeWalk:
 
     async def walk(self) -> None:
         """Put the list right, and fail what nobody can ever run."""
-        known, self._surroundings.lost_ranges = self._surroundings.ranges, False
+        known = self._surroundings.ranges
         seen = await self._store.run(ranges.walk())
-        if seen.keys or known.is_there:
+        # One that was lost is made again, also empty: clients do not note again what they noted.
+        if seen.keys or known.is_there or self._surroundings.lost_ranges:
             await self._store.run(ranges.put_right(seen.keys, known.checked_at))
+        self._surroundings.lost_ranges = False
         for task, reason in seen.unreadable.items():
             queued = {"state": JobState.QUEUED.value, "task": task}
             failed = await self._store.run(repair.set_aside(queued, reason, self._retention()))

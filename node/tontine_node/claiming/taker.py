@@ -146,9 +146,10 @@ class Taker:
             if entry.seq in self._unsure:
                 by_attempt.setdefault(entry.attempt, []).append(entry)
         for attempt, entries in by_attempt.items():
-            causal = Causal() if any(entry.place for entry in entries) else False
+            seen = Causal() if any(entry.place for entry in entries) else None
             ours = await self._store.run(
-                claim.held(self.node, [entry.seq for entry in entries], attempt), causal=causal
+                claim.held(self.node, [entry.seq for entry in entries], attempt),
+                causal=seen or False,
             )
             for entry in entries:
                 if (
@@ -158,7 +159,7 @@ class Taker:
                     self._unsure.discard(entry.seq)
                     self._dispatcher.end(entry, Outcome("released", entry.seq, attempt))
             left = [entry for entry in entries if entry.status is Status.PENDING]
-            await self._keep(left, ours, causal=causal)
+            await self._keep(left, ours, seen=seen)
             for entry in entries:
                 if entry.seq not in ours:
                     self._look_at(entry.seq)  # it may never have been claimed
@@ -172,12 +173,12 @@ class Taker:
         for entry in entries.values():
             self._enter(entry)
         try:
-            causal = Causal() if any(one.place for one in entries.values()) else False
+            seen = Causal() if any(one.place for one in entries.values()) else None
             ours = await self._store.run(
-                claim.claim(self.node, list(entries), attempt), causal=causal
+                claim.claim(self.node, list(entries), attempt), causal=seen or False
             )
             self._refused_at = float("-inf")
-            await self._keep(entries.values(), ours, first=first, causal=causal)
+            await self._keep(entries.values(), ours, first=first, seen=seen)
         except Unstorable as error:
             self._doubt(error)
             return await self._take_apart(jobs, attempt, error)
@@ -215,7 +216,7 @@ class Taker:
         ours: set[int],
         *,
         first: bool = False,
-        causal: bool | Causal = False,
+        seen: Causal | None = None,
     ) -> None:
         """What is ours may start; of plans only what has a licence, which is read after the claim
         (PL5)."""
@@ -231,7 +232,9 @@ class Taker:
         if not places:
             return
         self._unsure.update(places)
-        licences = await self._store.run(read_licences(places), causal=causal)
+        licences = await self._store.run(read_licences(places), causal=seen or True)
+        for one in held:
+            one.seen = seen
         self._unsure.difference_update(places)
         self._dispatcher.offer([one for one in held if one.seq in licences.granted], first=first)
         for one in held:

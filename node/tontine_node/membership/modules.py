@@ -67,8 +67,8 @@ class Modules:
     async def tell(self) -> None:
         """Make the record say what is here, where it does not."""
         facts: dict[str, Any] = {"modules": describe_modules(self._contexts, self._changes)}
-        if self._changes.reloaded:
-            facts["reloaded"] = self._changes.reloaded
+        if self._changes.reloading:
+            facts |= {"reloading": self._changes.reloading, "reloaded": self._changes.reloaded}
         if facts != self._shown:
             await self._store.run(members.describe(self._member.node, facts))
             self._shown = facts

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.records.plan import JobFact, PlanPlace
+from tontine.records.share import Share
 from tontine.records.states import JobState
 from tontine.store.call import AsyncStore, Causal
 from tontine.store.plans.accept import all_know_plans
@@ -43,6 +44,7 @@ class Advances:
         self,
         store: AsyncStore,
         clock: Clock,
+        share: Callable[[], Share | None],
         retention: Callable[[], Retention],
         troubles: Troubles,
     ) -> None:
@@ -52,6 +54,7 @@ class Advances:
         """When a plan was last heard of."""
         self._store = store
         self._clock = clock
+        self._share = share
         self._retention = retention
         self._troubles = troubles
         self._memory = PlanMemory()
@@ -116,14 +119,19 @@ class Advances:
             self._retention(),
             self._clock.now(),
             may_release=await self.all_know(),
-            owns=True,
+            owns=self._owns,
         )
         done: Advanced = await self._store.run(advancer.advance(batch), causal=self.causal)
         for seq, error in done.failed.items():
             log.warning(
                 "a plan could not be advanced; its next look tries again",
-                extra={"event": "advance-failed", "plan": seq, "error": str(error)},
+                extra={"event": "advance-failed", "plan": seq, "error": repr(error)},
+                exc_info=None if isinstance(error, StoreError) else error,
             )
+
+    def _owns(self, seq: int) -> bool:
+        share = self._share()
+        return share is not None and share.owns(seq)
 
     async def all_know(self) -> bool:
         """Whether every node that lives knows of plans; otherwise nothing is accepted or released

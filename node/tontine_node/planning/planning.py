@@ -31,7 +31,7 @@ class Planning:
         retention: Callable[[], Retention],
         troubles: Troubles,
     ) -> None:
-        self.advances = Advances(store, clock, retention, troubles)
+        self.advances = Advances(store, clock, member.own_share, retention, troubles)
         self.accepter = Accepter(
             store, timing, clock, member.own_share, self.advances, retention, troubles
         )

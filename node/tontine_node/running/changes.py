@@ -30,15 +30,14 @@ class Changes:
     ) -> None:
         self.refused: dict[Want, str] = {}
         """What it may not load, and why."""
-        self.reloaded = 0
-        """The last wish for new workers that was fulfilled."""
+        self.reloading = self.reloaded = 0
+        """The last wish for new workers that was heard, and the last that was fulfilled."""
         self.is_offered: Callable[[str], bool] = lambda _: False
         """Whether the roster says that this node has a module."""
         self._config = config
         self._contexts = contexts
         self._claims = claims
         self._wants = tuple(wants)
-        self._reload = 0
         self._targets: dict[str, int] = {}
         """The generation that a wish for new workers is fulfilled by, by context."""
         for dispatcher in contexts:
@@ -107,14 +106,17 @@ class Changes:
         )
 
     def _follow_reload(self, reload: int) -> None:
-        if reload > self._reload:
-            self._reload = reload
+        if reload > self.reloading:
+            self.reloading = reload
             self._targets = {
                 one.context.name: one.replace_workers() for one in self._contexts if one.is_needed
             }
-        pools = {one.context.name: one.pool for one in self._contexts}
-        if all(pools[name].serving >= target for name, target in self._targets.items()):
-            self.reloaded = self._reload
+        if all(
+            one.pool.serving >= self._targets.get(one.context.name, 0)
+            for one in self._contexts
+            if one.is_needed
+        ):
+            self.reloaded = self.reloading
 
     def _sources_of(self, dispatcher: Dispatcher) -> tuple[str, ...]:
         name = dispatcher.context.name

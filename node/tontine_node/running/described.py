@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,20 +85,20 @@ def _state(dispatcher: Dispatcher, module: Described) -> tuple[str, str]:
         return "draining", ""
     if unknown := sorted(dispatcher.unknown.broken.intersection(module["tasks"])):
         return "broken", f"workers that have it do not know {', '.join(unknown)}"
-    if (error := dispatcher.pool.refusal) and _is_about(dispatcher, module, error):
+    if (error := dispatcher.pool.refusal) and module.get("source") in _blamed(dispatcher):
         return "broken", error
-    return ("serving" if dispatcher.pool.is_ready else "loading"), ""
+    if dispatcher.pool.is_ready:
+        return "serving", ""
+    return "loading", dispatcher.pool.tries.error
 
 
-def _is_about(dispatcher: Dispatcher, module: Described, error: str) -> bool:
-    """Whether newer code of this module is what cannot be loaded; of any, if none is named."""
-    named = [one["name"] for one in dispatcher.modules if _is_named(one, error)]
-    return module["name"] in named if named else not _new_sources(dispatcher)
-
-
-def _is_named(module: Described, error: str) -> bool:
-    source = str(module.get("source") or "").partition(":")[0]
-    return bool(source) and source.replace("\\", "/").split("/")[-1] in error
+def _blamed(dispatcher: Dispatcher) -> Sequence[str]:
+    """The sources because of which workers cannot be started: the one that they fail at, else all
+    that are new."""
+    pool = dispatcher.pool
+    if pool.refused_source in pool.context.modules:
+        return [pool.refused_source]
+    return _new_sources(dispatcher) or pool.context.modules
 
 
 def _new_sources(dispatcher: Dispatcher) -> list[str]:
@@ -112,8 +112,9 @@ def _new_sources(dispatcher: Dispatcher) -> list[str]:
 def _absent(contexts: Contexts, changes: Changes) -> Iterator[Described]:
     for dispatcher in contexts:
         for source in _new_sources(dispatcher):
-            error = dispatcher.pool.refusal
-            state = "broken" if error else "loading"
+            pool = dispatcher.pool
+            is_broken = bool(pool.refusal) and source in _blamed(dispatcher)
+            state, error = ("broken", pool.refusal) if is_broken else ("loading", pool.tries.error)
             yield _unknown(source, dispatcher.context.name, state, error)
     for want, reason in changes.refused.items():
         yield _unknown(want.source, changes.context_of(want), "refused", reason)
@@ -133,4 +134,5 @@ def serving(dispatcher: Dispatcher) -> Serving:
         short = tuple(task for task in module.tasks if f"{module.name}.{task}" in tasks)
         if short:
             modules.append(ModuleOffer(module.name, module.version, short))
-    return Serving(dispatcher.context.name, dispatcher.pool.is_ready, tuple(modules))
+    name, pool = dispatcher.context.name, dispatcher.pool
+    return Serving(name, pool.is_ready, tuple(modules), is_needed=dispatcher.is_needed)

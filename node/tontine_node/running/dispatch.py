@@ -27,6 +27,7 @@ from .pipe import (
     CountedDone,
     Done,
     Orders,
+    PageWanted,
     PrintedLines,
     Reports,
     Submit,
@@ -86,12 +87,16 @@ class Dispatcher:
         self.is_draining = False
         self.take_requests: Callable[[Workload, Sequence[Submit]], None] = lambda *_: None
         """Hears what jobs a worker's tasks want to submit."""
+        self.take_wanted: Callable[[Workload, Sequence[PageWanted]], None] = lambda *_: None
+        """Hears what results a worker's tasks want to read."""
         self.eased: Callable[[], None] = lambda: None
         """Hears that there may be room for more jobs."""
         self.staging: Staging | None = None
         """Knows what jobs keep from one attempt to the next."""
         self.greet: Callable[[Child], None] = lambda _: None
         """Hears of every worker that has said hello, before it gets a job."""
+        self.unread: Callable[[], frozenset[str]] = frozenset
+        """Modules whose named states were not looked for yet."""
         self.server_now: Callable[[], datetime | None] = lambda: None
         self.is_noted: Callable[[str], bool] = lambda _: True
         """Whether the node's record says of a task key that it must not run twice (MO7)."""
@@ -287,6 +292,7 @@ class Dispatcher:
             self.greet(child)
         if reports.submit:  # before the reports of ends: a job that has ended submits nothing
             self.take_requests(workload, reports.submit)
+        self.take_wanted(workload, reports.pages)
         for seq, value, note in reports.progress:  # before the end of the job that said it
             if seq in workload.sent:
                 self.said.progress[seq] = (value, note)
@@ -340,19 +346,19 @@ class Dispatcher:
         return self.pool.processes > 0
 
     def _renew(self) -> None:
-        """Workers have come or gone: let the newest serve, and those before them end (MO4)."""
-        serving = self.pool.serving
+        """Workers have come or gone: let the newest serve, and those with other code end (MO4)."""
+        newest, serving = self.pool.newest, self.pool.serving
         if serving > self._serving:
             self.unknown.forget()
         self._serving = max(serving, self._serving)
         for workload in list(self.workloads.values()):
             child = workload.child
-            if child.is_ready and (child.number < serving or not self.is_needed):
+            is_old = child.number < serving or (newest is not None and child.code != newest.code)
+            if child.is_ready and (is_old or not self.is_needed):
                 workload.retire()
-            elif child.can_work and child.number == serving and child.hello is not None:
-                self.modules = child.hello.modules
-                self._tasks = child.hello.tasks
-                self.schedules = declared.unpack(child.hello.schedules)
+        if newest is not None and newest.hello is not None:
+            self.modules, self._tasks = newest.hello.modules, newest.hello.tasks
+            self.schedules = declared.unpack(newest.hello.schedules)
         if not self.is_needed:
             self.modules, self._tasks, self.schedules = [], {}, []
         self._note_careful()

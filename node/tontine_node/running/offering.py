@@ -23,6 +23,8 @@ class Serving:
     context: str
     is_ready: bool
     modules: tuple[ModuleOffer, ...] = ()
+    is_needed: bool = True
+    """Whether there is anything that it is to load."""
 
 
 @dataclass(slots=True)
@@ -84,6 +86,9 @@ class Offering:
         return self.offer
 
     def _see(self, context: Serving, passed: float, *, has_lease: bool) -> None:
+        if not context.is_needed:  # that is no failure, after which it would have to prove itself
+            self._seen.pop(context.context, None)
+            return
         one = self._seen.setdefault(context.context, _Seen())
         if context.is_ready:
             one.modules = context.modules

@@ -38,6 +38,15 @@ class SubmitAnswer(NamedTuple):
     answer: bytes
 
 
+class PageAnswer(NamedTuple):
+    """A page of results that a task streams: the documents of their jobs, one after another."""
+
+    number: int
+    error: Sequence[str] | None
+    """Why there is none: the type and the text of an error."""
+    jobs: bytes
+
+
 class StateValue(NamedTuple):
     """A version of a named state; its value is BSON, and nothing where it was removed."""
 
@@ -67,6 +76,7 @@ class Orders:
     """What some of them have of earlier attempts, as BSON."""
     staged: Sequence[StageAnswer] = ()
     states: Sequence[StateValue] = ()
+    pages: Sequence[PageAnswer] = ()
     recall: bool = False
     """Give back what no slot has begun."""
     cancel: Sequence[int] = ()
@@ -89,6 +99,9 @@ class Orders:
         if self.states:
             head["states"] = [(*one[:-1], len(one.value)) for one in self.states]
             bodies += [one.value for one in self.states]
+        if self.pages:
+            head["pages"] = [(*one[:-1], len(one.jobs)) for one in self.pages]
+            bodies += [one.jobs for one in self.pages]
         if self.recall:
             head["recall"] = True
         if self.retire:
@@ -123,6 +136,11 @@ class Orders:
             rows = zip(head["states"], values, strict=True)
             orders.states = [StateValue(key, version, raw) for (key, version, _), raw in rows]
             orders_end += sum(size for *_, size in head["states"])
+        if "pages" in head:
+            jobs = cut(body[orders_end:], [size for *_, size in head["pages"]])
+            rows = zip(head["pages"], jobs, strict=True)
+            orders.pages = [PageAnswer(number, error, raw) for (number, error, _), raw in rows]
+            orders_end += sum(size for *_, size in head["pages"])
         if "submitted" in head:
             orders.submitted = SubmitAnswer(head["submitted"], body[orders_end:])
         if "expire" in head:
@@ -166,6 +184,8 @@ class BrokenModules(NamedTuple):
     why: str
     phase: Phase = "import"
     """How far it came. Only the first two are mistakes that a new try cannot cure."""
+    source: str = ""
+    """What it was loading then, if anything."""
 
 
 Done = tuple[int, float, bytes]
@@ -221,6 +241,17 @@ class Submit(NamedTuple):
     request: bytes
 
 
+class PageWanted(NamedTuple):
+    """A task streams the results of a step, and wants those from an item on."""
+
+    number: int
+    seq: int
+    attempt: int
+    step: str
+    first: int
+    at_most: int
+
+
 class StageOutput(NamedTuple):
     """A stage of a job is done; its output is BSON."""
 
@@ -254,6 +285,7 @@ Report = (
     | Submit
     | StageOutput
     | SavedValue
+    | PageWanted
 )
 
 
@@ -269,6 +301,7 @@ _NAMES: dict[type, str] = {
     Submit: "submit",
     StageOutput: "staged",
     SavedValue: "saved",
+    PageWanted: "pages",
 }
 
 
@@ -320,6 +353,7 @@ class Reports:
     submit: Sequence[Submit] = ()
     staged: Sequence[StageOutput] = ()
     saved: Sequence[SavedValue] = ()
+    pages: Sequence[PageWanted] = ()
 
     @classmethod
     def unpack(cls, head: Head, body: bytes) -> Reports:
@@ -361,6 +395,7 @@ _READ: dict[str, Callable[..., Report]] = {
     "returned": Returned,
     "progress": ProgressSaid,
     "lines": PrintedLines,
+    "pages": PageWanted,
 }
 
 

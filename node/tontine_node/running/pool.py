@@ -23,7 +23,7 @@ from ..loop import rest
 from ..telling.troubles import Troubles
 from . import pipe
 from .board import Board
-from .generations import Generations, code_of
+from .generations import Code, Generations, code_of
 from .process import Process, explain_exit, keep_alive
 from .tries import Tries
 
@@ -62,6 +62,10 @@ class Child:
     started_at: float = 0.0
     hello: pipe.Hello | None = None
     """What it has, as soon as it has said so."""
+
+    @property
+    def code(self) -> Code:
+        return code_of(self.hello.modules if self.hello else ())
 
     @property
     def can_work(self) -> bool:
@@ -158,6 +162,8 @@ class Pool:
         self.refusal = ""
         """Why no worker can ever get ready, as long as nobody changes a file or the
         configuration."""
+        self.refused_source = ""
+        """Which of its sources is to blame for that, if it is one of them."""
         self.crashes = 0
         self.last_crash = ""
         self._silent_ends = 0
@@ -191,9 +197,15 @@ class Pool:
         return sum(child.can_work for child in list(self.children.values()))
 
     @property
+    def newest(self) -> Child | None:
+        """Of the workers that are ready the one with the newest code."""
+        ready = [one for one in self.children.values() if one.can_work]
+        return max(ready, key=lambda one: (one.number, one.order), default=None)
+
+    @property
     def serving(self) -> int:
         """The newest generation that is ready."""
-        return max((one.number for one in self.children.values() if one.can_work), default=0)
+        return 0 if self.newest is None else self.newest.number
 
     @property
     def pids(self) -> set[int]:
@@ -210,6 +222,7 @@ class Pool:
         if modules is not None:
             self.context = replace(self.context, modules=tuple(modules))
         number = self.generations.ask()
+        self._forget_refusal()  # it was of those before: what these can load is not known
         self._hurried.set()
         self.fill()
         return number
@@ -289,19 +302,18 @@ class Pool:
             child.broken = broken.why
             is_refused = broken.phase in ("import", "configuration")
             if is_refused:
-                self.refusal = broken.why
+                self.refusal, self.refused_source = broken.why, broken.source
             self._note_crash(broken.why)
-            ends_node = is_refused and not self.has_loaded and len(self._config.contexts) == 1
-            self._note_failure(child.index, broken.why, is_told=ends_node)
+            self._note_failure(child.index, broken.why, is_told=is_refused and self._ends_node)
         self._master.heard(child, reports)
         if reports.hello:
             self.fill()
 
     def _take_hello(self, child: Child, hello: pipe.Hello) -> None:
         child.hello = hello
-        child.number = self.generations.said(child.number, child.order, code_of(hello.modules))
+        child.number = self.generations.said(child.number, child.order, child.code)
         child.is_ready = self.has_loaded = True
-        self.refusal = ""
+        self._forget_refusal()
         self.tries.ready(self._clock.now())
         if self._failing:
             self._failing.discard(child.index)
@@ -399,7 +411,8 @@ class Pool:
             child.kill_reason = child.kill_reason or FENCE
         if not child.kill_reason and not child.broken:
             self._note_crash(child.exit_reason)
-            self._refuse_if_hopeless()
+            if child.hello is None:
+                self._refuse_if_hopeless(child)
         was_useful = self._master.ended(child)
         self._board.clear(child.index)
         del self.children[child.index]
@@ -411,13 +424,22 @@ class Pool:
         self.crashes += 1
         self.last_crash = why
 
-    def _refuse_if_hopeless(self) -> None:
-        """Workers that end without a word before any was ready: what they load does that. What
-        fails to connect, or takes too long, is tried again for ever (MC3)."""
+    def _refuse_if_hopeless(self, child: Child) -> None:
+        """Workers that end without a word, one after the other and none gets ready: what they load
+        does that. What fails to connect, or takes too long, is tried again for ever (MC3)."""
         self._silent_ends += 1
-        if not self.has_loaded and self._silent_ends >= STARTS_AT_MOST and not self.refusal:
+        if self._silent_ends >= STARTS_AT_MOST and not self.refusal:
             modules = ", ".join(self.context.modules)
             self.refusal = f"workers end while they load {modules}: {self.last_crash}"
+            self._note_failure(child.index, self.refusal, is_told=self._ends_node)
+
+    def _forget_refusal(self) -> None:
+        self.refusal, self.refused_source, self._silent_ends = "", "", 0
+
+    @property
+    def _ends_node(self) -> bool:
+        """Whether what cannot be loaded is all that it was ever to load: the node tells itself."""
+        return not self.has_loaded and len(self._config.contexts) == 1
 
     def _note_failure(self, index: int, why: str, *, is_told: bool = False) -> None:
         """A worker cannot be started: said once in the log, and in the node's record until it can.

@@ -10,11 +10,11 @@ from typing import Any
 
 import bson
 
-from tontine.errors import NotPermitted
+from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.store import states
 from tontine.store.call import DECODED, AsyncStore
 
-from ..loop import Loop, jittered
+from ..loop import AGAIN_AFTER, Loop, jittered
 from ..telling.troubles import Troubles
 from .contexts import Contexts
 from .pipe import Orders, StateValue
@@ -47,15 +47,20 @@ class StateKeeper:
         """A worker has said hello: before its first job it gets what is known."""
         if self._known:
             child.send(Orders(states=list(self._known.values())))
-        if not self._looked_for.issuperset(self._modules()):
+        if self.unread():
             self.wake.set()
+
+    def unread(self) -> frozenset[str]:
+        """Modules that are new here: before their states were looked for no job of them may
+        begin."""
+        return self._modules() - self._looked_for
 
     async def run(self) -> None:
         """Look for ever: when there is a hint, and once a minute."""
         loop = Loop(
             "states",
             self.look,
-            lambda: jittered(LOOK_EVERY),
+            lambda: jittered(AGAIN_AFTER if self.unread() else LOOK_EVERY),
             self._troubles,
             "reading states failed",
             "states-failed",
@@ -78,12 +83,27 @@ class StateKeeper:
         modules = self._modules()
         if not modules:
             return
+        try:
+            await self._fetch_new(modules)
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            self._read_of(modules)  # they cannot be had: tasks that need none run all the same
+            raise
+        self._read_of(modules)
+
+    def _read_of(self, modules: frozenset[str]) -> None:
+        is_news, self._looked_for = bool(modules - self._looked_for), modules
+        if is_news:
+            for dispatcher in self._contexts:
+                dispatcher.eased()
+
+    async def _fetch_new(self, modules: frozenset[str]) -> None:
         news: list[StateValue] = []
         for one in await self._store.run(states.list_states(sorted(modules))):
             known = self._known.get(one.key)
             if known is None or known.version < one.version:
                 news.append(await self._fetch(one))
-        self._looked_for = modules
         if news:
             self._hand_out(news)
 

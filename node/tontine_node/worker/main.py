@@ -36,6 +36,7 @@ from ..running.board import Board
 from . import capture
 from .lifeline import Lifeline, end_group, end_with_parent
 from .opening import Opening
+from .pages import Pages
 from .postbox import Postbox
 from .run import Runner
 from .slots import Slots
@@ -63,11 +64,12 @@ class Worker:
         self.outbox: queue.SimpleQueue[pipe.Report | None] = queue.SimpleQueue()
         """None is the end: what was said before it is sent, and the process ends."""
         self.postbox = Postbox(self.outbox.put)
+        self.pages = Pages(self.outbox.put)
         self.loop = asyncio.new_event_loop()
         self.opening = Opening(context, self.loop)
         self.retired = asyncio.Event()
         self.lifeline = Lifeline(index, board, clock)
-        self.runner = Runner(library, self.loop, self.outbox.put, self.postbox.ask)
+        self.runner = Runner(library, self.loop, self.outbox.put, self.postbox.ask, self.pages)
         self.slots = Slots(index, board, clock, self.lifeline, self.runner, self.outbox.put)
 
     def run(self) -> None:
@@ -109,6 +111,8 @@ class Worker:
                 self.postbox.take_answer(*orders.submitted)
             for answer in orders.staged:
                 self.runner.desk.take_answer(answer)
+            for page in orders.pages:
+                self.pages.take_answer(page)
             for seq in orders.cancel:
                 self.runner.cancel(seq)
             for seq, limit in orders.expire:
@@ -196,16 +200,20 @@ def _or_end(target: Callable[..., None], *args: Any) -> None:
 
 
 def _load(context: ContextConfig) -> tuple[Library, Context | None] | pipe.BrokenModules:
+    begun: list[str] = []
+
+    def begin(source: str) -> str:
+        begun.append(source)
+        return source
+
     try:
-        library = load(context.modules)
-        return library, load_profile(context.profile) if context.profile else None
+        library = load(begin(source) for source in context.modules)
+        return library, load_profile(begin(context.profile)) if context.profile else None
     except ConfigError as error:
-        return pipe.BrokenModules(f"{error}{_place(error)}", "configuration")
+        return pipe.BrokenModules(f"{error}{_place(error)}", "configuration", begun[-1])
     except BaseException as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
-        names = ", ".join((*context.modules, *filter(None, [context.profile])))
-        return pipe.BrokenModules(
-            f"{names} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
-        )
+        why = f"{begun[-1]} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
+        return pipe.BrokenModules(why, source=begun[-1])
 
 
 def _place(error: BaseException) -> str:

@@ -18,13 +18,13 @@ from itertools import count
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from tontine import errors
-from tontine.errors import ClaimLost, TontineError
+from tontine.errors import TontineError
 from tontine.offspring import ChildRequest
 from tontine.records.job import Job
 from tontine.verdict import CODEC
 
 from ..running.pipe import Submit
+from .raised import raised
 
 REQUESTS_AT_ONCE = 8
 BYTES_AT_ONCE = 4 * 1024 * 1024
@@ -86,7 +86,9 @@ class Postbox:
                 [Job.from_document(one["job"], existed=one["existed"]) for one in answer["jobs"]]
             )
         else:
-            letter.answer.set_exception(_raised(letter.request, answer["error"], answer["message"]))
+            asked = letter.request
+            error = raised(asked.parent, asked.attempt, answer["error"], answer["message"])
+            letter.answer.set_exception(error)
 
     def _post_next(self) -> None:
         while self._waiting and len(self._on_their_way) < REQUESTS_AT_ONCE:
@@ -108,16 +110,3 @@ def _encode(request: ChildRequest) -> bytes:
         },
         codec_options=CODEC,
     )
-
-
-def _raised(request: ChildRequest, kind: str, message: str) -> TontineError:
-    """The error that the master met, as the task sees it."""
-    if kind == ClaimLost.__name__:
-        return ClaimLost(request.parent, request.attempt)
-    known = getattr(errors, kind, None)
-    if isinstance(known, type) and issubclass(known, TontineError):
-        try:
-            return known(message)
-        except Exception:  # noqa: BLE001, S110 - one that is made of more than a text
-            pass
-    return TontineError(message)

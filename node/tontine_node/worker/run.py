@@ -27,6 +27,7 @@ from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
 from .added import encode_more, is_more
 from .capture import Output
 from .counted import CountedEnd, counted
+from .pages import Pages
 from .staging import Desk
 
 WATCH_EVERY, WATCH_IDLE_EVERY = 0.1, 1.0
@@ -43,6 +44,7 @@ class Runner:
         loop: asyncio.AbstractEventLoop,
         post: Callable[[Report], None],
         submit: Callable[[ChildRequest], Any],
+        pages: Pages | None = None,
     ) -> None:
         self.library = library
         self.loop = loop
@@ -54,6 +56,7 @@ class Runner:
         self._hooks = library.hooks()
         self._post = post
         self._submit = submit
+        self._pages = pages or Pages(post)
         self.desk = Desk(library, post, self._await_in_loop, self._end_if_forked)
         self._states: dict[str, tuple[int, bytes]] = {}
         self._expired: dict[int, float] = {}
@@ -82,6 +85,8 @@ class Runner:
             document = bson.decode(raw, verdict.CODEC)
             task = self.library.find(name_of(document["task"]))
             args = document.get("args") or {}
+            if "plan" in document:
+                args = {**args, **self._pages.streams_of(document)}
             reason = task.misfit(args)
         except UnknownTask as error:
             return verdict.ended("refused", "UnknownTask", str(error))

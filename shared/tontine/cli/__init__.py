@@ -144,10 +144,12 @@ def _refused_on_windows(name: str) -> click.Command:
 def tontine() -> None:
     """Identical nodes share one job queue in MongoDB: no leader, no broker, and survivors inherit.
 
-    \b First steps: tontine demo                            see it work, with nothing else set up
-    tontine node shop.tasks                 run a node with your tasks tontine submit shop.resize
-    '{"image": "a.png"}' --wait tontine observe                         watch the nodes and the
-    queue
+    \b
+    First steps:
+      tontine demo                            see it work, with nothing else set up
+      tontine node shop.tasks                 run a node with your tasks
+      tontine submit shop.resize '{"image": "a.png"}' --wait
+      tontine observe                         watch the nodes and the queue
 
     Shell completion: `eval "$(_TONTINE_COMPLETE=bash_source tontine)"` (or zsh_source,
     fish_source).

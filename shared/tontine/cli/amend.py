@@ -79,9 +79,11 @@ def retry(
     Exit code 1 if one of them is not finished or its key is taken, 2 if one does not exist or needs
     --done; the others are put back all the same.
 
-    \b Examples: tontine retry 17 18 tontine retry --task 'shop.*' --since 2h --error
-    ConnectionError --dry-run tontine retry --state failed --state cancelled --schedule nightly
-    --yes
+    \b
+    Examples:
+      tontine retry 17 18
+      tontine retry --task 'shop.*' --since 2h --error ConnectionError --dry-run
+      tontine retry --state failed --state cancelled --schedule nightly --yes
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is not None and stage is not None:
@@ -128,8 +130,11 @@ def cancel(
     Exit code 1 if one of them has ended already, 2 if one does not exist; the others are cancelled
     all the same.
 
-    \b Examples: tontine cancel 17 18 tontine cancel --task shop.mail --state queued --dry-run
-    tontine cancel --node web-1 --yes
+    \b
+    Examples:
+      tontine cancel 17 18
+      tontine cancel --task shop.mail --state queued --dry-run
+      tontine cancel --node web-1 --yes
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:

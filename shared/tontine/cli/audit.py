@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,14 @@ from ..diagnose.audit.history import WATCHED, History
 from ..diagnose.audit.invariant import AuditVerdict, Checked, Conclusion, Finding
 from ..diagnose.audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
 from ..diagnose.audit.nodes import NodesRead, judge_node, judge_return, standing, suspicions
+from ..diagnose.audit.plan_counts import PLAN_INVARIANTS
+from ..diagnose.audit.plans import judge_name
 from ..diagnose.audit.record import Record
 from ..diagnose.audit.roster import judge_epochs, judge_roster, roster_of
 from ..diagnose.audit.runs import RAN, Runs
 from ..errors import NotPermitted, StoreError
 from ..legible import count, legible
+from .audit_plans import PlanWalk
 from .options import json_option, opened, store_options
 from .output import console, note, write_json
 from .progress import Meter
@@ -58,13 +61,13 @@ def audit(
 ) -> None:
     """Check the invariants of the protocol in the documents.
 
-    Each is ok, violated, or unknown when documents cannot show it. It reads every job, writes
-    nothing, and may run while nodes do: what may be a matter of two reads at different moments is
-    looked at again until it is certain. Exit code 1 if an invariant is violated.
+    Each is ok, violated, or unknown when documents cannot show it. It reads every job and plan,
+    writes nothing, and may run while nodes do: what may be a matter of two reads at different
+    moments is looked at again until it is certain. Exit code 1 if an invariant is violated.
 
     Documents show where things stand. With --watch it also follows every change for a while, or
     until Ctrl-C, and judges each by the one before it: run it beside a failover test. A job that is
-    older than the watch is judged from the second change seen of it.
+    older than the watch is judged from the second change seen of it, a plan only if it is not.
 
     With --runs it also compares the documents with a record that your tasks keep of what really
     ran: a line of JSON when they begin and one when they end, {"seq": 7, "attempt": 1, "event":
@@ -99,9 +102,9 @@ def read_runs(path: Path) -> Runs:
 def watch(store: Store, tally: Checked, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
     from ..diagnose.audit import read
-    from ..store.names import CLUSTER, JOBS, NODES
+    from ..store.names import CLUSTER, JOBS, NODES, PLANS
 
-    history = History(JOBS, NODES, CLUSTER)
+    history = History(JOBS, NODES, CLUSTER, PLANS)
     history.start_from(store.run(read.node_records()), store.run(read.cluster_documents()))
     try:
         _watch(store, tally, duration, history)
@@ -137,11 +140,15 @@ def examine(
     first = store.run(read.look())
     _judge_records(store, tally)
     suspects = Suspects(first.live, _tasks(first), first.due_before)
-    _judge_jobs(store, tally, suspects, record)
+    plans = PlanWalk(store, tally)
+    _judge_jobs(store, tally, suspects, record, plans)
     if record is not None:
         _judge_runs(tally, record)
-    keys = _tried(tally, "key", lambda: _shared_keys(store, tally)) or []
+    keys = _tried(tally, ["key"], lambda: _shared_keys(store, tally)) or []
+    _tried(tally, PLAN_INVARIANTS, plans.walk)
     _judge_together(store, tally, first, suspects, keys, patience)
+    waits = first.patience if patience is None else patience
+    _tried(tally, PLAN_INVARIANTS, lambda: plans.conclude(waits))
     return tally.conclusions()
 
 
@@ -163,14 +170,16 @@ def _judge_records(store: Store, tally: Checked) -> None:
     for document in store.run(read.node_records()):
         tally.looked_at(1, "S5", "S6", "L3")
         tally.add(judge_node(document))
-    events = _tried(tally, "S5", lambda: store.run(read.recorded_epochs())) or []
+    events = _tried(tally, ["S5"], lambda: store.run(read.recorded_epochs())) or []
     roster = store.run(read.roster_document())
     tally.looked_at(len(events) + (roster is not None), "S5")
     tally.add(judge_roster(roster))
     tally.add(judge_epochs(events, roster_of(roster)))
 
 
-def _judge_jobs(store: Store, tally: Checked, suspects: Suspects, record: Record | None) -> None:
+def _judge_jobs(
+    store: Store, tally: Checked, suspects: Suspects, record: Record | None, plans: PlanWalk
+) -> None:
     from ..diagnose.audit import read
 
     index = store.run(read.seq_index())
@@ -191,12 +200,14 @@ def _judge_jobs(store: Store, tally: Checked, suspects: Suspects, record: Record
             tally.add(judge_counter(chunk, given))
             for document in chunk:
                 tally.add(judge_job(document))
+                tally.add(judge_name(document))
                 if record is not None:
                     tally.add(record.see(document))
                 suspects.see(document)
             last = chunk[-1]
+            plans.see_jobs(chunk)
             meter.reach(int(last["seq"]))
-    for odd in _tried(tally, "S7", lambda: store.run(read.oddly_numbered(KEPT))) or []:
+    for odd in _tried(tally, ["S7"], lambda: store.run(read.oddly_numbered(KEPT))) or []:
         tally.add([Finding("S7", f"the job with _id {odd['_id']!r} has the seq {odd['seq']!r}")])
 
 
@@ -272,18 +283,22 @@ def _judge_together(
         tally.doubt("L3", "no node is there to keep the roster")
 
 
-def _tried(tally: Checked, invariant: str, read: Callable[[], Any]) -> Any:
+def _tried(tally: Checked, invariants: Sequence[str], read: Callable[[], Any]) -> Any:
     try:
         return read()
     except NotPermitted:
-        tally.doubt(invariant, "this user may not look")
+        why = "this user may not look"
     except StoreError as error:
-        tally.doubt(invariant, f"it could not be read: {error}")
+        why = f"it could not be read: {error}"
+    for invariant in invariants:
+        tally.doubt(invariant, why)
+    return None
 
 
 def _write_json(one: Conclusion) -> None:
     examples = [
-        {"seq": found.seq, "node": found.node, "fact": found.fact} for found in one.examples
+        {"seq": found.seq, "node": found.node, "plan": found.plan, "fact": found.fact}
+        for found in one.examples
     ]
     facts = {
         "looked_at": one.looked_at,

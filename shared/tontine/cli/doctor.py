@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig
-from ..diagnose.doctor import backlog, nodes, schedules, server
+from ..diagnose.doctor import backlog, nodes, plans, schedules, server
 from ..diagnose.doctor.verdict import Judgement, Verdict, fail, unknown
 from ..errors import ConfigError, NotPermitted, StoreError, StoreUnavailable
 from ..legible import count, legible
@@ -67,6 +67,7 @@ def _checks(database: str) -> list[Check]:
         Check("retention", read.kept, backlog.judge_retention),
         Check("tasks", read.unclaimable, backlog.judge_tasks),
         Check("schedules", read.survey, schedules.judge_schedules),
+        Check("plans", read.plans, plans.judge_plans),
         Check("failures", read.recent, backlog.judge_failures),
         Check("waiting", read.waits, backlog.judge_waits),
     ]

@@ -69,8 +69,13 @@ def init(
     tontineIntake, tontineObserver and tontineOperator in this database, to be granted to users; it
     needs a user who may create roles, like a dbOwner.
 
-    \b Examples: tontine init tontine init --keep-done 7d --keep-failed 30d tontine init --keep-done
-    forever tontine init --roles tontine init --all
+    \b
+    Examples:
+      tontine init
+      tontine init --keep-done 7d --keep-failed 30d
+      tontine init --keep-done forever
+      tontine init --roles
+      tontine init --all
     """
     from ..store import inbox
 

@@ -44,10 +44,13 @@ def jobs(
     All filters must hold; in texts `*` stands for any text. --since and --until are about the time
     of submission, or, where --state names finished states only, the time when a job ended.
 
-    \b Examples: tontine jobs                            the 20 newest tontine jobs --state failed
-    -n 100      what failed lately tontine jobs --state failed --since 2h --error ConnectionError
-    --count tontine jobs --key 'welcome-*' tontine jobs --task shop.resize --json  documents for a
-    program, without results
+    \b
+    Examples:
+      tontine jobs                            the 20 newest
+      tontine jobs --state failed -n 100      what failed lately
+      tontine jobs --state failed --since 2h --error ConnectionError --count
+      tontine jobs --key 'welcome-*'
+      tontine jobs --task shop.resize --json  documents for a program, without results
     """
     meant = filter_of(filters)
     with opened(store) as opened_store:

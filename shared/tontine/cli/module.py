@@ -218,9 +218,12 @@ def reload(
         opened_store.run(modules.ask_to_reload(_ids(records)))
 
         def is_done(record: Record) -> bool | None:
-            if _number(record.get("reloaded")) > before[record["_id"]]:
+            heard, fulfilled = (_number(record.get(one)) for one in ("reloading", "reloaded"))
+            if fulfilled > before[record["_id"]]:
                 return True
-            return False if any(one.state == BROKEN for one in loaded_in(record)) else None
+            is_broken = any(one.state == BROKEN for one in loaded_in(record))
+            # What was broken when it was asked tells nothing of what is loaded now.
+            return False if is_broken and heard > before[record["_id"]] else None
 
         ends = _wait(opened_store, records, is_done, limit) if wait else {}
     _tell(records, ends, "load its modules anew", as_json, wait=wait)

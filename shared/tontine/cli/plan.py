@@ -183,7 +183,8 @@ def follow_plan(store: Store, seq: int, *, as_json: bool = False) -> PlanStatus:
     with Live(console=out, auto_refresh=False) as live:
         while True:
             found, status = read_both(store, seq)
-            live.update(Group(*tree(found, status, store.run(now()))), refresh=True)
+            lines = tree(found, status, store.run(now()), out.height - 1)
+            live.update(Group(*lines), refresh=True)
             if status.is_final:
                 return status
             time.sleep(LOOK_EVERY)

@@ -1,107 +1,98 @@
-"""A plan drawn as a tree of its steps, as lines for a terminal, and as a graph for Graphviz."""
+"""A plan drawn as lines for a terminal, its steps on rails, and as a graph for Graphviz."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from datetime import datetime
 
 from rich.text import Text
 
-from ..legible import duration, legible
+from ..legible import legible
 from ..records.plan import PlanRecord
-from ..records.plan_status import WAITING, JobCounts, PlanStatus, StepStatus
+from ..records.plan_status import WAITING, PlanStatus, StepStatus
 from ..records.states import JobState, PlanState
-from ..rules.plan_graph import PlanGraph
+from ..rules.plan_rails import next_steps
+from ..rules.plan_shown import (
+    PLAN_LOOKS,
+    Piece,
+    drawn_steps,
+    jobs_told,
+    state_word,
+    took,
+    undo_told,
+)
 from .output import JOB_LOOKS
 
-PLAN_LOOKS: dict[PlanState | None, tuple[str, str]] = {  # glyph and word, never colour alone
-    None: ("◌", "cyan"),
-    PlanState.RUNNING: ("●", "cyan"),
-    PlanState.STOPPING: ("◐", "yellow"),
-    PlanState.UNDOING: ("↶", "yellow"),
-    PlanState.CLOSING: ("◑", "cyan"),
-    PlanState.DONE: ("✓", "green"),
-    PlanState.FAILED: ("✗", "red"),
-    PlanState.CANCELLED: ("⊘", "yellow"),
-    PlanState.UNDONE: ("↩", "yellow"),
-    PlanState.STUCK: ("!", "red"),
-    PlanState.REMOVING: ("…", "dim"),
+_STYLES = {
+    "strong": "bold",
+    "muted": "dim",
+    "rail": "dim",
+    "warn": "yellow",
+    WAITING: "bright_black",
+    **{str(state): colour for state, (_, colour) in JOB_LOOKS.items()},
 }
-_STEP_LOOKS = {WAITING: ("○", "dim"), **{str(state): look for state, look in JOB_LOOKS.items()}}
-_BAR = 20
 
 
-def plan_state(state: PlanState | None) -> Text:
-    """A plan's state: its glyph, its word, its colour."""
-    glyph, colour = PLAN_LOOKS[state]
-    return Text(f"{glyph} {'new' if state is None else state.value}", style=colour)
+def plan_state(state: str | None) -> Text:
+    """A plan's state: its sign, its word, its colour."""
+    known = None if state is None else PlanState(state)
+    sign, role = PLAN_LOOKS[known]
+    return Text(f"{sign} {state_word(known)}", style=_STYLES[role])
 
 
-def tree(plan: PlanRecord, status: PlanStatus, now: datetime) -> list[Text]:
-    """A line for the plan, and one for each of its steps."""
+def tree(
+    plan: PlanRecord, status: PlanStatus, now: datetime, room: int | None = None
+) -> list[Text]:
+    """A line for the plan, one for each of its steps, and the errors under these. Of more than
+    there is room for, those around the first that has not ended."""
+    head = _head(plan, status, now)
+    drawn = drawn_steps(plan, status, now, legible)
+    blocks = [[_text(line) for line in one.lines] for one in drawn]
+    if room is not None and sum(map(len, blocks)) + len(head) > room:
+        first = next((place for place, one in enumerate(drawn) if _is_ahead(one.step)), 0)
+        blocks = _around(blocks, first, room - len(head))
+    return [*head, *(line for block in blocks for line in block)]
+
+
+def _text(pieces: list[Piece]) -> Text:
+    drawn = ((text, _STYLES.get(role, "")) for text, role in pieces)
+    return Text.assemble(*drawn, no_wrap=True, overflow="ellipsis")
+
+
+def _head(plan: PlanRecord, status: PlanStatus, now: datetime) -> list[Text]:
+    sign, role = PLAN_LOOKS[plan.state]
     name = f"  {legible(plan.name, 80)}" if plan.name else ""
-    head = Text.assemble((f"plan {plan.seq}", "bold"), f"{name}  ", plan_state(plan.state))
-    head.append(f"  {status.progress:.0%}{_took(status.created_at, status.finished_at, now)}")
-    lines = [head]
-    if plan.error is not None:
-        lines.append(Text(f"  {legible(str(plan.error), 300)}", style="red"))
-    lines += [_line(status.steps[name], depth, now) for name, depth in _ordered(plan)]
-    return lines
+    tries = f"  try {status.tries + 1}" if status.tries else ""
+    time = took(status.created_at, status.finished_at, now)
+    head: list[Piece] = [
+        (sign, role),
+        (f" plan {plan.seq}", "strong"),
+        (f"{name}  ", "text"),
+        (state_word(plan.state), role),
+        (f"  {status.progress:.0%}{time}{tries}", "text"),
+    ]
+    error = plan.error
+    if error is None or error.step in status.steps:  # that is told under its step
+        return [_text(head)]
+    return [_text(head), _text([(f"  {legible(str(error), 300)}", "failed")])]
 
 
-def _ordered(plan: PlanRecord) -> Iterator[tuple[str, int]]:
-    """Steps in an order in which they can run, each under the deepest of those that it comes
-    after."""
-    graph = PlanGraph(plan.steps)
-    depths: dict[str, int] = {}
-
-    def depth(name: str) -> int:
-        if name not in depths:
-            parent = graph.steps[name].parent
-            before = [*graph.before[name], *([parent] if parent in graph.steps else [])]
-            depths[name] = 1 + max((depth(str(one)) for one in before), default=-1)
-        return depths[name]
-
-    names = list(graph.steps)
-    yield from sorted(((name, depth(name)) for name in names), key=lambda one: one[1])
+def _is_ahead(step: StepStatus) -> bool:
+    return step.state in (WAITING, JobState.QUEUED, JobState.WORKING)
 
 
-def _line(step: StepStatus, depth: int, now: datetime) -> Text:
-    glyph, colour = _STEP_LOOKS.get(step.state, ("?", ""))
-    line = Text(f"  {'  ' * min(depth, 20)}")
-    line.append(f"{glyph} {step.name}", style=colour)
-    line.append(f"  {step.state}", style="dim")
-    if step.is_mapped:
-        line.append(
-            f"  {_bar(step)} {step.done:,}/{'?' if step.total is None else f'{step.total:,}'}"
-        )
-        if step.jobs.failed:
-            line.append(f" {step.jobs.failed:,} failed", style="red")
-    line.append(_took(step.jobs.started_at, _until(step), now), style="dim")
-    if step.undo is not None:
-        line.append(f"  {_undone(step.undo)}", style="yellow")
-    return line
-
-
-def _until(step: StepStatus) -> datetime | None:
-    return None if step.jobs.working or step.jobs.queued else step.jobs.finished_at
-
-
-def _bar(step: StepStatus) -> str:
-    filled = 0 if not step.total else round(_BAR * step.done / step.total)
-    return "█" * filled + "·" * (_BAR - filled)
-
-
-def _undone(undo: JobCounts) -> str:
-    if undo.failed or undo.cancelled:
-        return "undo failed"
-    return "undone" if undo.all == undo.done else f"undoing {undo.done}/{undo.all}"
-
-
-def _took(start: datetime | None, end: datetime | None, now: datetime) -> str:
-    if start is None:
-        return ""
-    return f"  {duration(max(0.0, ((end or now) - start).total_seconds()))}"
+def _around(blocks: list[list[Text]], first: int, room: int) -> list[list[Text]]:
+    """The blocks from the one before the first on, as many as there is room for."""
+    room = max(1, room - 2)  # how many are above and below is told
+    top = max(0, min(first - 1, len(blocks) - room))
+    shown, used, end = list[list[Text]](), 0, top
+    while end < len(blocks) and (used + len(blocks[end]) <= room or not shown):
+        shown.append(blocks[end])
+        used += len(blocks[end])
+        end += 1
+    above = [[Text(f"  ... {top} above", style="dim")]] if top else []
+    below = [[Text(f"  ... {len(blocks) - end} below", style="dim")]] if end < len(blocks) else []
+    return [*above, *shown, *below]
 
 
 _DOT_COLOURS = {
@@ -116,13 +107,25 @@ _DOT_COLOURS = {
 
 def dot(plan: PlanRecord, status: PlanStatus) -> str:
     """The plan as a graph in the language of Graphviz."""
-    graph = PlanGraph(plan.steps)
-    lines = [f'digraph "plan {plan.seq}" {{', "  rankdir=LR; node [shape=box, style=filled];"]
+    title = f"plan {plan.seq}" + (f" {plan.name}" if plan.name else "")
+    lines = [f"digraph {_quoted(title)} {{", "  rankdir=LR; node [shape=box, style=filled];"]
     for name, step in status.steps.items():
-        label = name if not step.is_mapped else f"{name}\\n{step.done}/{step.total or '?'}"
-        lines.append(f'  "{name}" [label="{label}", fillcolor={_DOT_COLOURS[step.state]}];')
-    for name in graph.steps:
-        lines += [
-            f'  "{name}" -> "{later}";' for later in [*graph.after[name], *graph.children[name]]
-        ]
+        lines.append(f"  {_quoted(name)} {_box(plan, name, step)};")
+    following = next_steps(plan.steps)
+    for name, ahead in following.items():
+        lines += [f"  {_quoted(name)} -> {_quoted(later)};" for later in ahead]
+    if status.closing is not None:
+        lines.append(f"  finally {_box(plan, 'finally', status.closing)};")
+        last = [name for name, ahead in following.items() if not ahead]
+        lines += [f"  {_quoted(name)} -> finally [style=dashed];" for name in last]
     return "\n".join([*lines, "}"])
+
+
+def _box(plan: PlanRecord, name: str, step: StepStatus) -> str:
+    told = [name, ", ".join(text for _, text in jobs_told(step)) if step.is_mapped else step.state]
+    told += [undo] if (undo := undo_told(plan, step)) else []
+    return f"[label={_quoted(chr(10).join(told))}, fillcolor={_DOT_COLOURS[step.state]}]"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -44,13 +44,14 @@ def about_place(store: Store, job: Job | None) -> list[Finding]:
     """Of which plan a job is, and what waits for it; nothing of any other job."""
     if job is None or not isinstance(job.id, str) or not job.id.startswith("plan/"):
         return []
-    from ..store.plans.read import read_place, read_plan
+    from ..store.plans.facts import read_facts
+    from ..store.plans.read import read_plan
 
-    place = store.run(read_place(job.id))
-    if place is None:
+    fact = store.run(read_facts([job.id])).get(job.id)
+    if fact is None:
         return []
     try:
-        graph = PlanGraph(store.run(read_plan(place.seq)).steps)
+        graph = PlanGraph(store.run(read_plan(fact.place.seq)).steps)
     except UnknownPlan:
-        return [Finding("plan", f"It was a job of plan {place.seq}, which is gone.")]
-    return explain_place(place, graph)
+        graph = None
+    return explain_place(fact, graph)

@@ -38,8 +38,11 @@ def purge(
     They are counted first and asked about. Jobs that are not finished are never removed, nor those
     that ended in the last minute. `tontine init --keep-done 7d` removes them by itself.
 
-    \b Examples: tontine purge --older-than 7d --dry-run tontine purge --state done --task 'shop.*'
-    --older-than 30d --yes tontine purge --all
+    \b
+    Examples:
+      tontine purge --older-than 7d --dry-run
+      tontine purge --state done --task 'shop.*' --older-than 30d --yes
+      tontine purge --all
     """
     from ..store import many
 

@@ -11,11 +11,14 @@ from rich.text import Text
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import ago, duration, legible
+from ..records.job import Job
 from ..records.schedule import LastRun, Missed, Overlap, Schedule, Standing
 from .arguments import read_arguments
-from .complete import complete_arguments, complete_schedules, complete_tasks
+from .complete import complete_arguments, complete_files, complete_schedules, complete_tasks
 from .options import json_option, opened, store_options
 from .output import job_state, json_text, note, write_json, write_table
+from .plan_submit import read_plan_file
+from .plan_tree import plan_state
 from .unknown import warn_of_unknown
 
 _COLUMNS = ("NAME", "NEXT", "LAST", "WHEN", "TASK", "MISSED", "OVERLAP", "DECLARED BY", "ARGS")
@@ -32,9 +35,16 @@ def schedule() -> None:
 
 @schedule.command()
 @click.argument("name", shell_complete=complete_schedules)
-@click.argument("task", shell_complete=complete_tasks)
+@click.argument("task", required=False, shell_complete=complete_tasks)
 @click.argument(
     "args_json", required=False, metavar="[ARGS_JSON]", shell_complete=complete_arguments
+)
+@click.option(
+    "--plan",
+    "plan_file",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Insert the plan whose document this JSON file has, instead of jobs of a task.",
 )
 @click.option("--cron", help="A cron expression, like '30 6 * * 1-5'.")
 @click.option("--every", help="An interval, like 10m.")
@@ -72,8 +82,9 @@ def schedule() -> None:
 def add(
     *,
     name: str,
-    task: str,
+    task: str | None,
     args_json: str | None,
+    plan_file: str | None,
     cron: str | None,
     every: str | None,
     timezone: str,
@@ -89,13 +100,26 @@ def add(
     Examples:
       tontine schedule add report shop.report --cron '30 6 * * 1-5' --tz Europe/Paris
       tontine schedule add tidy shop.tidy '{"older_than": "7d"}' --every 10m --missed skip
+      tontine schedule add nightly --plan album.json --cron '0 3 * * *' --overlap skip
     """
     from ..store import schedules
 
     interval, age = (None if text is None else seconds(text) for text in (every, max_age))
+    if (task is None) == (plan_file is None):
+        raise ConfigError("name either a task, or with --plan the file of a plan")
     args = read_arguments(args_json) if args_json else {}
+    plan = None if plan_file is None else read_plan_file(plan_file)
     wanted = Schedule(
-        name, task, args, cron, interval, timezone, missed, overlap=overlap, max_age=age
+        name,
+        task or "",
+        args,
+        cron,
+        interval,
+        timezone,
+        missed,
+        overlap=overlap,
+        max_age=age,
+        plan=plan,
     )
     wanted.check()
     with opened(store, is_adding=True) as opened_store:
@@ -104,7 +128,8 @@ def add(
             write_json(added.to_document())
         else:
             click.echo(f"{legible(name)}: first due {added.next_at:%Y-%m-%d %H:%M:%S} UTC")
-        warn_of_unknown(opened_store, task)
+        for one in wanted.tasks:
+            warn_of_unknown(opened_store, one)
 
 
 @schedule.command(name="ls")
@@ -198,14 +223,15 @@ def on(name: str, as_json: bool, store: StoreConfig) -> None:
 @json_option
 @store_options
 def run(name: str, as_json: bool, store: StoreConfig) -> None:
-    """Insert a job of a schedule now, beside its times; also of one that is off.
+    """Insert a job, or the plan, of a schedule now, beside its times; also of one that is off.
 
-    Exit code 1: its last job has not ended, and with --overlap skip there is only one at a time.
+    Exit code 1: its last one has not ended, and with --overlap skip there is only one at a time.
     """
     from ..store import schedules
 
     with opened(store) as opened_store:
         job = opened_store.run(schedules.run_now(name))
+    kind = "job" if isinstance(job, Job) else "plan"
     if as_json:
         write_json(
             {
@@ -217,9 +243,10 @@ def run(name: str, as_json: bool, store: StoreConfig) -> None:
             }
         )
     elif job.existed:
-        note(f"{legible(name)}: job {job.seq} of it is {job.state}, and there is one at a time")
+        state = job.state or "new"
+        note(f"{legible(name)}: {kind} {job.seq} of it is {state}, and there is one at a time")
     else:
-        click.echo(f"{legible(name)}: submitted job {job.seq}")
+        click.echo(f"{legible(name)}: submitted {kind} {job.seq}")
     if job.existed:
         raise click.exceptions.Exit(1)
 
@@ -251,11 +278,11 @@ def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
     return (
         one.name,
         Text("off", style="yellow") if schedule.off else ago(schedule.next_at, now),
-        _last(one.last, now),
+        _last(one.last, now, is_plan=schedule.plan is not None),
         f"every {_interval(schedule.every)}"
         if schedule.every
         else f"{schedule.cron} {schedule.timezone}",
-        schedule.task,
+        legible(schedule.what, 100),
         schedule.missed,
         f"skip ({schedule.skipped} skipped)" if schedule.skipped else schedule.overlap,
         "-" if origin is None else f"{origin.module} {origin.version}",
@@ -263,9 +290,10 @@ def _row(one: Standing, now: datetime) -> tuple[Any, ...]:
     )
 
 
-def _last(last: LastRun | None, now: datetime) -> Text:
+def _last(last: LastRun | None, now: datetime, *, is_plan: bool) -> Text:
     if last is None:
         return Text("-")
-    if last.state is None:
+    if last.seq is None:
         return Text("removed", style="dim")
-    return Text.assemble(job_state(last.state), f" {ago(last.at, now)}, job {last.seq}")
+    state = plan_state(last.state) if is_plan else job_state(last.state)
+    return Text.assemble(state, f" {ago(last.at, now)}, {'plan' if is_plan else 'job'} {last.seq}")

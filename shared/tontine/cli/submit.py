@@ -114,13 +114,16 @@ def submit(
     MongoDB's Extended JSON: {"$date": "2030-01-31T06:00:00Z"}, {"$oid": "..."}, {"$numberDecimal":
     "9.99"}.
 
-    \b Examples: tontine submit shop.resize '{"image": "a.png"}' tontine submit shop.resize
-    '{"image": "a.png"}' --wait      prints its result tontine submit shop.report --at
-    2030-01-31T06:00 --key monthly tontine submit shop.mail @mail.json --delay 10m tontine submit
-    shop.mail @mail.json --meta '{"tenant": "ada"}' tontine submit shop.bill '{"order": {"$oid":
-    "65f0c0ffee65f0c0ffee65f0"}}' tontine submit shop.noop --count 100000 --wait              with a
-    progress bar tontine submit --plan album.json --wait                    draws its steps as they
-    end
+    \b
+    Examples:
+      tontine submit shop.resize '{"image": "a.png"}'
+      tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
+      tontine submit shop.report --at 2030-01-31T06:00 --key monthly
+      tontine submit shop.mail @mail.json --delay 10m
+      tontine submit shop.mail @mail.json --meta '{"tenant": "ada"}'
+      tontine submit shop.bill '{"order": {"$oid": "65f0c0ffee65f0c0ffee65f0"}}'
+      tontine submit shop.noop --count 100000 --wait              with a progress bar
+      tontine submit --plan album.json --wait                     draws its steps as they end
 
     --json writes one object per job: what was inserted, or with --wait the whole document of each
     as it ended. With --wait the result goes to stdout and everything else to stderr.

@@ -27,7 +27,7 @@ def told_unknown(store: Store, task: str) -> str | None:
     known = known_tasks(live)
     if name_of(task) in known:
         return None  # whether in a version inside its range, `why` tells
-    near = " or ".join(legible(one, 100) for one in near_tasks(task, known))
+    near = " or ".join(legible(one, 100) for one in near_tasks(name_of(task), known))
     return f"no live node has the task {legible(task, 100)}{f' (is {near} meant?)' if near else ''}"
 
 

@@ -31,8 +31,10 @@ def why(name: str | None, id_text: str | None, as_json: bool, store: StoreConfig
     """Tell why a job, or a plan, is where it is, the most important reason first, and what to do
     about it.
 
-    \b Examples: tontine why 17 tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it
-    has a number
+    \b
+    Examples:
+      tontine why 17
+      tontine why 665f1c0e9b1e8a0001a3c0de    by its _id, also before it has a number
 
     Digits are a number first, and an _id if no job has that number.
 

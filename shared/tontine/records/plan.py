@@ -87,13 +87,16 @@ class StepRecord:
         return self.over is not None
 
     @property
+    def named(self) -> frozenset[str]:
+        """The steps that it names other than by what it maps over: all of their items must have
+        ended."""
+        names = {*self.after, *(source.step for source in self.stream.values())}
+        return frozenset(names.union(source.step for source in sources_of(self.take)))
+
+    @property
     def before(self) -> frozenset[str]:
         """The steps that it names, and therefore comes after."""
-        names = {*self.after, *(source.step for source in self.stream.values())}
-        names.update(source.step for source in sources_of(self.take))
-        if isinstance(self.over, Source):
-            names.add(self.over.step)
-        return frozenset(names)
+        return self.named | ({self.over.step} if isinstance(self.over, Source) else set())
 
     @property
     def parent(self) -> str | None:
@@ -306,6 +309,15 @@ class PlanPlace:
             int(tries),
             outcome if is_text(outcome) else None,
         )
+
+
+def streams_of(plan: PlanRecord, step: StepRecord) -> dict[str, Any]:
+    """What a step's job says of the results that it streams, by argument: whose, and how many
+    there are."""
+    return {
+        arg: {"step": source.step, "total": plan.widths.get(source.step, 0)}
+        for arg, source in step.stream.items()
+    }
 
 
 def all_of(seq: int) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from .plan import PlanError, PlanRecord
+from .plan import CLOSING_STEP, PlanError, PlanRecord
 from .states import ENDED_PLAN, JobState, PlanState
 
 WAITING = "waiting"
@@ -34,6 +34,8 @@ class JobCounts:
     """When the first of them started."""
     finished_at: datetime | None = None
     """When the last of them ended."""
+    failure: PlanError | None = None
+    """The error of the one that failed last, with its item and number."""
 
     @property
     def all(self) -> int:
@@ -99,6 +101,8 @@ class PlanStatus:
     existed: bool = False
     """True when `submit_plan` found this one instead of adding one: an unfinished one with its
     key."""
+    closing: StepStatus | None = None
+    """Its `finally`, of this try, if it has one."""
 
     @property
     def is_final(self) -> bool:
@@ -136,6 +140,7 @@ class PlanStatus:
             plan.created_at,
             plan.finished_at,
             existed,
+            None if plan.closing is None else _closing(plan, counts),
         )
 
 
@@ -166,6 +171,13 @@ def _step(plan: PlanRecord, name: str, counts: Mapping[tuple[str, str], JobCount
         jobs,
         counts.get(("undo", name)),
     )
+
+
+def _closing(plan: PlanRecord, counts: Mapping[tuple[str, str], JobCounts]) -> StepStatus:
+    jobs = counts.get(("finally", f"{CLOSING_STEP}/{plan.try_ or 0}"), JobCounts())
+    task = plan.closing.task if plan.closing else ""
+    state = _state(jobs, 1, may_fail=False)
+    return StepStatus(CLOSING_STEP, task, state, jobs.done, 1, jobs=jobs)
 
 
 def _state(jobs: JobCounts, total: int | None, *, may_fail: bool) -> str:

@@ -21,7 +21,8 @@ from cronsim import CronSim, CronSimError
 from ..errors import ConfigError
 from ..legible import legible
 from .job import is_text, is_whole, problem
-from .states import JobState
+from .plan import PlanRecord, StepRecord
+from .states import JobState, PlanState
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["queue", "skip"]
@@ -95,13 +96,13 @@ def rank_of(version: str) -> tuple[tuple[int, int, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A recurring job: at the times of a cron expression in a time zone, or every so many
+    """A recurring job, or plan: at the times of a cron expression in a time zone, or every so many
     seconds."""
 
     name: str
     """Unique among schedules."""
     task: str
-    """The task of its jobs."""
+    """The task of its jobs; empty where it has a plan."""
     args: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of its jobs."""
     cron: str | None = None
@@ -126,6 +127,8 @@ class Schedule:
     """The `_id` of the last job that it inserted."""
     skipped: int = 0
     """Due times that were passed over because the job before had not ended."""
+    plan: Mapping[str, Any] | None = None
+    """The document of the plan that it inserts, instead of a job."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Schedule:
@@ -137,7 +140,7 @@ class Schedule:
         next_at = given.pop("next_at", None)
         schedule = cls(
             name=document.get("_id"),  # type: ignore[arg-type]
-            task=given.pop("task", None),
+            task=given.pop("task", "" if "plan" in given else None),
             next_at=next_at if isinstance(next_at, datetime) and next_at.year in YEARS else None,
             declared=Declared.from_document(given.pop("declared", None)),
             skipped=_count(given.pop("skipped", None)),
@@ -148,10 +151,10 @@ class Schedule:
 
     def to_document(self) -> dict[str, Any]:
         values = {"cron": self.cron, "every": self.every}
+        what = {"task": self.task, "args": dict(self.args)}
         return {
             "_id": self.name,
-            "task": self.task,
-            "args": dict(self.args),
+            **(what if self.plan is None else {"plan": dict(self.plan)}),
             **{name: value for name, value in values.items() if value is not None},
             "timezone": self.timezone,
             "missed": self.missed,
@@ -191,9 +194,11 @@ class Schedule:
             raise ConfigError(
                 "a schedule's name, its `_id`, must be UTF-8: nobody could find it again"
             )
-        if (reason := problem({"task": self.task, "args": self.args})) is not None:
+        if self.plan is not None:
+            self._check_plan(self.plan)
+        elif (reason := problem({"task": self.task, "args": self.args})) is not None:
             raise ConfigError(f"it can insert no job: {reason}")
-        if not _is_text(self.task):
+        elif not _is_text(self.task):
             raise ConfigError(f"`task` must be {_TEXT}")
         if (self.cron is None) == (self.every is None):
             raise ConfigError("give a schedule either a cron expression or an interval")
@@ -214,6 +219,16 @@ class Schedule:
         self._check_zone()
         if self.cron is not None:
             self._check_cron(self.cron)
+
+    def _check_plan(self, plan: object) -> None:
+        if self.task or self.args:
+            raise ConfigError(
+                "give a schedule either a task or a plan, which has its arguments in its steps"
+            )
+        if not isinstance(plan, Mapping):
+            raise ConfigError("`plan` must be an object like {steps: {get: {task: …}}}")
+        if self.max_age is not None:
+            raise ConfigError("`max_age` goes with a job: a plan has none")
 
     def _check_age(self, age: object) -> None:
         if not isinstance(age, int | float) or isinstance(age, bool) or not 0 < age <= LONGEST:
@@ -268,7 +283,7 @@ class Schedule:
             ) from None
 
     def job_id(self, time: datetime) -> str:
-        """The `_id` of the job for a due time."""
+        """The `_id` of the job, or of the plan, for a due time."""
         return f"{self.name}@{time.astimezone(UTC).isoformat()}"
 
     @property
@@ -276,6 +291,29 @@ class Schedule:
         """The key of its jobs: where they must not overlap there is one, and so one unfinished job
         at most."""
         return f"schedule:{self.name}" if self.overlap == "skip" else None
+
+    @property
+    def what(self) -> str:
+        """What it inserts, for people: its task, or which steps its plan has."""
+        return self.task if self.plan is None else f"plan: {', '.join(self._steps)}"
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of what it inserts."""
+        if self.plan is None:
+            return (self.task,)
+        return tuple(sorted({step.task for step in self._steps.values()}))
+
+    @property
+    def _steps(self) -> Mapping[str, StepRecord]:
+        return PlanRecord.from_document(self.plan or {}).steps
+
+    def plan_document(self) -> dict[str, Any]:
+        """The plan of a due time but for its name and number: one that must not overlap with the
+        one before has a key."""
+        given = {name: value for name, value in (self.plan or {}).items() if name not in _OF_NODES}
+        key = {} if self.key is None else {"key": self.key}
+        return {"name": self.name, **key, **given, "schedule": self.name}
 
     def times_after(self, moment: datetime) -> Iterator[datetime]:
         """The times it is due after `moment`, for ever."""
@@ -383,15 +421,15 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last job that a schedule inserted, as it is now; without a number it is there no
-    longer."""
+    """The last job, or plan, that a schedule inserted, as it is now; without a number it is there
+    no longer."""
 
     id: Any
-    """The `_id` of the job."""
+    """Its `_id`."""
     seq: int | None = None
     """Its number."""
-    state: JobState | None = None
-    """Where it is in its life."""
+    state: JobState | PlanState | None = None
+    """Where it is in its life; a plan that nobody has accepted yet has none."""
     at: datetime | None = None
     """When it ended, or began, or was inserted."""
 
@@ -415,6 +453,8 @@ class Standing:
     """By an operator, although a module declares it."""
 
 
+_OF_NODES = ("_id", "seq", "state")
+"""What a plan gets anew each time."""
 _FIELDS = frozenset(one.name for one in fields(Schedule)) - {"name"}
 
 

@@ -38,6 +38,8 @@ OLD_AFTER, OLD_SOONEST, OLD_WAITS = 300.0, 60.0, 5.0
 """A job that waits for so many seconds waits too long; where waits are known, from the second on if
 it is so many times the usual wait."""
 A_MONTH = 30 * 86_400.0
+QUIET_PLAN_AFTER = 3600.0
+"""Seconds without any progress of a plan of which nothing is queued or working."""
 PILES_FROM = 3
 """Unfinished jobs of one schedule that are due: it fires faster than they end."""
 
@@ -222,3 +224,9 @@ def piles_up(unfinished: int) -> bool:
 def is_being_healed(dead_for: float | None) -> bool:
     """Whether what a dead node left behind may still be on its way to the others."""
     return dead_for is not None and dead_for < HEALED_WITHIN
+
+
+def plan_stands_still(quiet_for: float | None, open_jobs: int) -> bool:
+    """Whether nothing of an unfinished plan waits or runs, and nothing has happened to it for long:
+    whoever looks at it should have gone on with it, or ended it (PL8)."""
+    return not open_jobs and quiet_for is not None and quiet_for > QUIET_PLAN_AFTER

@@ -351,7 +351,8 @@ def _release(
     if touched is not None and width is not None:
         wanted = _touched_items(step, over, touched)
         return (yield from _release_some(plan, graph, step, over, wanted, width))
-    if not (yield from _all_ended(plan, graph, graph.before[name] - {over})):
+    whole = graph.before[name] if over is None else step.named
+    if not (yield from _all_ended(plan, graph, whole)):
         return []
     deeds: list[PlanDeed] = []
     present: Collection[int] = ()

@@ -95,6 +95,7 @@ def _steps_problems(steps: Any) -> Iterator[str]:
     graph = PlanGraph(records)
     for record in records.values():
         yield from _map_problems(record, records)
+        yield from _stream_problems(record, records)
         yield from _argument_problems(record)
         yield from _undo_problems(record, graph)
 
@@ -135,6 +136,8 @@ def _undo_kinds(undo: Any) -> Iterator[str]:
         return
     yield from _task_problems(undo)
     yield from _take_problems("take", undo.get("take"), lists=True)
+    if undo.get("stream") is not None:
+        yield "it has `stream`, but only steps can stream"
     if undo.get("when") not in (None, "done", "begun"):
         yield f'`when` must be "done" or "begun", not {kind_of(undo["when"])}'
 
@@ -197,11 +200,20 @@ def _map_problems(step: StepRecord, steps: Mapping[str, StepRecord]) -> Iterator
             f"step {step.name} has `chunk`, which goes only with a map over an array or over the "
             f"result of one job: {source.name} is mapped itself"
         )
-    for arg, streamed in step.stream.items():
-        yield (
-            f"step {step.name} streams {streamed} as {arg}, and this release cannot: take up to "
-            "1,000 results, or have the step store them itself"
-        )
+
+
+def _stream_problems(step: StepRecord, steps: Mapping[str, StepRecord]) -> Iterator[str]:
+    for streamed in step.stream.values():
+        if streamed.field is not None:
+            yield (
+                f"step {step.name} streams {streamed}, but only whole results can be streamed: "
+                f"name {streamed.step}, and take the field of each"
+            )
+        if not steps[streamed.step].is_mapped:
+            yield (
+                f"step {step.name} streams {streamed.step}, but only a mapped step can be "
+                "streamed: `take` its result"
+            )
 
 
 def _argument_problems(step: StepRecord) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Recurring jobs as documents. A due time is fired by inserting a job whose `_id` names it: a
-second one is refused.
+"""Recurring jobs, and plans, as documents. A due time is fired by inserting a job whose `_id` names
+it: a second one is refused.
 
 Anybody may write to `schedules`, so each document is decoded alone, and those that nobody can use
 never stand in the way: nodes read names and times first, and a whole document only when it is due.
@@ -24,11 +24,14 @@ from ..offers import Offers
 from ..records.job import LARGEST, Job, nobodys_task, too_large
 from ..records.schedule import YEARS, Broken, Declared, Schedule
 from ..records.states import OPEN
+from ..rules.plan_check import problem as plan_problem
 from . import on_demand, ranges
 from .call import DECODED, PLAIN, RAW, Call, Operation, delete_one, find, find_one, update_one
 from .indexes import START_BY
-from .insert import Wish, put_named
-from .names import JOBS, SCHEDULES
+from .insert import Put, Wish, put_named
+from .names import JOBS, PLANS, SCHEDULES
+from .plans import control as plans
+from .plans.status import read_status_by_id
 from .raw import identity
 from .read import now, read_nodes
 
@@ -82,10 +85,13 @@ _ACTIVE = {"off": {"$ne": True}, **THERE}
 _NAMED = {"_id": {"$type": "string"}, "$expr": _is_small("_id"), **THERE}
 _AROUND = {"_id": 0, "now": "$$NOW", "size": {"$bsonSize": "$$ROOT"}}
 _WHOLE = {**_AROUND, "schedule": "$$ROOT"}
+# One that is large is judged when it is due: no more is read beside many others.
+_SOME_PLAN: dict[str, Any] = {"$literal": {"steps": {"large": {"task": "large.plan"}}}}
 _SLIM: dict[str, Any] = {
     **_AROUND,
     "schedule": {
         **{field: _small(field) for field in _JUDGED},
+        "plan": {"$cond": [_is_small("plan"), "$plan", _SOME_PLAN]},
         "args": {
             "$cond": [{"$eq": [{"$type": "$args"}, "object"]}, {"$literal": {}}, _small("args")]
         },
@@ -114,12 +120,14 @@ class Mending:
 def add(schedule: Schedule) -> Operation[Schedule]:
     """Add or replace a schedule; it is due for the first time after the server's now."""
     schedule.check()
-    if reason := nobodys_task(
-        schedule.task
-    ):  # not of one that is there already: it is shown, and does no harm
-        raise ConfigError(f"it can insert no job: {reason}")
-    schedule = replace(schedule, task=ranges.key_of(schedule.task))
-    yield from ranges.expect(schedule.task)
+    if schedule.plan is not None:
+        plans.check(schedule.plan)
+    else:
+        # Not of one that is there already: it is shown, and does no harm.
+        if reason := nobodys_task(schedule.task):
+            raise ConfigError(f"it can insert no job: {reason}")
+        schedule = replace(schedule, task=ranges.key_of(schedule.task))
+        yield from ranges.expect(schedule.task)
     before = (yield find_one(SCHEDULES, {"_id": schedule.name}, projection={"last_job": 1})) or {}
     known = {"last_job": before["last_job"]} if before.get("last_job") is not None else {}
     document = schedule.to_document() | {"next_at": schedule.next_after((yield from now()))} | known
@@ -201,21 +209,43 @@ def switch_on(name: str) -> Operation[Schedule | None]:
     return replace(schedule, off=False, next_at=following)
 
 
-def run_now(name: str) -> Operation[Job]:
-    """Insert a job of a schedule beside its times, also of one that is off.
+def run_now(name: str) -> Operation[Any]:
+    """Insert a job, or a plan, of a schedule beside its times, also of one that is off; that `Job`,
+    or `PlanStatus`.
 
     Where they must not overlap, an unfinished one comes back instead, marked `existed`.
     """
     schedule, moment = yield from _read_one(name)
-    job, fired = yield from _insert_job(schedule, moment)
+    inserted, fired = yield from _insert(schedule, moment)
     if fired == "skipped":
-        holder = yield find_one(JOBS, {"key": schedule.key, "state": {"$in": _OPEN}})
-        if holder is None:
-            raise TontineError(f"the last job of {legible(name)} has ended just now: try again")
-        return Job.from_document(holder, existed=True)
-    yield update_one(SCHEDULES, {"_id": name, **THERE}, {"$set": {"last_job": job}}, repeats=True)
-    document = yield find_one(JOBS, {"_id": job})
-    return Job.from_document(document, existed=fired == "there")
+        inserted = yield from _unfinished(schedule)
+    else:
+        changes = {"$set": {"last_job": inserted}}
+        yield update_one(SCHEDULES, {"_id": name, **THERE}, changes, repeats=True)
+    existed = fired != "inserted"
+    if schedule.plan is not None:
+        return (yield from read_status_by_id(inserted, existed=existed))
+    document = yield find_one(JOBS, {"_id": inserted})
+    return Job.from_document(document, existed=existed)
+
+
+def _unfinished(schedule: Schedule) -> Operation[Any]:
+    """The `_id` of what a schedule must not overlap with."""
+    if schedule.plan is not None:
+        plan = yield from plans.find_holder(schedule.plan_document().get("key", ""))
+        if plan is not None and plan.state is None:
+            raise TontineError(
+                f"plan {plan.seq} of it waits to be accepted: `tontine why` tells why"
+            )
+        found = None if plan is None else plan.id
+    else:
+        job = yield find_one(JOBS, {"key": schedule.key, "state": {"$in": _OPEN}})
+        found = None if job is None else job["_id"]
+    if found is None:
+        raise TontineError(
+            f"the last one of {legible(schedule.name)} has ended just now: try again"
+        )
+    return found
 
 
 def _read_one(name: str) -> Operation[tuple[Schedule, datetime]]:
@@ -271,7 +301,7 @@ def fire(due: Due) -> Operation[int | None]:
     changes: dict[str, Any] = {"next_at": following}
     inserted = skipped = 0
     for time in times:
-        job, fired = yield from _insert_job(schedule, time)
+        job, fired = yield from _insert(schedule, time)
         inserted += fired == "inserted"
         skipped += fired == "skipped"
         if fired != "skipped":
@@ -311,22 +341,19 @@ def mend(wrong: Mending) -> Operation[bool]:
     return bool(answer.modified_count)
 
 
-def _insert_job(schedule: Schedule, time: datetime) -> Operation[tuple[str, Fired]]:
-    """Insert the job of a due time, unless it is there already, or must be skipped; its `_id`, and
-    what was done.
+def _insert(schedule: Schedule, time: datetime) -> Operation[tuple[str, Fired]]:
+    """Insert the job, or the plan, of a due time, unless it is there already, or must be skipped;
+    its `_id`, and what was done.
 
     One unfinished job at most has a key: the index refuses a job that would overlap with the one
     before.
     """
     name = schedule.job_id(time)
-    wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
-    if wish.max_age is not None:
-        yield from on_demand.prefer(START_BY)
     for _ in range(TRIES):
-        put = yield from put_named(name, wish, schedule.args, schedule=schedule.name)
+        put = yield from _put(schedule, name)
         if put == "inserted":
             return name, put
-        holder = yield from _holder_of_name(name)
+        holder = yield from _holder_of_name(schedule, name)
         if put == "key":
             return name, "there" if holder == schedule.name else "skipped"
         if holder in (schedule.name, _NOBODY):
@@ -337,12 +364,22 @@ def _insert_job(schedule: Schedule, time: datetime) -> Operation[tuple[str, Fire
     raise TontineError(f"{TRIES} names in turn were taken by others")
 
 
+def _put(schedule: Schedule, name: str) -> Operation[Put]:
+    if schedule.plan is not None:
+        return (yield from plans.put_named(name, schedule.plan_document()))
+    wish = Wish(schedule.task, key=schedule.key, max_age=schedule.max_age)
+    if wish.max_age is not None:
+        yield from on_demand.prefer(START_BY)
+    return (yield from put_named(name, wish, schedule.args, schedule=schedule.name))
+
+
 _NOBODY = object()
 
 
-def _holder_of_name(name: str) -> Operation[Any]:
-    """The schedule of the job with this `_id`, if there is such a job."""
-    holder = yield find_one(JOBS, {"_id": name}, projection={"schedule": 1})
+def _holder_of_name(schedule: Schedule, name: str) -> Operation[Any]:
+    """The schedule of the job, or plan, with this `_id`, if there is such a one."""
+    where = JOBS if schedule.plan is None else PLANS
+    holder = yield find_one(where, {"_id": name}, projection={"schedule": 1})
     return _NOBODY if holder is None else holder.get("schedule")
 
 
@@ -358,9 +395,13 @@ def _decoded(found: Mapping[str, Any], codec: CodecOptions[Any]) -> Schedule:
     gets."""
     _check_size(found["size"])
     try:
-        return Schedule.from_document(_fields(found["schedule"], codec))
+        schedule = Schedule.from_document(_fields(found["schedule"], codec))
+        reason = None if schedule.plan is None else plan_problem(schedule.plan)
     except (BSONError, OverflowError, UnicodeError) as error:
         raise ConfigError(f"its document cannot be decoded: {error}") from error
+    if reason is not None:
+        raise ConfigError(f"it can insert no plan: {reason}")
+    return schedule
 
 
 def _fields(document: Mapping[str, Any], codec: CodecOptions[Any]) -> dict[str, Any]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, TypeVar
 
 from ..offers import Offers
 from ..records.job import Job, is_text
+from ..records.plan import PlanRecord
 from ..records.schedule import Broken, LastRun, Schedule, Standing
 from .call import Operation, find
-from .names import JOBS, SCHEDULES
+from .names import JOBS, PLANS, SCHEDULES
 from .read import read_nodes
 from .schedules import read_schedules
+
+Made = TypeVar("Made", Job, PlanRecord)
+
+_SHOWN = {"seq": 1, "state": 1, "created_at": 1, "started_at": 1, "finished_at": 1}
 
 
 def read_standings() -> Operation[list[Standing]]:
@@ -38,20 +44,36 @@ def read_standings() -> Operation[list[Standing]]:
 
 
 def _read_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, LastRun]]:
-    """What became of the last jobs, by the names of their schedules."""
+    """What became of the last jobs, and plans, by the names of their schedules."""
+    jobs = yield from _read_last(JOBS, [one for one in schedules if one.plan is None])
+    plans = yield from _read_last(PLANS, [one for one in schedules if one.plan is not None])
+    return {
+        **{name: last_run(last, _made(Job, one)) for name, (last, one) in jobs.items()},
+        **{name: last_run(last, _made(PlanRecord, one)) for name, (last, one) in plans.items()},
+    }
+
+
+def _read_last(
+    collection: str, schedules: Sequence[Schedule]
+) -> Operation[dict[str, tuple[str, Mapping[str, Any] | None]]]:
+    """The `_id` of the last that each schedule inserted, and what is left of it."""
     wanted = {one.name: one.last_job for one in schedules if is_text(one.last_job)}
     if not wanted:
         return {}
-    shown = {"seq": 1, "state": 1, "created_at": 1, "started_at": 1, "finished_at": 1}
-    found = yield find(JOBS, {"_id": {"$in": sorted(set(wanted.values()))}}, projection=shown)
-    jobs = {one["_id"]: Job.from_document(one) for one in found}
-    return {name: last_run(job, jobs.get(job)) for name, job in wanted.items()}
+    asked = {"_id": {"$in": sorted(set(wanted.values()))}}
+    there = {one["_id"]: one for one in (yield find(collection, asked, projection=_SHOWN))}
+    return {name: (last, there.get(last)) for name, last in wanted.items()}
 
 
-def last_run(id: str, job: Job | None) -> LastRun:
-    """What became of a job that a schedule has inserted."""
-    if job is None:
+def _made(kind: type[Made], document: Mapping[str, Any] | None) -> Made | None:
+    return None if document is None else kind.from_document(document)
+
+
+def last_run(id: str, last: Job | PlanRecord | None) -> LastRun:
+    """What became of a job, or plan, that a schedule has inserted."""
+    if last is None:
         return LastRun(id)
-    moments = (job.finished_at, job.started_at, job.created_at)
+    started_at = last.started_at if isinstance(last, Job) else None
+    moments = (last.finished_at, started_at, last.created_at)
     at = next((one for one in moments if isinstance(one, datetime)), None)
-    return LastRun(id, job.seq, job.state, at)
+    return LastRun(id, last.seq, last.state, at)

@@ -195,9 +195,9 @@ _CLUSTER: dict[str, Any] = {
 }
 
 _SCHEDULE: dict[str, Any] = {
-    "required": ["task"],
     "properties": {
         "task": _TEXT,
+        "plan": {"bsonType": ["object", "null"]},
         "args": {"bsonType": ["object", "null"]},
         "cron": {"bsonType": ["string", "null"]},
         "every": {"bsonType": [*_REAL, "null"], "minimum": 1, "maximum": LONGEST},
@@ -214,7 +214,10 @@ _SCHEDULE: dict[str, Any] = {
         "declared": {"bsonType": ["object", "null"]},
         "next_at": _DATE,
     },
-    "anyOf": [{"required": ["cron"]}, {"required": ["every"]}],
+    "allOf": [
+        {"anyOf": [{"required": ["task"]}, {"required": ["plan"]}]},
+        {"anyOf": [{"required": ["cron"]}, {"required": ["every"]}]},
+    ],
 }
 
 # It may arrive in any shape, and whoever accepts plans judges it; what has a state, nodes rely on.

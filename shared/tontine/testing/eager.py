@@ -18,6 +18,8 @@ from ..config import Duration, seconds
 from ..errors import ConfigError
 from ..filter import Filter, Filters
 from ..module import Library, Module, load
+from ..plan import Plan
+from ..plan_calls import Planned
 from ..records.batch import Batch
 from ..records.job import Job
 from ..records.schedule import Schedule, Standing
@@ -149,7 +151,7 @@ class EagerQueue(Client):
     def schedule(
         self,
         name: str,
-        task: AnyTask,
+        task: AnyTask | Planned,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -306,7 +308,7 @@ class AsyncEagerQueue(AsyncClient):
     async def schedule(
         self,
         name: str,
-        task: AnyTask,
+        task: AnyTask | Planned,
         args: Args = None,
         *,
         cron: str | None = None,
@@ -362,7 +364,7 @@ def _wish_of(task: str, options: Mapping[str, Any]) -> Wish:
 
 def _schedule_of(
     name: str,
-    task: AnyTask,
+    task: AnyTask | Planned,
     args: Args,
     cron: str | None,
     every: Duration | None,
@@ -370,6 +372,8 @@ def _schedule_of(
 ) -> Schedule:
     interval = None if every is None else seconds(every)
     age = None if options.get("max_age") is None else seconds(options["max_age"])
+    if isinstance(task, Plan | Mapping):
+        raise ConfigError("this queue runs jobs: `run_plan` runs a plan without MongoDB")
     task_name, args = named(task, args)
     return Schedule(
         name, task_name, {} if args is None else args, cron, interval, **{**options, "max_age": age}

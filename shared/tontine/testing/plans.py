@@ -25,6 +25,7 @@ from ..rules.plan_added import renamed
 from ..rules.plan_check import problem
 from ..rules.plan_facts import AllJobs
 from ..rules.plan_graph import PlanGraph
+from ..streamed import Stream
 from ..verdict import CODEC
 from . import calling
 
@@ -226,7 +227,8 @@ class _InlinePlan:
             undo = step.undo
             own = (deed.step, item)
             return undo.task, {**undo.args, **self._taken(undo.take, own)}
-        args = {**step.args, **self._taken(step.take, None)}
+        streams = {arg: Stream.of(self._value(source, None)) for arg, source in step.stream.items()}
+        args = {**step.args, **self._taken(step.take, None), **streams}
         if item is not None:
             args[step.as_] = self._element(step, item)
         return step.task, args

@@ -11,7 +11,7 @@ from tests.support.changes import delta
 from tontine.diagnose.audit.history import History
 from tontine.diagnose.audit.invariant import Finding
 from tontine.records.change import Delta
-from tontine.store.names import CLUSTER, JOBS, NODES
+from tontine.store.names import CLUSTER, JOBS, NODES, PLANS
 
 Document = Mapping[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ class Auditor:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.findings: list[Finding] = []
-        self._history = History(JOBS, NODES, CLUSTER)
+        self._history = History(JOBS, NODES, CLUSTER, PLANS)
         self._now = now
 
     def see(self, collection: str, old: Document | None, new: Document | None) -> None:

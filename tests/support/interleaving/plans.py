@@ -270,7 +270,7 @@ class PlanWorld:
 
     def _advance(self, node: Node, seq: int, touched: list[JobFact] | None) -> None:
         """Again after an unknown outcome, and then with all that there is."""
-        advancer = Advancer(node.memory, FOR_EVER, self.now, owns=True)
+        advancer = Advancer(node.memory, FOR_EVER, self.now, owns=lambda _: True)
         self._begin(
             node,
             "look" if touched is None else "advance",

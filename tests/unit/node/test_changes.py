@@ -170,11 +170,70 @@ async def test_a_module_belongs_to_one_context(bench: Bench) -> None:
     ]
 
 
-async def test_a_new_source_that_cannot_be_loaded_is_the_broken_one(bench: Bench) -> None:
+async def test_also_where_another_source_brings_one_of_its_name(bench: Bench) -> None:
+    child = bench.mail.pool.children[0]
+    module = {"name": "a", "version": "1", "tasks": ["a.t"], "source": "m"}
+    bench.mail.pool.take(child, Reports(hello=[Hello([module], {"a.t": TaskFacts()})]))
+    bench.changes.follow(BEGIN, 0)
+    assert not bench.mail.tasks
+    assert "a.t" in bench.default.tasks
+
+
+async def test_the_next_incarnation_begins_with_what_was_wanted_of_the_one_before(
+    bench: Bench,
+) -> None:
+    contexts = Contexts(CONFIG, SystemClock(), Claims(), lambda _: None, Troubles())
+    Changes(CONFIG, contexts, Claims(), (Want("a"), Want("c"), Want("m")))
+    assert [one.pool.context.modules for one in contexts] == [("a", "c"), ("m",)]
+    contexts.close()
+
+
+async def test_a_reload_is_fulfilled_without_a_context_that_has_nothing_to_load_by_then(
+    bench: Bench,
+) -> None:
+    bench.changes.follow(BEGIN, 1)
+    bench.worker(bench.default)
+    bench.changes.follow((Want("a"), Want("b")), 1)
+    assert (bench.changes.reloading, bench.changes.reloaded) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "broken"), [("c", {"c"}), ("a", {"a"}), ("", {"c"}), ("profile:mail", {"c"})]
+)
+async def test_the_source_that_cannot_be_loaded_is_the_broken_one(
+    bench: Bench, source: str, broken: set[str]
+) -> None:
+    """Else what is new must be to blame."""
     bench.changes.follow((*BEGIN, Want("c")), 0)
     child = bench.default.pool.children[0]
-    bench.default.pool.take(child, Reports(broken=[BrokenModules("no such luck (c.py:3)")]))
-    assert (bench.states()["c"], bench.states()["a"]) == ("broken", "serving")
+    bench.default.pool.take(child, Reports(broken=[BrokenModules("why", source=source)]))
+    assert {name for name, state in bench.states().items() if state == "broken"} == broken
+
+
+async def test_what_was_broken_is_not_known_to_be_when_it_is_to_be_loaded_anew(
+    bench: Bench,
+) -> None:
+    bench.changes.follow(BEGIN, 1)
+    child = bench.default.pool.children[0]
+    bench.default.pool.take(child, Reports(broken=[BrokenModules("why", source="a")]))
+    assert bench.states()["a"] == "broken"
+    bench.changes.follow(BEGIN, 2)
+    assert bench.states()["a"] == "serving"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_what_keeps_a_module_from_being_loaded_is_told_of_it(
+    bench: Bench, is_new: bool
+) -> None:
+    """Also what is tried again by itself, like a connection: the module is not broken then."""
+    bench.changes.follow((*BEGIN, *([Want("c")] if is_new else [])), 0)
+    bench.default.pool.tries.failed(1.0, 2.0, "nobody listens")
+    if not is_new:
+        bench.default.pool.children[0].is_ready = False
+    told = {one["name"]: one for one in describe_modules(bench.contexts, bench.changes)}
+    module = told["c" if is_new else "a"]
+    assert (module["state"], module["error"]) == ("loading", "nobody listens")
+    assert "error" not in told["m"]
 
 
 SOURCES = st.lists(st.sampled_from("abcmx"), unique=True)

@@ -13,6 +13,7 @@ from tests.support.eventually import eventually_async
 from tontine.clock import SystemClock
 from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
+from tontine_node.claiming.choice import Choice
 from tontine_node.claims import Claims, Entry
 from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.running.board import Board
@@ -125,6 +126,28 @@ async def test_a_job_that_must_not_run_twice_goes_only_where_a_slot_is_free(
     dispatcher.offer([entry(seq, "careful") for seq in (1, 2, 3)])
     assert sent(dispatcher) == [[1], [2]]
     assert [held.seq for held in dispatcher.held] == [3]
+
+
+async def test_it_goes_nowhere_before_the_record_says_so(dispatcher: Dispatcher) -> None:
+    noted: set[str] = set()
+    dispatcher.is_noted = noted.__contains__
+    dispatcher.offer([entry(1, "careful"), entry(2, "plain")])
+    assert sent(dispatcher) == [[2], []]
+    noted.add("careful")
+    dispatcher.dispatch()
+    assert sent(dispatcher) == [[2], [1]]
+
+
+async def test_what_may_be_claimed_is_noted_and_its_states_were_read(
+    dispatcher: Dispatcher,
+) -> None:
+    noted: set[str] = set()
+    choice = Choice(Claims(), dispatcher, noted.__contains__, lambda: ["careful@>=1", "plain@>=2"])
+    assert choice.open_keys() == {"plain"}
+    noted.add("careful@>=1")
+    assert choice.open_keys() == {"plain", "careful@>=1"}
+    dispatcher.unread = lambda: frozenset({"plain"})
+    assert choice.open_keys() == {"careful@>=1"}
 
 
 async def test_others_are_sent_ahead_past_it(dispatcher: Dispatcher) -> None:
@@ -376,6 +399,23 @@ async def test_a_worker_with_newer_code_gets_all_new_jobs_and_the_others_end(
     dispatcher.heard(old, Reports(done=[(1, 0.1, b"")]))
     assert old.kill_reason
     assert kinds(outcomes) == {1: "done"}
+
+
+async def test_workers_that_get_jobs_have_one_code_also_while_others_are_asked_for(
+    dispatcher: Dispatcher,
+) -> None:
+    """A worker was replaced after the files changed, and new ones were asked for before it was
+    ready: it has the number of the others, and is not like them (MI3)."""
+    late = new_child(2)
+    late.number, late.order = dispatcher.pool.generations.wanted, 3
+    dispatcher.pool.children[2] = late
+    dispatcher.started(late)
+    dispatcher.pool.generations.ask()
+    dispatcher.pool.take(late, hello(version="2"))
+    serving = [one for one in dispatcher.workloads.values() if one.can_work]
+    assert [one.child for one in serving] == [late]
+    dispatcher.offer([entry(1, "plain@>=2"), entry(2, "plain@>=2"), entry(3, "plain@<2")])
+    assert set(serving[0].sent) | {one.seq for one in dispatcher.held} == {1, 2}
 
 
 async def test_what_is_held_and_newer_code_lacks_goes_back(

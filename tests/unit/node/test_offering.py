@@ -74,6 +74,26 @@ def test_a_minute_of_being_ready_is_always_enough() -> None:
     assert names(offering.look(36_000.0 + LONGEST_PROOF, one(True))) == ["a"]
 
 
+def test_a_context_that_had_nothing_to_load_has_nothing_to_prove() -> None:
+    """All its modules were dropped, and one is added: that is offered when it is ready."""
+    offering = Offering(pause=lambda seconds: seconds)
+    offering.look(0.0, one(True))
+    nothing = [Serving("default", is_ready=False, is_needed=False)]
+    assert names(offering.look(1.0, nothing, dropped=["a"])) == []
+    for now in range(2, 100):
+        assert names(offering.look(float(now), nothing)) == []
+    offering.look(100.0, one(False))
+    assert names(offering.look(101.0, one(True))) == ["a"]
+
+
+def test_what_is_dropped_while_no_worker_is_ready_does_not_come_back() -> None:
+    offering = Offering()
+    offering.look(0.0, one(True))
+    assert names(offering.look(1.0, one(False), dropped=["a"])) == []
+    nothing = [Serving("default", is_ready=False, is_needed=False)]
+    assert names(offering.look(2.0, nothing)) == []
+
+
 def test_what_is_added_waits_for_the_last_change_and_what_is_dropped_does_not() -> None:
     offering = Offering(pause=lambda seconds: seconds)
     offering.look(0.0, one(True))

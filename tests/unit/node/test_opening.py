@@ -190,7 +190,7 @@ def test_a_connection_that_fails_is_told_with_its_place_and_what_was_open_is_clo
     broken = broken_by(FAILS, here)
     place = f"postal.py:{line_of('raise ConnectionRefused', here)}"
     why = f"cannot be opened: ConnectionRefusedError: nobody listens ({place})"
-    assert broken == (f"the connection broken of context mail {why}", "connection")
+    assert broken == BrokenModules(f"the connection broken of context mail {why}", "connection")
     assert notes(here) == [*OPENED[:5], *CLOSED]
 
 
@@ -217,7 +217,7 @@ def test_configure_that_fails_is_told_with_its_place(here: Path, colour: str) ->
     broken = broken_by(text, here)
     place = f"postal.py:{line_of('key', here)}"
     told = f"setup() of context mail failed: KeyError: 'key' ({place})"
-    assert broken == (told, "configure")
+    assert broken == BrokenModules(told, "configure")
     assert notes(here) == [*OPENED[:5], *CLOSED]
 
 
@@ -241,7 +241,7 @@ def test_what_gives_no_context_manager_is_a_mistake_in_the_configuration(here: P
         ("nowhere:mail", "there is no Python module nowhere", "configuration"),
         (
             "failing:mail",
-            "letters_and_mail, failing:mail cannot be imported: ZeroDivisionError",
+            "failing:mail cannot be imported: ZeroDivisionError",
             "import",
         ),
     ],

@@ -138,7 +138,8 @@ REPORTS: st.SearchStrategy[pipe.Report] = st.one_of(
         ),
         st.just([]),
     ),
-    st.builds(pipe.BrokenModules, TEXTS, st.sampled_from(get_args(pipe.Phase))),
+    st.builds(pipe.PageWanted, SEQS, SEQS, SEQS, TEXTS, SEQS, SEQS),
+    st.builds(pipe.BrokenModules, TEXTS, st.sampled_from(get_args(pipe.Phase)), TEXTS),
 )
 ORDERS = st.builds(
     pipe.Orders,
@@ -146,6 +147,9 @@ ORDERS = st.builds(
     resume=st.lists(st.tuples(SEQS, DOCUMENTS), max_size=3),
     staged=st.lists(
         st.builds(pipe.StageAnswer, SEQS, SEQS, st.booleans(), st.just(["a", "b"])), max_size=3
+    ),
+    pages=st.lists(
+        st.builds(pipe.PageAnswer, SEQS, st.none() | st.just(["a", "b"]), DOCUMENTS), max_size=3
     ),
     recall=st.booleans(),
     cancel=st.lists(SEQS, max_size=3),

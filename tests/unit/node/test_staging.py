@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 import bson
+import pytest
 
 from tontine.clock import SystemClock
 from tontine.errors import StoreError, StoreUnavailable
+from tontine.store.names import JOBS, OUTPUTS
+from tontine.store.outputs import INLINE, INLINE_IN_ALL
 from tontine_node.claims import Claims, Entry
 from tontine_node.running.pipe import Orders, SavedValue, StageOutput, TaskFacts
 from tontine_node.running.staging import Staging, time_limit
@@ -76,6 +79,26 @@ async def test_what_could_not_be_written_goes_with_the_end_of_the_attempt() -> N
     assert desk.unwritten(one) is None
 
 
+async def test_what_an_attempt_before_saved_does_not_go_with_the_end_of_this_one() -> None:
+    desk = Staging("x", cast("Any", Away()), SystemClock(), Claims(), Troubles())
+    one, workload = entry(None), Workload(cast("Any", None))
+    workload.sent[1] = one
+    desk.take_saved(workload, [SavedValue(1, one.attempt + 1, 1, b"of another")])
+    assert desk.unwritten(one) is None
+
+
+async def test_what_jobs_save_is_written_at_most_twice_a_second() -> None:
+    store, clock = Away(), SystemClock()
+    store.is_away = False
+    desk = Staging("x", cast("Any", store), clock, Claims(), Troubles())
+    one, workload = entry(None), Workload(cast("Any", None))
+    workload.sent[1] = one
+    desk._written_at = clock.now() + 60.0
+    desk.take_saved(workload, [SavedValue(1, 1, 1, b"a")])
+    await desk.write_saved()
+    assert desk.unwritten(one) == (1, b"a"), "it is not written yet"
+
+
 class Refusing:
     """A store that refuses twice what it takes then: an index is being made again."""
 
@@ -87,6 +110,18 @@ class Refusing:
         if self.refusals:
             self.refusals -= 1
             raise StoreError("hint provided does not correspond to an existing index")
+        return False
+
+
+class Noting:
+    """A store that notes the first call of what it is asked for, and does nothing."""
+
+    def __init__(self) -> None:
+        self.collections: list[str] = []
+
+    async def run(self, steps: Any) -> bool:
+        self.collections.append(next(steps).collection)
+        steps.close()
         return False
 
 
@@ -109,3 +144,26 @@ async def test_an_output_that_is_refused_for_a_moment_is_stored_all_the_same() -
     await desk._keep(workload, one, one.staged, StageOutput(1, 1, 0, "fetch", "1.0", 5, BODY))
     ((answer,),) = [orders.staged for orders in child.told]
     assert (answer.seq, answer.error) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "inline", "place"),
+    [
+        (INLINE, 0, JOBS),
+        (INLINE + 1, 0, OUTPUTS),
+        (INLINE, INLINE_IN_ALL - INLINE, JOBS),
+        (INLINE, INLINE_IN_ALL - INLINE + 1, OUTPUTS),
+    ],
+)
+async def test_an_output_is_kept_apart_when_it_or_all_of_them_are_large(
+    size: int, inline: int, place: str
+) -> None:
+    store = Noting()
+    desk = Staging("x", cast("Any", store), SystemClock(), Claims(), Troubles())
+    run = StagedRun(inline=inline)
+    one, workload = entry(run), Workload(cast("Any", Listening()))
+    workload.sent[1] = one
+    body = bson.encode({"r": b"x" * (size - len(bson.encode({"r": b""})))})
+    await desk._keep(workload, one, run, StageOutput(1, 1, 0, "fetch", "1.0", 5, body))
+    assert store.collections == [place]
+    assert run.inline == inline + (size if place == JOBS else 0)

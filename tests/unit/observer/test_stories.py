@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.changes import START, World, moment
 from tontine_observer.model import intake
+from tontine_observer.model.stories import Stories
 from tontine_observer.picture.board import Board
 from tontine_observer.records.change import ChangeKind
 
@@ -131,6 +132,19 @@ def test_a_pause_and_a_resumption_are_one_story_each() -> None:
     world.change_node("bea", state="waiting")
     world.set_roster("ada", "bea")
     assert told(board_of(world), again) == ["bea works again: 2 members now"]
+
+
+def test_a_roster_of_before_a_pause_is_no_resumption_however_late_it_is_heard_of() -> None:
+    stories = Stories()
+    paused = stories.pausing(10.0, "id", "ada", is_done=True)
+    resumed = stories.resuming(11.0, "id", "ada", is_done=True)
+    (joined,) = stories.roster(9.0, ["id"], [], {"id": "ada"})
+    assert [one.text() for one in (joined, paused, resumed)] == [
+        "joined: 1 member now",
+        "paused",
+        "works again",
+    ]
+    assert joined.at < paused.at < resumed.at
 
 
 def test_a_stop_is_one_story_however_it_was_asked_for() -> None:

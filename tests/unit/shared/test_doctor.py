@@ -111,9 +111,17 @@ def test_a_young_oplog_is_judged_by_what_it_will_hold_when_full() -> None:
     assert server.judge_oplog(Oplog(600, 50, 100)).verdict is WARN
 
 
-def test_a_task_that_nobody_has_is_told_with_its_near_match() -> None:
-    told = backlog.judge_tasks(Unclaimable({"shop.nop": 11}, frozenset({"shop.noop"}), 10))
-    assert "shop.nop (more than 10, is shop.noop meant?)" in told.sentence
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("shop.nop", "shop.nop (more than 10, is shop.noop meant?)"),
+        ("shop.nop@>=1.2,<2", "shop.nop@>=1.2,<2 (more than 10, is shop.noop meant?)"),
+        ("shop.noop@>=3", "shop.noop@>=3 (more than 10, there are other versions)"),
+    ],
+)
+def test_a_task_that_nobody_has_is_told_with_its_near_match(task: str, told: str) -> None:
+    found = backlog.judge_tasks(Unclaimable({task: 11}, frozenset({"shop.noop"}), 10))
+    assert told in found.sentence
 
 
 @pytest.mark.parametrize(

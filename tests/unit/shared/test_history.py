@@ -32,7 +32,7 @@ REMADE = {
 
 
 def told(*changes: Delta) -> list[tuple[str, str]]:
-    history = History("jobs", "nodes", "cluster")
+    history = History("jobs", "nodes", "cluster", "plans")
     return [(found.invariant, found.fact) for change in changes for found in history.see(change)]
 
 
@@ -221,7 +221,7 @@ def test_an_open_job_that_is_removed_is_caught_and_an_ended_one_is_not() -> None
 
 
 def test_it_knows_which_ended_jobs_were_queued_again() -> None:
-    history = History("jobs", "nodes", "cluster")
+    history = History("jobs", "nodes", "cluster", "plans")
     for change in [delta("jobs", "insert", 1, FRESH), *update(CLAIM, DONE, REMADE)]:
         assert list(history.see(change)) == []
     assert history.put_back == {7}
@@ -260,7 +260,7 @@ def test_a_job_taken_from_a_living_node_for_its_death_is_caught() -> None:
 
 
 def test_only_what_is_judged_is_kept() -> None:
-    history = History("jobs", "nodes", "cluster")
+    history = History("jobs", "nodes", "cluster", "plans")
     large = "x" * 1_000_000
     tracemalloc.start()
     try:
@@ -323,7 +323,7 @@ def test_the_dead_are_remembered_when_their_record_is_gone() -> None:
 
 def test_nodes_that_were_there_before_are_judged_by_their_records() -> None:
     def watched(*changes: Delta) -> list[str]:
-        history = History("jobs", "nodes", "cluster")
+        history = History("jobs", "nodes", "cluster", "plans")
         live = {"_id": "a", "state": "waiting", "beat": 7, "lease": 20.0, "lease_until": at(20)}
         history.start_from([live, {"_id": "b", "state": "dead"}], [])
         return [found.invariant for change in changes for found in history.see(change)]
@@ -386,7 +386,7 @@ def test_the_counter_only_grows() -> None:
 
 def test_the_roster_and_the_counter_that_were_there_before_are_made_use_of() -> None:
     def watched(*changes: Delta) -> list[str]:
-        history = History("jobs", "nodes", "cluster")
+        history = History("jobs", "nodes", "cluster", "plans")
         before: list[dict[str, Any]] = [
             {"_id": "roster", "epoch": 4, "members": ["a"]},
             {"_id": "counter", "seq": 90},

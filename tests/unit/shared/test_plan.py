@@ -78,6 +78,15 @@ def test_a_list_of_steps_is_taken_as_a_list() -> None:
     assert plan.document()["steps"]["total"]["take"] == {"numbers": ["add", "add-2.sum"]}
 
 
+def test_a_step_comes_after_one_or_several() -> None:
+    plan = Plan("p")
+    one = plan.step("t.one")
+    two = plan.step("t.two", after=one)
+    plan.map("t.three", [1], as_="x", after=[one, two])
+    found = [step.get("after") for step in plan.document()["steps"].values()]
+    assert found == [None, ["one"], ["one", "two"]]
+
+
 def test_a_step_deeper_than_an_argument_is_refused() -> None:
     plan = Plan()
     step = plan.step("shop.add", {"x": 1})
@@ -152,3 +161,27 @@ def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence:
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
     assert ended.error.message.startswith(sentence)
+
+
+def test_a_stream_of_a_mapped_step_is_read_inline() -> None:
+    plan = Plan()
+    numbers = plan.map("shop.add", list(range(5)), as_="x", args={"y": 1})
+    plan.step("shop.sip", {"results": numbers.stream()})
+    plan.step("shop.sip_async", {"results": numbers.stream()})
+    plan.returns(plan.steps["sip_async"])
+    assert plan.document()["steps"]["sip"]["stream"] == {"results": "add"}
+    ended = run_plan(plan, [plan_tasks.shop])
+    assert (ended.state, ended.result) == (PlanState.DONE, [1, 2, 3, 4, 5]), ended.error
+
+
+def test_what_cannot_be_streamed_is_refused_where_it_is_written() -> None:
+    plan = Plan()
+    numbers = plan.map("shop.add", [1], as_="x")
+    with pytest.raises(ConfigError, match="has step add inside of something else"):
+        plan.step("shop.total", {"numbers": [1, numbers.stream()]})
+    with pytest.raises(ConfigError, match="the undo of step add streams, but only steps can"):
+        numbers.undo("shop.unbook", {"booking": numbers.stream()})
+    single = plan.step("shop.add", {"x": 1})
+    plan.step("shop.sip", {"results": single.stream()})
+    with pytest.raises(ConfigError, match="step sip streams add-2, but only a mapped step"):
+        plan.document()

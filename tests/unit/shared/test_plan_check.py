@@ -87,7 +87,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (pack(map="get.urls"), "step pack maps over get.urls without `as`: which argument gets the"),
     (pack(args={"photos": 1}, take={"photos": "small"}), "step pack gets photos twice"),
     (pack(map=[1], args={"p": 1}, **{"as": "p"}), "step pack gets p twice"),
-    (pack(stream={"a": "get"}), "step pack streams get as a, and this release cannot"),
+    (
+        pack(stream={"a": "get"}),
+        "step pack streams get, but only a mapped step can be streamed: `take` its result",
+    ),
+    (
+        pack(stream={"a": "small.path"}),
+        "step pack streams small.path, but only whole results can be streamed: name small",
+    ),
+    (pack(args={"a": 1}, stream={"a": "small"}), "step pack gets a twice"),
+    (pack(take={"a": "get"}, stream={"a": "small"}), "step pack gets a twice"),
+    (
+        pack(undo={"task": "shop.undo", "stream": {"a": "small"}}),
+        "step pack: its undo: it has `stream`, but only steps can stream",
+    ),
     (
         pack(map=[1], **{"as": "p"}, undo={"task": "shop.undo", "when": "begun"}),
         'step pack has an undo with `when: "begun"`, which only a step that is not mapped can',

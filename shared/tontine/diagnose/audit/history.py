@@ -1,5 +1,5 @@
-"""Judges each change of a job, a node or the roster against the one before it, as a change stream
-tells them."""
+"""Judges each change of a job, a node, a plan or the roster against the one before it, as a change
+stream tells them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,41 @@ from .cluster_changes import ClusterChanges
 from .invariant import Finding
 from .job_changes import JobChanges
 from .node_changes import NodeChanges
+from .plan_changes import PlanChanges
+from .plan_counts import PLAN_INVARIANTS
 
-WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "S8")
+WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "S8", *PLAN_INVARIANTS)
 """The invariants that changes can show."""
 
 
 class History:
     """What is known of each document. A job is judged from the second change seen of it, or the
     first after it was inserted; so are nodes and roster, unless the history starts from their
-    documents.
+    documents. A plan is judged if it was inserted while the history was kept.
 
     Servers' clocks are taken to agree to a second or so: across a failover to one that is off by
     more, S8 and a part of S2 mean nothing.
     """
 
-    def __init__(self, jobs: str, nodes: str, cluster: str) -> None:
+    def __init__(self, jobs: str, nodes: str, cluster: str, plans: str) -> None:
         self.changes = 0
-        self._nodes, self._cluster = NodeChanges(), ClusterChanges()
+        self._nodes, self._cluster, self._plans = NodeChanges(), ClusterChanges(), PlanChanges()
         self._jobs = JobChanges(self._nodes.is_alive)
-        self._judges = {jobs: self._jobs.see, nodes: self._nodes.see, cluster: self._cluster.see}
+        self._judges = {
+            jobs: self._see_job,
+            nodes: self._nodes.see,
+            cluster: self._cluster.see,
+            plans: self._plans.see_plan,
+        }
+
+    def _see_job(self, change: Delta) -> Iterator[Finding]:
+        yield from self._jobs.see(change)
+        yield from self._plans.see_job(change)
 
     @property
     def put_back(self) -> set[int]:
         """The seqs of jobs that had ended and were queued again: each must be one that an operator
-        retried."""
+        retried. Those of plans are not among them: their plan is retried."""
         return self._jobs.put_back
 
     def start_from(

@@ -29,6 +29,14 @@ INVARIANTS = {
     "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
     "MI5": "stages that are done are each there once, of attempts that the job has made, in order",
     "key": "at most one unfinished job per key",
+    "PS1": "a step, item, undo or finally of a plan has one job at most, and is done once",
+    "PS2": "a step's job starts only when all that it comes after has ended well",
+    "PS3": "no step's job starts or runs once an undo of its plan has started",
+    "PS4": "undos run only for the steps that are to be undone, the last first",
+    "PS5": "no job starts of a plan that has ended, or that does not allow it now",
+    "PS6": "no decision of an earlier try changes a job of a later one",
+    "PS7": "a plan has ended as its jobs say, and nothing of it runs",
+    "PS8": "a plan that has ended changes only by a retry, or goes",
 }
 
 UNSEEN = {
@@ -56,10 +64,13 @@ class Finding:
     fact: str
     seq: Any = None
     node: str | None = None
+    plan: int | None = None
 
     @property
     def subject(self) -> str:
         """What it is about, in a word or two."""
+        if self.plan is not None:
+            return f"plan {self.plan}"
         if self.seq is not None:
             return f"job {self.seq}"
         return "" if self.node is None else f"node {self.node}"

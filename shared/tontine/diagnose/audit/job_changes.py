@@ -11,6 +11,7 @@ from ...records.change import Delta, DeltaKind
 from ...records.states import OPEN, JobState
 from .invariant import Finding
 from .job_moves import Before, Facts, judge_counts, judge_move, judge_numbering, went_back
+from .plan_changes import plan_of
 
 _VALUES = ("seq", "state", "attempt", "node", "fails", "lost", "finished_at")
 _MARKS = ("result", "error", "cancel")
@@ -63,7 +64,8 @@ class JobChanges:
             return
         if "seq" in was and after.get("seq") != was["seq"]:
             yield "S7", f"its seq became {after.get('seq')}"
-        if went_back(was, after) and isinstance(seq := after.get("seq"), int):
+        is_retried = went_back(was, after) and plan_of(change.id) is None
+        if is_retried and isinstance(seq := after.get("seq"), int):
             self.put_back.add(seq)
         yield from judge_counts(was, after)
         if "state" in was:
@@ -71,7 +73,9 @@ class JobChanges:
 
 
 def _judge_removal(change: Delta, before: Facts) -> Iterator[Finding]:
-    """Only what has ended may go."""
+    """Only what has ended may go; of a plan also what came too late."""
+    if plan_of(change.id) is not None and before.get("state") == JobState.QUEUED:
+        return
     if "seq" in before and before["seq"] is None:
         yield Finding("S1", f"the job with _id {change.id!r} was removed before it had a number")
     elif before.get("state") in OPEN:

@@ -1,5 +1,5 @@
-"""Reads for `tontine audit`: every numbered job, a chunk at a time by index, and what nodes and
-roster say."""
+"""Reads for `tontine audit`: every numbered job and plan, a chunk at a time by index, and what
+nodes and roster say."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from bson.son import SON
 
 from ...errors import NotPermitted, StoreError
 from ...records.node import Sighting
+from ...records.plan import all_of
 from ...records.roster import Roster
 from ...records.states import OPEN
 from ...store.call import Call, Operation, command, find, find_one
 from ...store.counter import counted
 from ...store.indexes import INDEXES, NUMBER
-from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, ROSTER
+from ...store.names import CLUSTER, COUNTER, EVENTS, JOBS, NODES, PLANS, ROSTER
+from ...store.plans.read import FACTS
 from ...store.read import find_unnumbered, now
 from .jobs import OpenJob
 from .nodes import NodesRead
@@ -25,6 +27,8 @@ from .roster import roster_of
 CHUNK = 5000
 EVENTS_AT_MOST = 5000
 RAW_AT_MOST = 1000
+PLANS_AT_ONCE = 50
+"""A plan may take a megabyte."""
 PATIENT = 60.0
 SCAN_LIMIT = 600.0
 
@@ -43,9 +47,12 @@ _JUDGED = dict.fromkeys(
         "stages.name",
         "stages.state",
         "stages.attempt",
+        "plan",
+        "refused",
     ),
     1,
 )
+_OF_PLAN = {**FACTS, "started_at": 1, "finished_at": 1}
 _UNFINISHED = {"state": {"$in": sorted(state.value for state in OPEN)}}
 _SEQ = INDEXES[JOBS][0]
 
@@ -100,6 +107,43 @@ def jobs(after: Any, beyond: bool, upto: Any, hint: str | None) -> Operation[lis
         {"hint": hint} if hint else {}
     )
     found: list[dict[str, Any]] = yield _patiently(find(JOBS, where, projection=_JUDGED, **options))
+    return found
+
+
+def plans(after: Any) -> Operation[list[dict[str, Any]]]:
+    """The next plans with numbers above `after`, in their order."""
+    where = {"seq": {**NUMBER, "$gt": after}}
+    found: list[dict[str, Any]] = yield _patiently(
+        find(PLANS, where, sort=[("seq", 1)], limit=PLANS_AT_ONCE)
+    )
+    return found
+
+
+def plan(seq: int) -> Operation[dict[str, Any] | None]:
+    found: dict[str, Any] | None = yield find_one(PLANS, {"seq": seq})
+    return found
+
+
+def jobs_of_plan(seq: int, after: str | None) -> Operation[list[dict[str, Any]]]:
+    """The next jobs of a plan, in the order of their `_id`s."""
+    ids = all_of(seq)
+    if after is not None:
+        ids = {"$gt": after, "$lt": ids["$lt"]}
+    options: dict[str, Any] = {"sort": [("_id", 1)], "limit": CHUNK, "hint": "_id_"}
+    found: list[dict[str, Any]] = yield _patiently(
+        find(JOBS, {"_id": ids}, projection=_OF_PLAN, **options)
+    )
+    return found
+
+
+def without_plan(seqs: Sequence[int]) -> Operation[set[int]]:
+    """Those of these numbers that no plan has."""
+    found = yield find(PLANS, {"seq": {"$in": list(seqs)}}, projection={"_id": 0, "seq": 1})
+    return set(seqs) - {int(one["seq"]) for one in found}
+
+
+def jobs_by_id(ids: Sequence[str]) -> Operation[list[dict[str, Any]]]:
+    found: list[dict[str, Any]] = yield find(JOBS, {"_id": {"$in": list(ids)}}, projection=_OF_PLAN)
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from ...legible import count, duration, legible
+from ...lookalike import near_tasks
+from ...records.task_key import name_of
 from ...rules import complaint
 from ...rules.complaint import Outcomes
 from ...rules.health import Queue, is_stuck, piles_up, waits_too_long
@@ -118,7 +119,9 @@ def judge_tasks(found: Unclaimable) -> Judgement:
 def _told_task(task: str, found: Unclaimable) -> str:
     number = found.waiting[task]
     many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
-    near = difflib.get_close_matches(task, sorted(found.known), 1, 0.8)
+    if name_of(task) in found.known:
+        return f"{legible(task, 100)} ({many}, there are other versions)"
+    near = near_tasks(name_of(task), found.known)
     meant = f", is {near[0]} meant?" if near else ""
     return f"{legible(task, 100)} ({many}{meant})"
 

@@ -18,11 +18,20 @@ from bson.son import SON
 from ...errors import NotPermitted
 from ...legible import legible
 from ...offers import Offers
+from ...records.change import seconds
 from ...records.node import Sighting
+from ...records.plan import all_of
 from ...records.schedule import Broken, Schedule
-from ...records.states import FINAL, JobState
+from ...records.states import FINAL, OPEN, JobState, NodeState, PlanState
 from ...rules.complaint import Outcomes
-from ...rules.health import LATELY, LATEST_JOBS, Queue, known_tasks, working_members
+from ...rules.health import (
+    LATELY,
+    LATEST_JOBS,
+    QUIET_PLAN_AFTER,
+    Queue,
+    known_tasks,
+    working_members,
+)
 from ...store import schema, window
 from ...store.call import (
     Call,
@@ -36,8 +45,17 @@ from ...store.call import (
 )
 from ...store.claim import overview
 from ...store.inbox import is_open, is_strict, read_options
-from ...store.indexes import DUE_INDEX, HELD, OPEN_JOBS, RANKED_INDEX, on_index
-from ...store.names import CLUSTER, INBOX, JOBS, SETTINGS
+from ...store.indexes import (
+    DUE_INDEX,
+    HELD,
+    NEW_PLANS,
+    NUMBERED,
+    OPEN_JOBS,
+    OPEN_PLANS,
+    RANKED_INDEX,
+    on_index,
+)
+from ...store.names import CLUSTER, INBOX, JOBS, NODES, PLANS, SETTINGS
 from ...store.read import (
     IS_DUE,
     count_held,
@@ -52,6 +70,7 @@ from ...store.roles import EVERY, NODE, ROLES, covers, lacking
 from ...store.schedules import read_slim
 from .backlog import Kept, Recent, Unclaimable, Unnumbered, Version, Waits
 from .nodes import NodesSeen
+from .plans import PlanQuiet, PlansSeen
 from .schedules import Survey
 from .server import INBOX_COUNTED, Inbox, Oplog, Rights
 
@@ -60,6 +79,7 @@ COUNTED_AT_MOST = 1_000_000
 TASKS_AT_MOST = 200
 RAW_AT_MOST = 1000
 SCHEDULES_AT_MOST = 10_000
+PLANS_AT_MOST = 100
 
 
 def hello() -> Operation[dict[str, Any]]:
@@ -451,3 +471,60 @@ def survey() -> Operation[Survey]:
         members=len(roster.members),
         warnings=tuple(told) if nodes else (),  # that there are none is told already
     )
+
+
+def plans() -> Operation[PlansSeen]:
+    """How plans stand: of the oldest unfinished ones each, of the newest whether an undo failed."""
+    open_ones = yield count_documents(PLANS, OPEN_PLANS, limit=COUNTED_AT_MOST, hint="open")
+    new = yield count_documents(PLANS, NEW_PLANS, limit=COUNTED_AT_MOST, hint="new")
+    moment = yield from now()
+    before = moment - timedelta(seconds=QUIET_PLAN_AFTER)
+    old = yield find(
+        PLANS,
+        {**OPEN_PLANS, "created_at": {"$lt": before}},
+        projection={"seq": 1, "created_at": 1},
+        limit=PLANS_AT_MOST,
+        hint="open",
+    )
+    quiet: list[PlanQuiet] = []
+    for plan in old:
+        quiet += [(yield from _quiet(int(plan["seq"]), plan["created_at"], moment))]
+    stuck = yield find(
+        PLANS,
+        {**NUMBERED, "state": PlanState.STUCK.value},
+        projection={"_id": 0, "seq": 1},
+        sort=[("seq", -1)],
+        limit=PLANS_AT_MOST,
+        hint="seq",
+    )
+    older = yield find(
+        NODES,
+        {"state": {"$ne": NodeState.DEAD.value}, "plans": {"$ne": True}},
+        projection={"name": 1},
+        limit=PLANS_AT_MOST,
+    )
+    return PlansSeen(
+        int(open_ones) + int(new),
+        tuple(quiet),
+        tuple(int(one["seq"]) for one in stuck),
+        tuple(sorted(legible(one.get("name", one["_id"]), 80) for one in older)),
+    )
+
+
+def _quiet(seq: int, created_at: datetime, moment: datetime) -> Operation[PlanQuiet]:
+    """What the server counts of a plan's jobs."""
+    is_open = {"$in": ["$state", sorted(state.value for state in OPEN)]}
+    group = {
+        "_id": None,
+        "open": {"$sum": {"$cond": [is_open, 1, 0]}},
+        "created_at": {"$max": "$created_at"},
+        "finished_at": {"$max": "$finished_at"},
+    }
+    pipeline = [{"$match": {"_id": all_of(seq)}}, {"$group": group}]
+    answer = yield command(
+        {"aggregate": JOBS, "pipeline": pipeline, "cursor": {}, "hint": "_id_"}, within=60.0
+    )
+    found: dict[str, Any] = next(iter(answer["cursor"]["firstBatch"]), {})
+    moments = (created_at, found.get("created_at"), found.get("finished_at"))
+    last = max(seconds(at) for at in moments if isinstance(at, datetime))
+    return PlanQuiet(seq, int(found.get("open", 0)), moment.timestamp() - last)

@@ -92,7 +92,7 @@ def _no_version(e: Evidence) -> Finding | None:
 
 
 def _name_another(task: str, known: Collection[str]) -> str:
-    near = near_tasks(task, known)
+    near = near_tasks(name_of(task), known)
     meant = f"is {' or '.join(near)} meant? " if near else ""
     cancel = "`tontine cancel` it and submit the right one"
     if reason := nobodys_task(task):

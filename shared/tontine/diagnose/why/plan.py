@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...records.plan import PlanPlace, PlanRecord
+from ...records.plan import JobFact, PlanPlace, PlanRecord
 from ...records.plan_status import WAITING, PlanStatus, StepStatus
-from ...records.states import PlanState
+from ...records.states import JobState, PlanState
 from ...rules.plan_graph import PlanGraph
 from .evidence import Finding
 
@@ -130,14 +130,26 @@ def _ended(plan: PlanRecord) -> Iterator[Finding]:
         yield Finding(str(plan.state), f"It ended because {_cause(plan)}.", advice)
 
 
-def explain_place(place: PlanPlace, graph: PlanGraph) -> list[Finding]:
-    """Of which plan a job is, and what waits for it."""
+def explain_place(fact: JobFact, graph: PlanGraph | None) -> list[Finding]:
+    """Of which plan a job is, why that kept it from running, and what waits for it; of a plan that
+    is gone there is no graph."""
+    return list(_place_findings(fact, graph))
+
+
+def _place_findings(fact: JobFact, graph: PlanGraph | None) -> Iterator[Finding]:
+    place = fact.place
     item = "" if place.item is None else f", item {place.item}"
     words = {"step": "step", "undo": "the undo of step", "finally": "the `finally`"}
     what = words[place.kind] if place.kind == "finally" else f"{words[place.kind]} {place.step}"
-    found = [Finding("plan", f"It is {what}{item} of plan {place.seq}.")]
-    if place.kind == "step" and place.step in graph.steps:
+    gone = ", which is gone" if graph is None else ""
+    yield Finding("plan", f"It is {what}{item} of plan {place.seq}{gone}.")
+    if fact.state is JobState.CANCELLED and fact.stopped:
+        stopped = "its plan was gone" if graph is None else "its plan had stopped"
+        if fact.refused:
+            yield Finding("licence", f"When a node had claimed it, {stopped}: it was not started.")
+        else:
+            yield Finding("stopped", f"It was cancelled because {stopped}.")
+    if graph is not None and place.kind == "step" and place.step in graph.steps:
         after = graph.next_of(place.step)
         waits = f"{', '.join(after)} waits for it" if after else "nothing but its end waits for it"
-        found.append(Finding("plan", f"In the plan, {waits}."))
-    return found
+        yield Finding("plan", f"In the plan, {waits}.")

@@ -5,7 +5,8 @@ Run it causally (PL0): a plan is read after the settlement was written, its jobs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from .release import make_one, put, release_items, sources
 from .values import InvalidStep, Results
 
 ROUNDS = 100
-HALT_EVERY = 1.0
+HALT_EVERY = MARK_EVERY = 1.0
 _PUT_BYTES = 8 * 1024 * 1024
 _NOTHING_NEW: rules.Touched = ()
 
@@ -67,8 +68,8 @@ class Advancer:
     """Of this process's own stopwatch."""
     may_release: bool = True
     """False while there are nodes that know nothing of plans (PL1)."""
-    owns: bool = False
-    """Whether the marks of these plans are this node's to move (PL7)."""
+    owns: Callable[[int], bool] = lambda _: False
+    """Whether the marks of a plan are this node's to move (PL7)."""
 
     def advance(self, wanted: Mapping[int, rules.Touched]) -> Operation[Advanced]:
         """Go on with plans by number: with the jobs that were settled just now, or (None) with all
@@ -80,6 +81,7 @@ class Advancer:
             done.states |= {one.seq: one.plan.state for one in courses if one.plan.state}
             courses = yield from self._decide(courses, done)
             left = yield from self._carry_out(courses, done)
+            yield from self._move_marks(courses, done)
             if not left:
                 break
         return done
@@ -97,9 +99,10 @@ class Advancer:
             if touched is None:
                 facts, has_expiring = yield from read_jobs(seq)
                 everything = AllJobs(plan, facts)
-                yield from self._tend(plan, everything, has_expiring)
-            done = [fact for fact in touched or () if fact.state is JobState.DONE]
-            asked = Asked(plan, self.memory, everything, done)
+                if has_expiring:
+                    yield from writes.keep_jobs(seq)
+            known = [fact for fact in touched or () if fact.state is JobState.DONE]
+            asked = Asked(plan, self.memory, everything, known)
             courses.append(_Course(plan, graph, touched, asked))
         return courses
 
@@ -120,11 +123,18 @@ class Advancer:
                 plans[seq] = (plan, self.memory.keep(plan))
         return plans
 
-    def _tend(self, plan: PlanRecord, everything: AllJobs, has_expiring: bool) -> Operation[None]:
-        if has_expiring:
-            yield from writes.keep_jobs(plan.seq or 0)
-        if self.owns and (marks := everything.marks()):
-            yield from writes.mark(plan, marks)
+    def _move_marks(self, courses: list[_Course], done: Advanced) -> Operation[None]:
+        """How far the items of mapped steps have all ended: for who asks next, at most once a
+        second for a plan (PL7)."""
+        for course in courses:
+            marked_at = self.memory.marked_at.get(course.seq, float("-inf"))
+            is_early = self.now - marked_at < MARK_EVERY
+            if not course.plan.widths or is_early or not self.owns(course.seq):
+                continue
+            self.memory.marked_at[course.seq] = self.now
+            with _apart(course, done):
+                if marks := (yield from course.asked.marks()):
+                    yield from writes.mark(course.plan, marks)
 
     # Deciding
 
@@ -137,22 +147,17 @@ class Advancer:
         while running:
             asking = []
             for course, inquiry, value in running:
-                try:
-                    asking.append((course, inquiry, inquiry.send(value)))
-                except StopIteration as end:
-                    course.deeds = end.value
-                    decided.append(course)
+                with _apart(course, done):
+                    try:
+                        asking.append((course, inquiry, inquiry.send(value)))
+                    except StopIteration as end:
+                        course.deeds = end.value
+                        decided.append(course)
             yield from _read_together([(course.asked, asked) for course, _, asked in asking])
             running = []
             for course, inquiry, asked in asking:
-                try:
-                    answer = yield from course.asked.answer(asked)
-                except StoreUnavailable:
-                    raise
-                except StoreError as error:
-                    done.failed[course.seq] = error
-                else:
-                    running.append((course, inquiry, answer))
+                with _apart(course, done):
+                    running.append((course, inquiry, (yield from course.asked.answer(asked))))
         return decided
 
     # Doing
@@ -163,12 +168,8 @@ class Advancer:
         """What was called for; the plans that are to be gone through again, and with what."""
         again: dict[int, rules.Touched] = {}
         for course in courses:
-            try:
+            with _apart(course, done):
                 again |= yield from self._do_all(course)
-            except StoreUnavailable:
-                raise
-            except StoreError as error:
-                done.failed[course.seq] = error
         again |= yield from self._release_singles(courses, done)
         return again
 
@@ -268,13 +269,14 @@ class Advancer:
         )
         made: list[tuple[_Course, rules.Release, dict[str, Any]]] = []
         for course, deed in singles:
-            try:
-                document = yield from make_one(course.plan, deed, results)
-                made.append((course, deed, document))
-            except InvalidStep as error:
-                following = yield from self._invalid(course, deed, error)
-                if following:
-                    again[course.seq] = following[0]
+            with _apart(course, done):
+                try:
+                    document = yield from make_one(course.plan, deed, results)
+                    made.append((course, deed, document))
+                except InvalidStep as error:
+                    following = yield from self._invalid(course, deed, error)
+                    if following:
+                        again[course.seq] = following[0]
         if not made:
             return again
         try:
@@ -291,17 +293,26 @@ class Advancer:
         """One by one, after one of them was refused."""
         again: dict[int, rules.Touched] = {}
         for course, deed, document in made:
-            try:
-                yield from put([document])
-            except InvalidStep as error:
-                following = yield from self._invalid(course, deed, error)
-                if following:
-                    again[course.seq] = following[0]
-            except StoreUnavailable:
-                raise
-            except StoreError as error:
-                done.failed[course.seq] = error
+            with _apart(course, done):
+                try:
+                    yield from put([document])
+                except InvalidStep as error:
+                    following = yield from self._invalid(course, deed, error)
+                    if following:
+                        again[course.seq] = following[0]
         return again
+
+
+@contextmanager
+def _apart(course: _Course, done: Advanced) -> Iterator[None]:
+    """What goes wrong with one plan is told of it, and the others go on; not what goes wrong with
+    the store. Anybody may have changed a plan's document, so that may be any error."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - as said above
+        done.failed[course.seq] = error
 
 
 def _goes_on(deed: rules.PlanDeed, following: rules.Touched) -> bool:

@@ -19,11 +19,13 @@ from ..call import DECODED, Operation, find_one, insert_one, update_many, update
 from ..control import PUT_BACK
 from ..counter import Reserve, raise_counter, take
 from ..indexes import NEW_PLANS, OPEN_PLANS
+from ..insert import Put
 from ..names import JOBS, PLANS
 from ..retention import read_retention
 from .read import read_plan
 
 _TRIES = 5
+_NUMBERS_TAKEN = "numbers are taken as fast as they are given, and a plan got none"
 _WITHIN = 60.0
 
 
@@ -48,7 +50,28 @@ def submit(
             continue
         yield from ring_new_plan()
         return PlanRecord.from_document(plan), False
-    raise StoreError("numbers are taken as fast as they are given, and a plan got none")
+    raise StoreError(_NUMBERS_TAKEN)
+
+
+def put_named(id: str, document: Mapping[str, Any]) -> Operation[Put]:
+    """Insert a plan under this `_id`: once, whoever tries, how often, and after whatever outcome.
+    Not while another unfinished plan has its key."""
+    key = document.get("key")
+    if key is not None and (holder := (yield from find_holder(key))) is not None:
+        return "there" if holder.id == id else "key"
+    for _ in range(_TRIES):
+        block = yield from take(1)
+        plan = {**document, "_id": id, "seq": Int64(block.first), "created_at": block.at}
+        try:
+            yield insert_one(PLANS, plan, repeats=True)
+        except DuplicateKey as error:
+            if error.key == ("_id",):
+                return "there"
+            yield from raise_counter()
+            continue
+        yield from ring_new_plan()
+        return "inserted"
+    raise StoreError(_NUMBERS_TAKEN)
 
 
 def check(document: Mapping[str, Any]) -> None:

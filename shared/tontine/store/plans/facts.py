@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from ...records.plan import JobFact, PlanPlace, PlanRecord, all_of, items_of
+from ...records.plan import JobFact, PlanPlace, PlanRecord, StepRecord, all_of, items_of
 from ...records.states import OPEN
 from ...rules import plan as rules
 from ...rules.plan_facts import AllJobs
@@ -52,6 +52,7 @@ class PlanMemory:
         self.to_undo: Remembered[tuple[int, str], int] = Remembered()
         """An item whose undo had not ended."""
         self.halted_at: Remembered[int, float] = Remembered()
+        self.marked_at: Remembered[int, float] = Remembered()
 
     def keep(self, plan: PlanRecord) -> PlanGraph:
         """Remember a plan's steps; their order."""
@@ -169,6 +170,33 @@ class Asked:
             size = min(max(_PAGE, 2 * size), _LARGEST_PAGE)
         self._memory.unended[(seq, name)] = last
         return None
+
+    def marks(self) -> Operation[dict[str, int]]:
+        """How far the items of each mapped step have all ended well, where that is further than
+        the plan says."""
+        if self._everything is not None:
+            return self._everything.marks()
+        found = {}
+        for name, width in self._plan.widths.items():
+            before = self._plan.marks.get(name, 0)
+            step = self._plan.steps.get(name)
+            mark = before if step is None else (yield from self._mark(step, before, width))
+            if mark > before:
+                found[name] = mark
+        return found
+
+    def _mark(self, step: StepRecord, mark: int, width: int) -> Operation[int]:
+        size = _PAGE
+        while mark < width:
+            end = min(mark + size, width)
+            ids = [PlanPlace(self._plan.seq or 0, step.name, item=n).id for n in range(mark, end)]
+            jobs = yield from read_facts(ids)
+            for name in ids:
+                if not rules.ended_well(jobs.get(name), step):
+                    return mark
+                mark += 1
+            size = min(2 * size, _LARGEST_PAGE)
+        return mark
 
     def _open_step_job(self) -> Operation[JobFact | None]:
         """A step's job that is not final; one that was not before is asked for first (PL11)."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import UnknownPlan
-from ...records.plan import JobFact, PlanPlace, PlanRecord, all_of
+from ...records.plan import JobFact, PlanRecord, all_of
 from ..call import Operation, find, find_one
 from ..indexes import OPEN_PLANS
 from ..names import JOBS, PLANS
@@ -116,9 +116,3 @@ def whose_number(seq: int) -> Operation[tuple[bool, bool]]:
     is_job = yield find_one(JOBS, {"seq": seq}, projection={"_id": 1}, hint="seq")
     is_plan = yield find_one(PLANS, {"seq": seq}, projection={"_id": 1})
     return is_job is not None, is_plan is not None
-
-
-def read_place(id: str) -> Operation[PlanPlace | None]:
-    """Whose job it is, by `_id`; None where it is no plan's."""
-    found = yield find_one(JOBS, {"_id": id}, projection={"plan": 1})
-    return None if found is None else PlanPlace.from_document(found.get("plan"))

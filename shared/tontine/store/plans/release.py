@@ -10,7 +10,16 @@ from typing import Any
 from bson import Int64
 
 from ...errors import BulkRefused, StoreError, Unstorable
-from ...records.plan import CLOSING_STEP, JobFact, PlanPlace, PlanRecord, Source, StepRecord
+from ...records.job import nobodys_task
+from ...records.plan import (
+    CLOSING_STEP,
+    JobFact,
+    PlanPlace,
+    PlanRecord,
+    Source,
+    StepRecord,
+    streams_of,
+)
 from ...records.task_key import canonical
 from ...rules.plan import Release
 from .. import ranges
@@ -196,6 +205,8 @@ def _document(
     plan: PlanRecord, step: StepRecord, place: PlanPlace, task: str, args: dict[str, Any]
 ) -> Document:
     """A job but for its number and its time."""
+    if reason := nobodys_task(task):  # somebody has changed the plan since it was accepted
+        raise InvalidStep(reason, step.name, place.item)
     wish = Wish(
         canonical(task),
         priority=plan.priority,
@@ -204,6 +215,8 @@ def _document(
     )
     document: Document = {"_id": place.id, "seq": Int64(0), **wish.document(args, _UNTIMED)}
     document["plan"] = place.to_document()
+    if step.stream:
+        document["plan"]["stream"] = streams_of(plan, step)
     if plan.tenant is not None:
         document["tenant"] = plan.tenant
     if step.delay:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from ...errors import UnknownPlan
-from ...records.plan import TAKEN_AT_MOST, PlanPlace, PlanRecord, all_of
-from ...records.plan_status import JobCounts, PlanStatus, result_step
+from ...records.job import is_whole
+from ...records.plan import (
+    CLOSING_STEP,
+    TAKEN_AT_MOST,
+    JobKind,
+    PlanError,
+    PlanPlace,
+    PlanRecord,
+    all_of,
+    items_of,
+)
+from ...records.plan_status import JobCounts, PlanStatus, StepStatus, result_step
 from ...records.states import JobState, PlanState
 from ...rules.plan_graph import PlanGraph
-from ..call import Operation, command, find, find_one
-from ..indexes import NEW_PLANS, NUMBERED
+from ..call import DECODED, Call, Operation, find, find_one
+from ..indexes import NEW_PLANS, NUMBERED, OPEN_PLANS
 from ..names import JOBS, PLANS
 from .values import item_results
 
 _COUNT_WITHIN = 60.0
+_MESSAGE_KEPT = 500
 _STATES = frozenset(state.value for state in JobState)
+_TRY = {"$convert": {"input": "$plan.try", "to": "string", "onError": "", "onNull": ""}}
+_CLOSING = {"$concat": [f"{CLOSING_STEP}/", _TRY]}
+_FAILURE = {  # the last of them is the greatest: its moment comes first
+    "at": "$finished_at",
+    "step": "$plan.step",
+    "item": "$plan.item",
+    "seq": "$seq",
+    "type": "$error.type",
+    "message": {
+        "$substrCP": [
+            {"$convert": {"input": "$error.message", "to": "string", "onError": ""}},
+            0,
+            _MESSAGE_KEPT,
+        ]
+    },
+}
 
 
 def read_status(seq: int) -> Operation[PlanStatus]:
@@ -49,13 +77,15 @@ def is_ended(id: Any) -> Operation[bool]:
 
 
 def count_jobs(seq: int) -> Operation[dict[tuple[str, str], JobCounts]]:
-    """The jobs of a plan by kind and step."""
+    """The jobs of a plan by kind and step; those of `finally` by their try, as in their `_id`."""
+    step = {"$cond": [{"$eq": ["$plan.kind", "finally"]}, _CLOSING, "$plan.step"]}
     group = {
-        "_id": {"kind": "$plan.kind", "step": "$plan.step", "state": "$state"},
+        "_id": {"kind": "$plan.kind", "step": step, "state": "$state"},
         "count": {"$sum": 1},
         "stopped": {"$sum": {"$cond": [{"$eq": ["$stopped", True]}, 1, 0]}},
         "started_at": {"$min": "$started_at"},
         "finished_at": {"$max": "$finished_at"},
+        "failure": {"$max": {"$cond": [{"$eq": ["$state", "failed"]}, _FAILURE, None]}},
     }
     counting: dict[str, Any] = {
         "aggregate": JOBS,
@@ -63,7 +93,8 @@ def count_jobs(seq: int) -> Operation[dict[tuple[str, str], JobCounts]]:
         "cursor": {"batchSize": 10_000},
         "hint": "_id_",
     }
-    answer = yield command(counting, within=_COUNT_WITHIN)
+    options = {"codec_options": DECODED}  # whatever a job has, it is read
+    answer = yield Call("", "command", (counting,), options, repeats=True, within=_COUNT_WITHIN)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for one in answer["cursor"]["firstBatch"]:
         key = (str(one["_id"].get("kind")), str(one["_id"].get("step")))
@@ -77,9 +108,11 @@ def _add(counts: dict[str, Any], group: Mapping[str, Any]) -> None:
         counts[state] = int(group["count"])
         if state in (JobState.FAILED, JobState.CANCELLED):
             counts["stopped"] = counts.get("stopped", 0) + int(group["stopped"])
+        if state == JobState.FAILED:
+            counts["failure"] = PlanError.from_document(group["failure"])
     for name, choose in (("started_at", min), ("finished_at", max)):
         moment = group.get(name)
-        if moment is not None:
+        if isinstance(moment, datetime):
             before = counts.get(name)
             counts[name] = moment if before is None else choose(before, moment)
 
@@ -114,3 +147,64 @@ def list_plans(
         where["name"] = name
     found = yield find(PLANS, where, sort=[("seq", -1)], limit=limit, hint="seq")
     return [PlanRecord.from_document(one) for one in found]
+
+
+_HEAD = dict.fromkeys(
+    ("seq", "state", "name", "key", "try", "error", "created_at", "finished_at"), 1
+)
+
+
+def list_heads(limit: int) -> Operation[list[Mapping[str, Any]]]:
+    """Documents of plans without their steps: those that nobody has accepted, those that have yet
+    to end, and the newest of all; each at most so many."""
+    found: dict[str, Mapping[str, Any]] = {}
+    down = [("seq", -1)]
+    for where, sort, hint in (
+        (NEW_PLANS, None, "new"),
+        (NUMBERED, down, "seq"),
+        (OPEN_PLANS, down, "open"),
+    ):
+        page = yield find(PLANS, where, sort=sort, limit=limit, projection=_HEAD, hint=hint)
+        found |= {repr(one["_id"]): one for one in page}
+    return list(found.values())
+
+
+def read_counted(
+    where: Mapping[str, Any],
+) -> Operation[tuple[Mapping[str, Any], PlanRecord, PlanStatus] | None]:
+    """One plan with its jobs counted, and without their results: its document, as it is, and what
+    that means. None when there is no such plan."""
+    found = yield find_one(PLANS, where)
+    if found is None:
+        return None
+    plan = PlanRecord.from_document(found)
+    counts = (yield from count_jobs(plan.seq)) if plan.seq is not None else {}
+    return found, plan, PlanStatus.of(plan, counts)
+
+
+def find_job(plan: int, step: StepStatus) -> Operation[int | None]:
+    """The job of a step that one wants to see, by its number: of its undo before its own, one that
+    failed before one that runs, waits, or is done. None where there is none."""
+    both: list[tuple[JobKind, JobCounts | None]] = [("undo", step.undo), ("step", step.jobs)]
+    for kind, jobs in both:
+        if jobs is None or not jobs.all:
+            continue
+        if jobs.failure is not None and jobs.failure.seq is not None:
+            return jobs.failure.seq
+        state = "working" if jobs.working else "queued" if jobs.queued else None
+        where: dict[str, Any] = {"_id": _ids(plan, step, kind)}
+        if step.is_mapped and state:
+            where["state"] = state
+        newest = [("_id", -1)] if step.name == CLOSING_STEP else None
+        found = yield find(JOBS, where, projection={"seq": 1}, sort=newest, limit=1, hint="_id_")
+        if found and is_whole(found[0].get("seq")):
+            return int(found[0]["seq"])
+    return None
+
+
+def _ids(plan: int, step: StepStatus, kind: JobKind) -> Any:
+    if step.name == CLOSING_STEP:  # of any try
+        return {"$gte": f"plan/{plan}/{CLOSING_STEP}/", "$lt": f"plan/{plan}/{CLOSING_STEP}0"}
+    return (
+        items_of(plan, step.name, kind) if step.is_mapped else PlanPlace(plan, step.name, kind).id
+    )

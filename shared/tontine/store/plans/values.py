@@ -20,6 +20,7 @@ from ...records.plan import (
     sources_of,
 )
 from ...records.states import JobState
+from ...streamed import BYTES_AT_ONCE
 from ..call import DECODED, Operation, find_one, find_some
 from ..names import JOBS
 from ..raw import Raw, Some
@@ -117,8 +118,7 @@ def _taken(
     if width > TAKEN_AT_MOST:
         raise InvalidStep(
             f"it takes the results of {source.step}, which has {width:,} items, and "
-            f"{TAKEN_AT_MOST:,} fit into one argument: have its task store "
-            "them where this one finds them",
+            f"{TAKEN_AT_MOST:,} fit into one argument: use `stream`",
             step.name,
         )
     some, end = yield from item_results(seq, source.step, 0, width)
@@ -140,6 +140,27 @@ def item_results(
     )
     items = {int(one["plan"]["item"]): _result(one) for one in found}
     return items, max(items) + 1 if found.is_cut else end
+
+
+def read_page(seq: int, name: str, first: int, count: int) -> Operation[bytes]:
+    """The jobs of a mapped step from an item on, with their results, one after another: as many as
+    a page holds."""
+    found: Some = yield find_some(
+        JOBS,
+        {"_id": items_of(seq, name, first=first)},
+        projection=_RESULT,
+        sort=[("_id", 1)],
+        limit=count,
+        hint="_id_",
+    )
+    page: list[bytes] = []
+    size = 0
+    for job in found:
+        size += len(job.raw)
+        if page and size > BYTES_AT_ONCE:
+            break
+        page.append(job.raw)
+    return b"".join(page)
 
 
 def field_of(result: Any, source: Source, step: StepRecord) -> Any:

@@ -1,0 +1,40 @@
+"""When a member walks through the queue for ranges (MV3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tontine.clock import SystemClock
+from tontine.store.ranges import Ranges
+from tontine_node.claiming.range_walk import RangeWalk
+from tontine_node.telling.troubles import Troubles
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def is_time(ranges: Ranges, *, first: bool, lost: bool = False) -> bool:
+    nothing: Any = lambda: None  # noqa: E731
+    around = cast("Any", SimpleNamespace(ranges=ranges, lost_ranges=lost))
+    walk = RangeWalk(nothing, SystemClock(), nothing, around, lambda: NOW, nothing, Troubles())
+    return walk._is_time(first)
+
+
+@pytest.mark.parametrize(
+    ("age", "first", "others"), [(59, False, False), (60, True, False), (90, True, True)]
+)
+def test_the_first_walks_every_minute_and_others_in_its_place(
+    age: int, first: bool, others: bool
+) -> None:
+    ranges = Ranges(frozenset(), NOW - timedelta(seconds=age), is_there=True)
+    assert (is_time(ranges, first=True), is_time(ranges, first=False)) == (first, others)
+
+
+def test_a_list_that_was_never_checked_or_was_lost_is_made_by_anybody() -> None:
+    assert is_time(Ranges(is_there=True), first=False)
+    assert is_time(Ranges(), first=False, lost=True)
+    assert not is_time(Ranges(), first=False)
+    assert is_time(Ranges(), first=True)
