@@ -129,16 +129,24 @@ def observe(
     """Watch the nodes and the queue. It only reads, except for what you ask of it, and may come and
     go as it likes.
 
-    \b Exit codes of a snapshot: 0  healthy 1  degraded: there are alerts 2  wrong usage 3  the
-    store does not answer 4  the database user may not read it
+    \b
+    Exit codes of a snapshot:
+      0  healthy
+      1  degraded: there are alerts
+      2  wrong usage
+      3  the store does not answer
+      4  the database user may not read it
 
-    \b Examples: tontine observe                       the screen (needs the extra
-    tontine[observer]) tontine observe --once                a snapshot as text tontine observe
-    --once --json         the same for programs tontine observe --follow              every change
-    as a line of JSON tontine observe --record night.jsonl  the screen, and a recording of it
-    tontine observe --replay night.jsonl  look at the recording tontine observe --screenshot now.svg
-    one picture of the screen tontine observe --web                 a page in the browser (needs the
-    extra tontine[web])
+    \b
+    Examples:
+      tontine observe                       the screen (needs the extra tontine[observer])
+      tontine observe --once                a snapshot as text
+      tontine observe --once --json         the same for programs
+      tontine observe --follow              every change as a line of JSON
+      tontine observe --record night.jsonl  the screen, and a recording of it
+      tontine observe --replay night.jsonl  look at the recording
+      tontine observe --screenshot now.svg  one picture of the screen
+      tontine observe --web                 a page in the browser (needs the extra tontine[web])
     """
     if web is not None:
         web.serve(store)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tontine.records.plan_status import StepStatus
 from tontine.records.share import Share
 from tontine.records.trouble import Trouble
 from tontine.rules.complaint import Weight
@@ -23,6 +24,7 @@ from tontine_observer.records.loaded import ContextRow, ModuleRow
 from tontine_observer.records.node import NodeRow, node_counts
 from tontine_observer.records.pane import Pane, Target
 from tontine_observer.records.picture import Picture, StatusLine
+from tontine_observer.records.plan import PlanPage
 from tontine_observer.records.request import Phase, Request, RequestProgress
 from tontine_observer.records.search import SearchProgress
 from tontine_observer.records.share import ShareRow
@@ -464,6 +466,7 @@ class StillSource:
     sought: list[str] = field(default_factory=list)
     ledgers: Ledger = field(default_factory=ledger)
     lines: tuple[LogLine, ...] = ((NOW, 1, "asking upstream"), (NOW, 2, HOSTILE))
+    plans: tuple[PlanPage, ...] = ()
 
     async def start(self) -> None:
         self.is_running = True
@@ -507,6 +510,13 @@ class StillSource:
             saved='{"page": 3}' if row.task == "shop.report" else "",
         )
 
+    async def plan(self, seq: int | None, id: Any = None) -> PlanPage | None:
+        found = [one for one in self.plans if one.row.id == id or one.row.seq == seq is not None]
+        return found[0] if found else None
+
+    async def step_job(self, plan: int, step: StepStatus) -> int | None:
+        return 4800 if step.jobs.all else None
+
     async def search(
         self, wanted: RowFilter, names: Mapping[str, str]
     ) -> AsyncIterator[SearchProgress]:
@@ -518,7 +528,7 @@ class StillSource:
     def forget_found(self) -> None: ...
 
     async def ledger(self, pane: Pane) -> Ledger:
-        return self.ledgers
+        return replace(self.ledgers, plans=tuple(one.row for one in self.plans))
 
     async def log(self, seq: int) -> tuple[LogLine, ...]:
         return self.lines

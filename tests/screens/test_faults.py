@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
+from textual import events
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, picture
@@ -16,6 +17,7 @@ from tontine_observer.draw.line import plain
 from tontine_observer.records.job import JobPage
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.stage.layout import CHANGES, JOBS, NODES, SHARES
+from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.screens.choose import Choose
 from tontine_observer.terminal.screens.page import Page
 
@@ -280,14 +282,40 @@ async def test_the_palette_begins_with_what_matters_most_here() -> None:
 async def test_the_palette_takes_a_job_a_node_and_a_state() -> None:
     async with shown((80, 24)) as (app, pilot):
         await press(app, pilot, "colon", *"job 4811", "enter")
-        assert isinstance(app.screen, Page)
-        assert "Job #4811" in app.screen.text
+        await until(lambda: isinstance(app.screen, Page))
+        await settle(app, pilot)
+        assert "Job #4811" in app.screen.text  # type: ignore[attr-defined]
         await press(app, pilot, "escape", "colon", *"node node-02", "enter")
         assert isinstance(app.screen, Page)
         assert "Node node-02" in app.screen.text
         await press(app, pilot, "escape", "colon", *"failed", "enter")
         assert app.stage.view.focus == JOBS
         assert {row.state for row in app.stage.rows(JOBS)} == {"failed"}
+
+
+def type_at_once(app: ObserverApp, *keys: str) -> None:
+    """All keys before the screen has looked at the first: as a slow line or a loaded machine brings
+    them."""
+    for key in keys:
+        name = {" ": "space", ":": "colon", "/": "slash"}.get(key, key)
+        app.post_message(events.Key(name, key if len(key) == 1 else None))
+
+
+async def test_what_is_typed_ahead_goes_to_the_palette() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        type_at_once(app, ":", *"job 4811", "enter")
+        await until(lambda: isinstance(app.screen, Page), within=10)
+        await settle(app, pilot)
+        assert "Job #4811" in app.screen.text  # type: ignore[attr-defined]
+
+
+async def test_what_is_typed_ahead_goes_to_the_filter_and_quits_nothing() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        type_at_once(app, "3", "/", *"queued", "enter")
+        await until(lambda: app.stage.view.lists[JOBS].chosen.text == "queued", within=10)
+        await press(app, pilot, "slash", "pageup")
+        assert app.overview.focused is not None
+        assert app.is_running
 
 
 async def test_the_palette_says_what_is_wrong_with_an_argument() -> None:

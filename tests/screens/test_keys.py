@@ -15,7 +15,7 @@ from tontine_observer.draw.themes import THEMES
 from tontine_observer.query.sorting import Order
 from tontine_observer.records.job import JobPage
 from tontine_observer.stage.commands import COMMANDS
-from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME
+from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME, number_of
 from tontine_observer.stage.palette import STATES
 from tontine_observer.terminal.keys import remapped
 from tontine_observer.terminal.screens.alerts import Alerts
@@ -29,8 +29,8 @@ WIDE = (160, 48)
 
 async def test_the_numbers_choose_a_pane_and_again_make_it_large() -> None:
     async with shown(WIDE) as (app, pilot):
-        for number, pane in enumerate(PANES, 1):
-            await press(app, pilot, str(number))
+        for pane in PANES:
+            await press(app, pilot, str(number_of(pane)))
             assert [one for one in PANES if one in app.stage.boxes] == [pane]
         await press(app, pilot, "escape")
         assert NODES in app.stage.boxes
@@ -265,7 +265,7 @@ async def test_a_jobs_page_names_its_parent_and_its_children() -> None:
         await press(app, pilot, "3", "enter")
         assert isinstance(app.screen, Page)
         for words in (
-            "Parent and children",
+            "Plan, parent and children",
             "#4321  shop.album  done",
             "1 failed, 2 queued",
             "#5001  shop.mail  failed",
@@ -285,7 +285,7 @@ async def test_a_job_that_is_gone_is_said_to_be() -> None:
 @pytest.mark.parametrize("pane", PANES)
 async def test_help_is_about_the_pane_in_focus(pane: str) -> None:
     async with shown((160, 60)) as (app, pilot):
-        await press(app, pilot, str(PANES.index(pane) + 1), "question_mark")
+        await press(app, pilot, str(number_of(pane)), "question_mark")
         assert isinstance(app.screen, Help)
         said = " ".join(line.strip("│┃ ") for line in app.screen.text.splitlines())
         assert ABOUT[pane][:60] in said
@@ -312,7 +312,7 @@ async def test_the_palette_offers_every_command_of_the_pane() -> None:
         assert isinstance(app.screen, Choose)
         offered = {one.name for one in app.screen.found}
         wanted = {one.name for one in COMMANDS if one.applies_to(JOBS)} - {"palette"}
-        assert offered == wanted | {"job", "node", "task", *STATES}
+        assert offered == wanted | {"job", "plan", "plans", "node", "task", *STATES}
 
 
 async def test_copy_puts_the_id_on_the_clipboard() -> None:

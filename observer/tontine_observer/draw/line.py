@@ -89,7 +89,15 @@ def on(line: Iterable[Span], ground: str) -> Line:
     return [(text, f"{role.partition('/')[0]}/{ground}") for text, role in line]
 
 
-_NEAREST = {"…": "~", "→": ">", "·": "-", "≠": "#", "°": "o"}
+_NEAREST = {
+    "…": "~",
+    "→": ">",
+    "·": "-",
+    "≠": "#",
+    "°": "o",
+    **dict(zip("│─├╭╰┤╮╯┴┼", "|-++++++++", strict=True)),  # rails of a plan
+    **dict(zip("█▓░○●◐◑◌✓✗⊘↶↩", "#=:o****+x/<<", strict=True)),  # and the signs of its steps
+}
 
 
 def as_ascii(line: Line) -> Line:

@@ -11,6 +11,7 @@ from tontine.cli.output import json_text
 from tontine.diagnose.why import Evidence, explain
 from tontine.diagnose.why import read as evidence
 from tontine.legible import duration
+from tontine.records.plan import PlanPlace
 from tontine.records.stage import saved_in, stages_in
 from tontine.store import logs, read
 from tontine.store.call import Operation
@@ -51,7 +52,7 @@ def read_page(seq: int, clean: Cleaner) -> Operation[JobPage | None]:
         ),
         args=_payload(document.get("args"), clean),
         result=_payload(document["result"], clean) if "result" in document else "",
-        family=tuple((name, clean.text(text)) for name, text in _family(found)),
+        family=tuple((name, clean.text(text)) for name, text in _family(document, found)),
         stages=tuple(told_stages(stages_in(document.get("stages")), row, found, names, clean)),
         saved=_payload(saved_in(document["saved"]), clean) if "saved" in document else "",
     )
@@ -82,7 +83,11 @@ def _names(document: Mapping[str, Any], found: Evidence) -> Operation[dict[str, 
     return known | (yield from read.read_names(ids - known.keys()))
 
 
-def _family(found: Evidence) -> Iterator[tuple[str, str]]:
+def _family(document: Mapping[str, Any], found: Evidence) -> Iterator[tuple[str, str]]:
+    if (place := PlanPlace.from_document(document.get("plan"))) is not None:
+        item = "" if place.item is None else f"[{place.item}]"
+        kind = "" if place.kind == "finally" else f"{place.kind} "
+        yield "plan", f"#{place.seq}  {kind}{place.step.lstrip('~')}{item}"
     if found.job and found.job.parent is not None:
         parent = (
             f"{found.parent.task}  {found.parent.state.value}" if found.parent else "no longer kept"
@@ -120,7 +125,7 @@ def _attempts(document: Mapping[str, Any], row: JobRow, clean: Cleaner) -> Itera
     total = len(failures) + (last is not None)
     # Attempts that were given back leave no error: only when none was are errors and attempts one
     # to one.
-    is_exact = total == row.attempt
+    is_exact = total == row.attempt - (row.state in ("working", "done"))
     for place, failure in enumerate(failures, 1):
         yield _failure(place if is_exact else 0, failure, clean)
     if last is not None:

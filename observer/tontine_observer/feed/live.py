@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tontine.config import StoreConfig
 from tontine.errors import NotPermitted, StoreUnavailable
 from tontine.legible import legible
 from tontine.records.node import DEFAULT_LEASE
+from tontine.records.plan_status import StepStatus
 from tontine.store import seek, window
 from tontine.store.call import AsyncStore
+from tontine.store.plans.status import find_job
 from tontine.store.read import hurried
 from tontine.uri import hide
 
@@ -22,11 +25,13 @@ from ..query.searching import Around, sought
 from ..records.job import JobPage, LogLine
 from ..records.ledger import Ledger
 from ..records.pane import Pane
+from ..records.plan import PlanPage
 from ..records.request import Phase, Request, RequestProgress
 from ..records.search import SearchProgress
 from .feed import Feed
 from .jobpage import read_log, read_page
 from .ledgers import read_ledger
+from .plans import PlanRows, read_plan_page
 from .polls import Polls
 from .requests import ask
 
@@ -44,6 +49,7 @@ class LiveSource:
     ) -> None:
         self.board = board
         self.feed = Feed(config, board, streams=streams, polls=polls)
+        self._plans = PlanRows(board.known.clean)
 
     async def start(self) -> None:
         await self.feed.start()
@@ -54,6 +60,15 @@ class LiveSource:
     async def page(self, seq: int) -> JobPage | None:
         """One job whole, read now."""
         return await self._store.run(hurried(read_page(seq, self.board.known.clean), PAGE_WITHIN))
+
+    async def plan(self, seq: int | None, id: Any = None) -> PlanPage | None:
+        """One plan whole, its jobs counted now."""
+        where = {"_id": id} if seq is None else {"seq": seq}
+        clean = self.board.known.clean
+        return await self._store.run(hurried(read_plan_page(where, clean), PAGE_WITHIN))
+
+    async def step_job(self, plan: int, step: StepStatus) -> int | None:
+        return await self._store.run(hurried(find_job(plan, step), PAGE_WITHIN))
 
     async def search(
         self, wanted: RowFilter, names: Mapping[str, str]
@@ -82,6 +97,8 @@ class LiveSource:
             )
 
     async def ledger(self, pane: Pane) -> Ledger:
+        if pane is Pane.PLANS:
+            return await self._plans.read(self._store)
         return await read_ledger(self._store, self.board, pane)
 
     async def log(self, seq: int) -> tuple[LogLine, ...]:

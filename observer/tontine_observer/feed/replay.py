@@ -28,6 +28,7 @@ from ..records.job import JobPage, LogLine
 from ..records.ledger import Failed, Ledger, Wanted
 from ..records.link import Link, Mode
 from ..records.pane import Pane
+from ..records.plan import PlanPage
 from ..records.request import Phase, Request, RequestProgress
 from ..records.search import SearchProgress
 from ..records.snapshot import ServerFacts, Snapshot, Truth, Waiting, Window
@@ -180,6 +181,13 @@ class ReplaySource:
             self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded"
         )
 
+    async def plan(self, _: int | None, __: Any = None) -> PlanPage | None:
+        """Nothing of plans is recorded."""
+        return None
+
+    async def step_job(self, _: int, __: object) -> int | None:
+        return None
+
     async def search(self, _: object, __: object) -> AsyncIterator[SearchProgress]:
         """All that was recorded is on the board."""
         return
@@ -188,13 +196,13 @@ class ReplaySource:
     def forget_found(self) -> None: ...
 
     async def ledger(self, pane: Pane) -> Ledger:
-        """Failures and queued jobs that were recorded; schedules are not."""
+        """Failures and queued jobs that were recorded; schedules and plans are not."""
         rows, now = self.board.jobs().rows, self.board.now().timestamp()
         if pane is Pane.MODULES:
             queued = Counter(row.task for row in rows if row.state == "queued")
             return Ledger(wanted={key: Wanted(jobs) for key, jobs in queued.items()})
         if pane is not Pane.FAILURES:
-            return Ledger(schedules=())
+            return Ledger(schedules=(), plans=())
         failed = [
             Failed(row.seq or 0, row.task, *_parts(row.error), row.finished_at or now)
             for row in rows

@@ -14,12 +14,15 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob
+from tontine.errors import ConfigError, NotPermitted, StoreError, UnknownJob, UnknownPlan
 from tontine.legible import count, duration, legible
 from tontine.records.node import DEFAULT_LEASE
 from tontine.records.states import FINAL, Desired, NodeState
+from tontine.rules.plan_shown import state_word
 from tontine.store import control, events, schedules, window
 from tontine.store.call import AsyncStore
+from tontine.store.plans import control as plans
+from tontine.store.plans.read import read_plan
 
 from ..model.nodes import ROUTINE
 from ..records.node import NodeFact
@@ -53,6 +56,8 @@ async def ask(
         )
     if request.verb in _SCHEDULES:
         steps = _ask_schedule(store, request)
+    elif request.is_plan:
+        steps = _ask_plan(store, request)
     elif request.verb in _DESIRED:
         steps = _ask_node(store, request, see)
     else:
@@ -130,6 +135,27 @@ async def _ask_schedule(store: AsyncStore, request: Request) -> AsyncIterator[Re
         text = f"{name} is off" if is_there else f"there is no schedule {name} any more"
     await _record(store, request, name, schedule=name)
     yield RequestProgress(Phase.DONE, text, done=1)
+
+
+async def _ask_plan(store: AsyncStore, request: Request) -> AsyncIterator[RequestProgress]:
+    """What becomes of the plan afterwards is seen on its page: undoing may take long."""
+    seq = int(request.targets[0])
+    try:
+        plan = await store.run(read_plan(seq))
+        if state_word(plan.state) != request.expected.get(seq):
+            text = f"plan {seq} changed meanwhile: it is {state_word(plan.state)}"
+            yield RequestProgress(Phase.CHANGED, text, failed=1)
+            return
+        await _record(store, request, f"plan {seq}", plan=seq)
+        if request.verb == "retry":
+            plan, is_so = await store.run(plans.retry(seq)), True
+            text = f"plan {seq} goes on: it is {state_word(plan.state)}"
+        else:
+            plan, is_so = await store.run(plans.cancel(seq))
+            text = f"plan {seq} is {state_word(plan.state)}"
+    except (UnknownPlan, ConfigError) as error:
+        is_so, text = False, legible(error, 160)
+    yield RequestProgress(Phase.DONE if is_so else Phase.CHANGED, text, done=int(is_so))
 
 
 async def _ask_jobs(

@@ -59,6 +59,8 @@ class Story:
     given_back: int = 0
     names: list[str] = field(default_factory=list)
     """Of a restart: who is back."""
+    paused_at: float = float("-inf")
+    """Of a resumption: when the pause began that it ends."""
 
     @property
     def is_death(self) -> bool:
@@ -179,8 +181,10 @@ class Stories:
         return self._add(story, at, is_over=story.is_over or is_done)
 
     def resuming(self, at: float, node: str, name: str, *, is_done: bool) -> Story:
-        self._stories.pop((node, Plot.PAUSE), None)
+        pause = self._stories.pop((node, Plot.PAUSE), None)
         story = self._instead(Plot.START, Plot.RESUME, at, node, name)
+        if pause is not None:
+            story.paused_at = pause.at
         return self._add(story, at, is_over=story.is_over or is_done)
 
     def stopping(self, at: float, node: str, name: str) -> Story:
@@ -232,8 +236,9 @@ class Stories:
         heirs = tuple(names.get(one, one) for one in new)
         for node in [one for one in new if one not in old]:
             start = self._stories.get((node, Plot.START))
+            resumed = self._stories.get((node, Plot.RESUME))
             has_joined = start is not None and start.heirs is not None
-            is_back = has_joined or (node, Plot.RESUME) in self._stories
+            is_back = has_joined or (resumed is not None and at >= resumed.paused_at)
             plot = Plot.RESUME if is_back else Plot.START
             story = self._of(plot, at, node, names.get(node, node))
             yield self._add(story, at, heirs=heirs)

@@ -1,5 +1,5 @@
 """What is read only while somebody looks at it: failures by their kind, tasks, schedules,
-modules. Pure."""
+modules, plans. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from .job import JobRow
+from .plan import PlanRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +127,6 @@ class Ledger:
     schedules: tuple[ScheduleRow, ...] | None = None
     wanted: Mapping[str, Wanted] | None = None
     """Task keys with a range that no member offers, and the jobs that wait for it."""
+    plans: tuple[PlanRow, ...] | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why one of them could not be read, by its pane."""

@@ -19,6 +19,7 @@ class Pane(StrEnum):
     TASKS = "tasks"
     SCHEDULES = "schedules"
     MODULES = "modules"
+    PLANS = "plans"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an operator asks of nodes and jobs, and what becomes of it. Pure."""
+"""What an operator asks of nodes, jobs and plans, and what becomes of it. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: pause, resume or stop of a node's id; retry or cancel of seqs."""
+    """What is asked: pause, resume or stop of a node's id; retry or cancel of seqs of jobs, or of a
+    plan."""
 
     verb: str
     targets: tuple[str | int, ...]
     expected: Mapping[str | int, str] = field(default_factory=dict)
     """The state in which each target was seen."""
     reason: str = ""
+    is_plan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from .layout import (
     MODULES,
     NODES,
     PANES,
+    PLANS,
     SCHEDULES,
     SHARES,
     TASKS,
@@ -25,7 +26,7 @@ from .layout import (
 )
 from .stage import Stage
 
-_LISTS = (NODES, SHARES, JOBS, CHANGES, FAILURES, TASKS, SCHEDULES, MODULES)
+_LISTS = (NODES, SHARES, JOBS, CHANGES, FAILURES, TASKS, SCHEDULES, MODULES, PLANS)
 _OF_NODES = (NODES, SHARES, TIME)
 
 Move: TypeAlias = Callable[[Stage], str | None]
@@ -41,6 +42,7 @@ class Deed(Enum):
     ALERTS = auto()
     DETAIL = auto()
     LOG = auto()
+    PLAN = auto()
     PAGER = auto()
     COPY = auto()
     EXPORT = auto()
@@ -55,14 +57,14 @@ class Deed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to nodes or jobs: pause, resume or stop; retry or cancel."""
+    """A request to nodes, jobs or plans: pause, resume or stop; retry or cancel."""
 
     verb: str
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The page of one thing: a job by its number, a node by its id."""
+    """The page of one thing: a job or a plan by its number, a node by its id."""
 
     page: str
     key: str
@@ -150,18 +152,19 @@ COMMANDS: tuple[Command, ...] = (
         "retry",
         ("R",),
         "retry",
-        "put ended jobs back in the queue; of failures, the whole group",
+        "put ended jobs back in the queue; of failures, the whole group; go on with a plan",
         Ask("retry"),
-        (JOBS, FAILURES),
+        (JOBS, FAILURES, PLANS),
         70,
     ),
     Command(
         "cancel",
         ("X",),
         "cancel",
-        "cancel a queued job, or ask for the end of a running one; of failures, all to be retried",
+        "cancel a queued job, or ask for the end of a running one; of failures, all to be retried; "
+        "stop a plan",
         Ask("cancel"),
-        (JOBS, FAILURES),
+        (JOBS, FAILURES, PLANS),
         69,
     ),
     Command(
@@ -185,6 +188,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "log", ("l",), "log", "what the job's task printed, as it comes", Deed.LOG, (JOBS,), 68
     ),
+    Command("plan_of_job", ("u",), "", "the plan that a job is of", Deed.PLAN, (JOBS,)),
     Command(
         "select",
         ("ctrl+a",),
@@ -372,6 +376,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pane_9", ("9",), "", "Modules and their versions", partial(moves.show_pane, pane=PANES[8])
     ),
+    Command("pane_0", ("0",), "", "Plans", partial(moves.show_pane, pane=PLANS)),
     Command("redraw", ("ctrl+l",), "", "draw the screen anew", Deed.REDRAW),
     Command(
         "quit", ("q", "ctrl+c"), "quit", "quit; the system does not notice", Deed.QUIT, weight=74
@@ -400,6 +405,7 @@ JOB_PAGE = {
     "retry": "retry",
     "cancel": "cancel",
 }
+PLAN_PAGE = {"retry": "retry", "cancel": "cancel", "reveal": "document", "pager": "pager"}
 """The commands of a page by their names, and what they are called there."""
 
 _TOGETHER = {"left_square_bracket": "[ ]"}

@@ -1,5 +1,5 @@
-"""What can be asked of nodes and jobs: whether it can now, what follows from it, what must be typed
-first."""
+"""What can be asked of nodes, jobs and plans: whether it can now, what follows from it, what must
+be typed first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from ..records.job import JobRow
 from ..records.ledger import FailureRow, ScheduleRow
 from ..records.link import Mode
 from ..records.node import NodeRow
+from ..records.plan import PlanRow
 from ..records.request import MOST, Request
 from ..records.share import ShareRow
-from .layout import FAILURES, JOBS, NODES, SCHEDULES, SHARES, TIME
+from .layout import FAILURES, JOBS, NODES, PLANS, SCHEDULES, SHARES, TIME
 from .panes.scene import Scene
 from .stage import Stage
 
 _JOB_STATES = {"retry": ("failed", "cancelled"), "cancel": ("queued", "working")}
+_PLAN_STATES = {"retry": ("failed", "cancelled", "stuck"), "cancel": ("new", "running")}
 _BUTTONS = {
     "pause": "Pause",
     "resume": "Resume",
@@ -62,7 +64,9 @@ def refusal(scene: Scene) -> str:
     return ""
 
 
-def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> Intent | str:
+def intend(
+    verb: str, stage: Stage, subject: NodeRow | JobRow | PlanRow | None = None
+) -> Intent | str:
     """What to ask of the subject, or of what the cursor is on; or why that makes no sense."""
     if reason := refusal(stage.scene):
         return reason
@@ -73,6 +77,8 @@ def intend(verb: str, stage: Stage, subject: NodeRow | JobRow | None = None) -> 
         return _about_schedule(verb, stage.current(SCHEDULES))
     if stage.view.focus == FAILURES and subject is None:
         return _about_failures(verb, stage.current(FAILURES))
+    if isinstance(subject, PlanRow) or (stage.view.focus == PLANS and subject is None):
+        return _about_plan(verb, subject or stage.current(PLANS))
     rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
     return _about_jobs(verb, rows)
 
@@ -122,6 +128,33 @@ def _about_failures(verb: str, row: FailureRow | None) -> Intent | str:
         sentences=(*told, *_job_consequences(verb, ["failed"] * len(row.seqs), len(row.seqs))),
         word=str(len(row.seqs)) if len(row.seqs) > 1 else "",
     )
+
+
+def _about_plan(verb: str, row: PlanRow | None) -> Intent | str:
+    if row is None:
+        return "there is no plan under the cursor"
+    if row.seq is None:
+        return "this plan has no number yet: nodes give it one"
+    states = _PLAN_STATES[verb]
+    if row.state not in states:
+        return f"plan {row.seq} is {row.state}: {verb} is for plans that are {' or '.join(states)}"
+    return Intent(
+        Request(verb, (row.seq,), {row.seq: row.state}, is_plan=True),
+        title=f"{verb.capitalize()} plan {row.seq}?",
+        button="Retry" if verb == "retry" else "Cancel plan",
+        sentences=_plan_consequences(verb, row),
+    )
+
+
+def _plan_consequences(verb: str, row: PlanRow) -> tuple[str, ...]:
+    if verb == "cancel":
+        return (
+            "Nothing more of it starts, and what runs is asked to end.",
+            "Then what was done is undone, the last first, as far as its steps say how.",
+        )
+    if row.state == "stuck":
+        return ("The undos that failed are tried again, and then those that wait for them.",)
+    return ("It goes on with what did not succeed; what is done is not run again.",)
 
 
 def node_under_cursor(stage: Stage) -> NodeRow | None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 NODES, SHARES, JOBS, TIME, CHANGES, FLOW = "nodes", "shares", "jobs", "time", "changes", "flow"
 FAILURES, TASKS, SCHEDULES, MODULES = "failures", "tasks", "schedules", "modules"
+PLANS = "plans"
 STATUS, ALERT, BAND, TABS, FOOTER = "status", "alert", "band", "tabs", "footer"
-BY_ITSELF = (FAILURES, TASKS, SCHEDULES, MODULES)
+BY_ITSELF = (FAILURES, TASKS, SCHEDULES, MODULES, PLANS)
 """Panes that are only ever shown alone."""
 PANES = (NODES, SHARES, JOBS, TIME, CHANGES, *BY_ITSELF)
-"""In the order of their number keys."""
+"""In the order of their number keys; 0 is that of the tenth."""
 WIDE, TALL = 120, 30
 BANDED = 20
 """Rows from which on the band of shares is always there."""
@@ -109,6 +110,11 @@ def _columns(width: int, top: int, room: int, nodes: int, *, has_time: bool) -> 
     if time:
         boxes[TIME] = Box(0, top + body, width, time, "framed")
     return boxes
+
+
+def number_of(pane: str) -> int:
+    """Its number key."""
+    return (PANES.index(pane) + 1) % 10
 
 
 def shown_panes(boxes: Plan) -> list[str]:

@@ -1,5 +1,5 @@
 """What can be typed after `:`: commands by their names, and a few words that take an argument:
-`job 4711`, `node ada`, `failed`, `task mail`. Pure."""
+`job 4711`, `plan 17`, `node ada`, `failed`, `task mail`. Pure."""
 
 from __future__ import annotations
 
@@ -78,12 +78,14 @@ def _phrases() -> list[Option]:
     """The words that take an argument, as long as none was typed, and the states of jobs."""
     told = [
         ("job", "job NUMBER: everything about one job"),
+        ("plan", "plan NUMBER: one plan and its steps"),
         ("node", "node NAME: everything about one node"),
         ("task", "task NAME: the jobs of a task"),
     ]
     asking = [Option(name, title, what=partial(_ask_for, name=name)) for name, title in told]
     return [
         *asking,
+        Option("plans", "plans: all of them", what=partial(moves.show, target=Target(Pane.PLANS))),
         *(
             Option(state, f"{state}: the {state} jobs", what=_jobs(f"state:{state}"))
             for state in STATES
@@ -95,7 +97,7 @@ def _ask_for(_: Stage, name: str) -> str:
     return f":{name} wants what comes after it, like :{name} {_EXAMPLES[name]}"
 
 
-_EXAMPLES = {"job": "4711", "node": "ada", "task": "mail"}
+_EXAMPLES = {"job": "4711", "plan": "17", "node": "ada", "task": "mail"}
 
 
 def _jobs(filter: str) -> What:
@@ -109,23 +111,20 @@ def _said(typed: str, scene: Scene) -> Iterator[Option]:
     if not name:
         return
     match word.casefold():
-        case "job":
-            yield _job(name)
+        case "job" | "plan" as what:
+            yield _numbered(what, name)
         case "node":
             yield from _nodes(name, scene)
         case "task":
             yield from _tasks(name, scene)
 
 
-def _job(name: str) -> Option:
+def _numbered(what: str, name: str) -> Option:
     number = name.lstrip("#").replace(",", "")
     if not number.isdecimal() or int(number) >= 2**63:
-        return Option(
-            "job",
-            f"job wants a number, not {name!r}",
-            what=_say(f"job wants a number, not {name!r}"),
-        )
-    return Option("job", f"job {number}: everything about it", what=Open("job", number))
+        text = f"{what} wants a number, not {name!r}"
+        return Option(what, text, what=_say(text))
+    return Option(what, f"{what} {number}: everything about it", what=Open(what, number))
 
 
 def _nodes(name: str, scene: Scene) -> Iterator[Option]:

@@ -34,6 +34,7 @@ from .layout import (
     JOBS,
     MODULES,
     NODES,
+    PLANS,
     SCHEDULES,
     SHARES,
     STATUS,
@@ -54,6 +55,7 @@ from .panes import (
     jobs,
     modules,
     nodes,
+    plans,
     schedules,
     shares,
     status,
@@ -75,6 +77,7 @@ TABLES: dict[str, Table[Any]] = {
     TASKS: tasks.TABLE,
     SCHEDULES: schedules.TABLE,
     MODULES: modules.TABLE,
+    PLANS: plans.TABLE,
 }
 CHANGES_SHOWN = 500
 HOLD = 1.0

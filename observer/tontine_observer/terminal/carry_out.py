@@ -22,6 +22,7 @@ from ..records.job import JobRow
 from ..records.ledger import FailureRow, ScheduleRow, TaskRow, VersionRow
 from ..records.node import NodeRow
 from ..records.pane import Pane, Target
+from ..records.plan import PlanRow
 from ..records.search import SearchProgress
 from ..records.share import ShareRow
 from ..stage import moves
@@ -72,6 +73,7 @@ class Hands:
         self._telling: dict[Deed, Callable[[], str | None]] = {
             Deed.DETAIL: self._show_detail,
             Deed.LOG: self._show_log,
+            Deed.PLAN: lambda: self.pages.open_plan_of(self._stage.current(JOBS)),
             Deed.PAGER: lambda: "P works on a job's page and log: enter or l opens them",
             Deed.COPY: self._copy,
             Deed.MARK: self._mark,
@@ -104,9 +106,9 @@ class Hands:
             case Deed.FILTER:
                 self._overview.open_filter()
             case Deed.PALETTE:
-                self._open_palette()
+                await self._open_palette()
             case Deed.EXPORT:
-                self._offer_export()
+                await self._offer_export()
             case Deed.REDRAW:
                 self._app.refresh(layout=True)
             case Deed.QUIT:
@@ -117,7 +119,7 @@ class Hands:
         row = self._stage.current(JOBS)
         return self.pages.open_log(row.seq if row is not None else None)
 
-    def _open_palette(self) -> None:
+    async def _open_palette(self) -> None:
         def find(typed: str) -> list[Option]:
             return offered(self._settings.commands, self._stage.scene, typed)
 
@@ -125,7 +127,7 @@ class Hands:
             if option is not None and option.what is not None:
                 await self._overview.carry_out(option.what)
 
-        self._app.push_screen(Choose("Commands", find, self._stage.look), chosen)
+        await self._app.push_screen(Choose("Commands", find, self._stage.look), chosen)
 
     def _kill(self) -> str:
         """Only the demo knows how, and only of its own nodes."""
@@ -158,7 +160,8 @@ class Hands:
     def _open(self, what: Open) -> str | None:
         if what.page == "node":
             return self.pages.open_node(what.key)
-        return self.pages.open_job(int(what.key))
+        number = int(what.key)
+        return self.pages.open_plan(number) if what.page == "plan" else self.pages.open_job(number)
 
     def _show_detail(self) -> str | None:
         pane, row = self._stage.view.focus, self._row()
@@ -170,6 +173,8 @@ class Hands:
             return self.pages.open_node(row.owner)
         if isinstance(row, JobRow):
             return self.pages.open_job(row.seq)
+        if isinstance(row, PlanRow):
+            return self.pages.open_plan(row.seq, row.id)
         if isinstance(row, FailureRow | TaskRow | VersionRow):
             moves.show(self._stage, Target(Pane.JOBS, "", filter_of(row)))
             return None
@@ -192,7 +197,7 @@ class Hands:
         self._app.copy_to_clipboard(value)
         return f"copied {value}"
 
-    def _offer_export(self) -> None:
+    async def _offer_export(self) -> None:
         pane = self._stage.view.focus
         options = [
             Option("svg", "the screen as a drawing (SVG)"),
@@ -210,7 +215,7 @@ class Hands:
                 kind, where = option.name, self._settings.exports
                 self._overview.say(export.deliver(self._app, self._stage, pane, kind, where))
 
-        self._app.push_screen(
+        await self._app.push_screen(
             Choose("Export", partial(matching, options), self._stage.look), chosen
         )
 
@@ -296,7 +301,7 @@ def _text_of(row: Any) -> str:
             return row.id
         case ShareRow():
             return row.owner
-        case JobRow():
+        case JobRow() | PlanRow():
             return str(row.seq)
         case FailureRow():
             return f"{row.task} {row.kind}: {row.message}"

@@ -13,10 +13,10 @@ from ..feed.source import Source
 from ..records.ledger import Ledger
 from ..records.link import Mode
 from ..records.pane import Pane
-from ..stage.layout import FAILURES, MODULES, SCHEDULES, TASKS
+from ..stage.layout import FAILURES, MODULES, PLANS, SCHEDULES, TASKS
 from ..stage.stage import Stage
 
-EVERY = {FAILURES: 5.0, TASKS: 5.0, SCHEDULES: 2.0, MODULES: 5.0}
+EVERY = {FAILURES: 5.0, TASKS: 5.0, SCHEDULES: 2.0, MODULES: 5.0, PLANS: 1.0}
 LOOK_EVERY = 0.1
 PART = 10.0
 """Reading takes at most one part in so many of the time."""
@@ -71,4 +71,6 @@ def _merged(before: Ledger, found: Ledger, pane: str, problems: dict[str, str]) 
             )
         case "modules":
             return replace(before, wanted=found.wanted, problems=problems)
+        case "plans":
+            return replace(before, plans=found.plans, problems=problems)
     return replace(before, schedules=found.schedules, problems=problems)

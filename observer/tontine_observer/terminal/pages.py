@@ -1,31 +1,34 @@
-"""Opens the page of one node or one job, with the commands that apply to it."""
+"""Opens the page of one node, job or plan, with the commands that apply to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from textual.app import App
+from textual.screen import Screen
 
 from tontine.errors import TontineError
 from tontine.legible import legible
 
 from ..draw.line import Line, plain
 from ..feed.source import Source
-from ..records.job import JobPage, LogLine
+from ..records.job import JobPage, JobRow, LogLine
 from ..records.link import Mode
 from ..records.node import NodeRow
-from ..stage.commands import JOB_PAGE, NODE_PAGE, Ask, Command, Deed, Open
-from ..stage.panes import jobpage, nodepage
+from ..records.plan import PlanPage
+from ..stage.commands import JOB_PAGE, NODE_PAGE, PLAN_PAGE, Ask, Command, Deed, Open
+from ..stage.panes import jobpage, nodepage, planpage
 from ..stage.stage import Stage
 from . import export, pager
 from .requesting import Requests
 from .screens.log import Log
 from .screens.overview import Overview
-from .screens.page import Offer, Page
+from .screens.page import ListPage, Offer, Page
 from .settings import Settings
 
+T = TypeVar("T")
 READ_EVERY = 1.0
 READING = "page"
 WIDE = 120
@@ -86,7 +89,7 @@ class Pages:
             return "this job has no number yet: nodes give it one"
         if refusal := self._refusal():
             return refusal
-        self._begin(partial(self._open_job, seq))
+        self._begin(partial(self._open_job, seq, self._app.screen))
         return None
 
     def _refusal(self) -> str:
@@ -102,16 +105,21 @@ class Pages:
         """What is being read is not wanted any more."""
         self._app.workers.cancel_group(self._app, READING)
 
-    async def _open_job(self, seq: int) -> None:
-        slow = self._app.set_timer(SLOW, lambda: self._overview.say(f"reading job {seq} ..."))
+    async def _open_job(self, seq: int, asked_on: Screen[Any]) -> None:
+        found = await self._patiently(f"job {seq}", self._told(self._source.page(seq)))
+        if found is not None and self._app.screen is asked_on:
+            self._show_job(seq, found)
+
+    async def _patiently(self, what: str, reading: Coroutine[Any, Any, T | None]) -> T | None:
+        """What was read; where that takes long, or there is nothing, it is said."""
+        slow = self._app.set_timer(SLOW, lambda: self._overview.say(f"reading {what} ..."))
         try:
-            found = await self._read(seq)
+            found = await reading
         finally:
             slow.stop()
         if found is None:
-            self._overview.say(f"job {seq} is not there, or cannot be read now", is_bad=True)
-        elif self._app.screen is self._overview:
-            self._show_job(seq, found)
+            self._requests.refuse(f"{what} is not there, or cannot be read now")
+        return found
 
     def _show_job(self, seq: int, page: JobPage) -> None:
 
@@ -120,21 +128,79 @@ class Pages:
 
         async def reread() -> None:
             nonlocal page
-            page = await self._read(seq) or page
+            page = await self._told(self._source.page(seq)) or page
 
         async def act(command: Command) -> None:
             if isinstance(command.what, Ask):
                 self._requests.begin(command.what.verb, page.row)
             elif command.what is Deed.LOG:
                 self._show_log(seq, page.logs)
+            elif command.what is Deed.PLAN:
+                screen.say(self.open_plan_of(page.row) or "")
             elif command.what is Deed.PAGER:
                 screen.say(self._page("\n".join(map(plain, body(WIDE)))) or "")
             elif not isinstance(command.what, Deed | Open):
                 command.what(self._stage)
 
-        screen = Page(jobpage.title(page), self._stage.look, body, self._offers(JOB_PAGE), act)
+        labels = JOB_PAGE | ({"plan_of_job": "plan"} if plan_of(page.row) is not None else {})
+        screen = Page(jobpage.title(page), self._stage.look, body, self._offers(labels), act)
         self._app.push_screen(screen)
         screen.read_every(READ_EVERY, reread)
+
+    def open_plan_of(self, row: JobRow | None) -> str | None:
+        """The plan that a job is of."""
+        seq = None if row is None else plan_of(row)
+        return "this job is of no plan" if seq is None else self.open_plan(seq)
+
+    def open_plan(self, seq: int | None, id: Any = None) -> str | None:
+        """Read a plan and show it, by its `_id` where it has no number yet."""
+        if refusal := self._refusal():
+            return refusal
+        self._begin(partial(self._open_plan, seq, id, self._app.screen))
+        return None
+
+    async def _open_plan(self, seq: int | None, id: Any, asked_on: Screen[Any]) -> None:
+        what = "this plan" if seq is None else f"plan {seq}"
+        found = await self._patiently(what, self._told(self._source.plan(seq, id)))
+        if found is not None and self._app.screen is asked_on:
+            self._show_plan(found)
+
+    def _show_plan(self, page: PlanPage) -> None:
+
+        def body(width: int, place: int) -> list[Line]:
+            return planpage.lines(page, self._stage.scene, width, place)
+
+        async def reread() -> None:
+            nonlocal page
+            page = await self._told(self._source.plan(None, page.row.id)) or page
+
+        async def act(command: Command) -> None:
+            if isinstance(command.what, Ask):
+                self._requests.begin(command.what.verb, page.row)
+            elif command.what is Deed.PAGER:
+                screen.say(self._page("\n".join(map(plain, body(WIDE, -1)))) or "")
+            elif not isinstance(command.what, Deed | Open):
+                command.what(self._stage)
+
+        def open_step(place: int) -> None:
+            self._begin(partial(self._open_step, page, place, screen))
+
+        look, offers = self._stage.look, self._offers(PLAN_PAGE)
+        screen = ListPage(
+            planpage.title(page), look, body, offers, act, lambda: len(page.steps), open_step
+        )
+        self._app.push_screen(screen)
+        screen.read_every(READ_EVERY, reread)
+
+    async def _open_step(self, page: PlanPage, place: int, screen: Page) -> None:
+        if page.row.seq is None:
+            screen.say("no node has accepted this plan yet: none of its steps has a job")
+            return
+        seq = await self._told(self._source.step_job(page.row.seq, page.steps[place].step))
+        if seq is None:
+            screen.say("this step has no job yet")
+        else:
+            await self._open_job(seq, screen)
 
     def open_log(self, seq: int | None) -> str | None:
         """Read what the task of a job has printed, and show it as it comes."""
@@ -176,12 +242,20 @@ class Pages:
             self._overview.say(legible(error, 200), is_bad=True)
             return ()
 
-    async def _read(self, seq: int) -> JobPage | None:
+    async def _told(self, reading: Coroutine[Any, Any, T | None]) -> T | None:
+        """What was read; why it could not be is said."""
         try:
-            return await self._source.page(seq)
+            return await reading
         except TontineError as error:
             self._overview.say(legible(error, 200), is_bad=True)
             return None
 
     def _offers(self, labels: Mapping[str, str]) -> list[Offer]:
         return [Offer(self._commands[name], label) for name, label in labels.items()]
+
+
+def plan_of(row: JobRow) -> int | None:
+    """The plan of a job, which its `_id` tells."""
+    kind, _, rest = row.id.partition("/")
+    number = rest.partition("/")[0]
+    return int(number) if kind == "plan" and number.isdecimal() and len(number) < 19 else None

@@ -12,6 +12,7 @@ from tontine.legible import legible
 from ..feed.source import Source
 from ..records.job import JobRow
 from ..records.node import NodeRow
+from ..records.plan import PlanRow
 from ..records.request import Phase
 from ..stage.intent import Intent, intend
 from ..stage.stage import Stage
@@ -37,12 +38,12 @@ class Requests:
     def unanswered(self) -> tuple[str, ...]:
         return tuple(self._open.values())
 
-    def begin(self, verb: str, subject: NodeRow | JobRow | None = None) -> None:
+    def begin(self, verb: str, subject: NodeRow | JobRow | PlanRow | None = None) -> None:
         """Ask the user first; or say why there is nothing to ask. Without a subject it is what the
         cursor is on."""
         intent = intend(verb, self._stage, subject)
         if isinstance(intent, str):
-            self._refuse(intent)
+            self.refuse(intent)
             return
 
         def decided(answer: Answer | None) -> None:
@@ -54,7 +55,8 @@ class Requests:
         question = Question(intent.title, intent.button, intent.sentences, intent.word)
         self._app.push_screen(Confirm(question, self._stage.look), decided)
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
+        """Say why not, where it is seen."""
         self._overview.say(reason, is_bad=True)
         if isinstance(self._app.screen, Page):  # it hides the footer
             self._app.screen.say(reason)

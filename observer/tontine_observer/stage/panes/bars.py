@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ...draw.line import Line, cut, fit, justify, length, size
-from ..layout import PANES, TIME, Box
+from ..layout import PANES, TIME, Box, number_of
 from .scene import Scene
 from .view import TITLES
 
@@ -36,12 +36,12 @@ def tabs(scene: Scene, box: Box, counts: dict[str, str]) -> list[Line]:
 def _tabs(scene: Scene, counts: dict[str, str], titled: Collection[str]) -> Line:
     """The numbers of all panes, the names of some, and how much the one that is shown has."""
     line: Line = []
-    for number, pane in enumerate(PANES, 1):
+    for pane in PANES:
         is_here = pane == scene.view.tab
         count = f" {counts[pane]}" if counts.get(pane) and is_here and pane != TIME else ""
         name = TITLES[pane] if pane in titled or is_here else ""
         line += [
-            (f" {number} ", "key"),
+            (f" {number_of(pane)} ", "key"),
             (name + count, "title.focus" if is_here else "muted"),
             (" " if name else "", "text"),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tontine.legible import amount, count, duration
 
@@ -23,17 +23,18 @@ def lines(page: JobPage, scene: Scene, width: int) -> list[Line]:
     """The whole page; arguments and result only when they were asked for."""
     return [
         *_head(page, scene),
-        *_section("Why it is where it is", _why(page, scene, width)),
-        *_section("Stages", _stages(page, scene)),
-        *_section("Attempts", _attempts(page, width)),
-        *_section("Parent and children", [_fact(name, text) for name, text in page.family]),
-        *_section("Arguments and result", _values(page, scene, width)),
-        *_section("Log", _logs(page, scene, width)),
-        *_section("Everything else", [_fact(name, text) for name, text in page.facts]),
+        *section("Why it is where it is", told(page.why, scene, width)),
+        *section("Stages", _stages(page, scene)),
+        *section("Attempts", _attempts(page, width)),
+        *section("Plan, parent and children", [_fact(name, text) for name, text in page.family]),
+        *section("Arguments and result", _values(page, scene, width)),
+        *section("Log", _logs(page, scene, width)),
+        *section("Everything else", [_fact(name, text) for name, text in page.facts]),
     ]
 
 
-def _section(name: str, found: list[Line]) -> list[Line]:
+def section(name: str, found: list[Line]) -> list[Line]:
+    """A part of a page under its name; nothing where there is none."""
     return [[("", "text")], [(f" {name}", "title")], *found] if found else []
 
 
@@ -80,9 +81,10 @@ def _trouble(page: JobPage) -> str:
     return "".join(f"   {part}" for part in parts if part)
 
 
-def _why(page: JobPage, scene: Scene, width: int) -> list[Line]:
+def told(why: Iterable[tuple[str, str]], scene: Scene, width: int) -> list[Line]:
+    """Sentences, each with its advice."""
     found: list[Line] = []
-    for sentence, advice in page.why:
+    for sentence, advice in why:
         first, *rest = wrap(sentence, width - 5)
         found.append([(f"  {scene.glyphs.dot} ", "key"), (first, "text")])
         found += [[("    " + text, "text")] for text in rest]
@@ -115,7 +117,7 @@ def _attempts(page: JobPage, width: int) -> list[Line]:
 
 
 def _attempt(attempt: Attempt, width: int) -> Iterator[Line]:
-    yield [(f"  {attempt.number:>3} ", "strong"), (attempt.text, "text")]
+    yield [(f"  {attempt.number or '':>3} ", "strong"), (attempt.text, "text")]
     for text in wrap(attempt.error, width - 7) if attempt.error else []:
         yield [("      " + text, "bad")]
     for text in attempt.traceback.splitlines()[-12:]:

@@ -19,6 +19,7 @@ from ..layout import (
     MODULES,
     NODES,
     PANES,
+    PLANS,
     SCHEDULES,
     SHARES,
     TASKS,
@@ -47,6 +48,7 @@ TITLES = {
     TASKS: "Tasks",
     SCHEDULES: "Schedules",
     MODULES: "Modules",
+    PLANS: "Plans",
 }
 
 FOLLOWING = (JOBS, CHANGES)

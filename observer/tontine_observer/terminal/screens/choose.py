@@ -37,7 +37,7 @@ class Choose(Dialog[Option | None]):
 
     def on_mount(self) -> None:
         self.draw()
-        self._entry.focus()
+        self.set_focus(self._entry)  # now: keys may have been typed ahead
 
     @property
     def found(self) -> list[Option]:

@@ -18,6 +18,7 @@ from ...stage.layout import (
     JOBS,
     MODULES,
     NODES,
+    PLANS,
     SCHEDULES,
     SHARES,
     TASKS,
@@ -54,6 +55,10 @@ ABOUT = {
     MODULES: "Each version of a module that a live node has, or is to have. DIGEST is of its "
     "files: where nodes have the same version of different files, it says how many. Wanted is a "
     "range of versions that jobs wait for and no member offers. enter lists the jobs.",
+    PLANS: "Jobs with an order between them: those that have yet to end, and the newest. STEPS are "
+    "those done of all, DONE how much of them, each counting the same. enter draws one with the "
+    "state of every step; there, enter shows the job of a step. R goes on with one that failed, "
+    "was cancelled or is stuck, X stops one.",
 }
 BADGES = (
     ("live", "LIVE", "changes arrive as they happen; the number is their delay"),
@@ -103,7 +108,7 @@ class Help(Dialog[None]):
 
     def _signs(self) -> list[Line]:
         glyphs = self._look.glyphs
-        if self._pane in (FAILURES, TASKS, SCHEDULES, MODULES):
+        if self._pane in (FAILURES, TASKS, SCHEDULES, MODULES, PLANS):
             return []
         if self._pane in (SHARES, JOBS):
             return [

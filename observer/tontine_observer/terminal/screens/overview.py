@@ -26,10 +26,13 @@ from ...stage.layout import (
     FOOTER,
     JOBS,
     PANES,
+    PLANS,
     STATUS,
     TABS,
+    number_of,
 )
 from ...stage.panes.frame import inside
+from ...stage.panes.plans import LOOKS
 from ...stage.panes.view import TITLES
 from ...stage.stage import TABLES, Stage
 from ..pace import PaintPace
@@ -77,6 +80,8 @@ class Overview(Screen[None]):
         self._searched = RowFilter()
         for key in dict.fromkeys(key for command in commands for key in command.keys):
             self._bindings.key_to_bindings.pop(key, None)  # tab is Textual's own, too
+            # Before the next key is looked at: what is typed ahead goes to what this opens.
+            self._bindings.bind(key, f"press_first('{key}')", show=False, priority=True)
             self._bindings.bind(key, f"press('{key}')", show=False)
 
     def compose(self) -> ComposeResult:
@@ -142,6 +147,13 @@ class Overview(Screen[None]):
         self._notice_until = monotonic() + NOTICE_FOR
         self.stage.touch()
 
+    def check_action(self, action: str, _: tuple[object, ...]) -> bool:
+        """While a filter is typed, its line has the first word."""
+        return action != "press_first" or not self.query_one("#filter", TextEntry).display
+
+    async def action_press_first(self, key: str) -> None:
+        await self.action_press(key)
+
     async def action_press(self, key: str) -> None:
         """Do what a key means in the pane in focus, or say where it means something."""
         command = meant(self._commands, key, self.stage.view.focus)
@@ -151,9 +163,7 @@ class Overview(Screen[None]):
         if command.applies_to(self.stage.view.focus):
             await self.carry_out(command.what)
         else:
-            places = " and ".join(
-                f"{PANES.index(pane) + 1} {TITLES[pane]}" for pane in command.panes
-            )
+            places = " and ".join(f"{number_of(pane)} {TITLES[pane]}" for pane in command.panes)
             self.say(f"{written(key)}: it works in {places}: {command.help}")
             self.flush()
 
@@ -169,7 +179,7 @@ class Overview(Screen[None]):
         entry = self.query_one("#filter", TextEntry)
         entry.value = self.stage.view.list.chosen.text
         entry.display = True
-        entry.focus()
+        self.set_focus(entry)  # now: `entry.focus()` would let keys that are typed ahead pass by
         self.say(LABEL.strip())
         self._notice_until = float("inf")
 
@@ -188,7 +198,9 @@ class Overview(Screen[None]):
             return None
         nodes = self.stage.scene.picture.nodes
         known = {
-            "state": [*self.stage.scene.picture.flow.counts] if pane == JOBS else NODE_STATES,
+            "state": {JOBS: self.stage.scene.picture.flow.counts, PLANS: LOOKS}.get(
+                pane, NODE_STATES
+            ),
             "node": [node.name for node in nodes],
             "task": {task for node in nodes for one in node.modules for task in one.tasks},
         }

@@ -12,6 +12,7 @@ from ...draw.keys import written
 from ...draw.line import Line
 from ...draw.style import Look
 from ...stage.commands import Command
+from ...stage.panes.frame import inside
 from .dialog import Dialog
 
 Body = Callable[[int], list[Line]]
@@ -65,6 +66,52 @@ class Page(Dialog[None]):
         self._said = ""
         await self._act(self._offers[name].command)
         self.draw()
+
+
+class ListPage(Page):
+    """A page with rows: a cursor goes through them, and enter opens one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "open", "open")]
+
+    def __init__(
+        self,
+        title: str,
+        look: Look,
+        body: Callable[[int, int], list[Line]],
+        offers: Sequence[Offer],
+        act: Act,
+        rows: Callable[[], int],
+        open: Callable[[int], None],
+    ) -> None:
+        super().__init__(title, look, lambda width: body(width, self._place), offers, act)
+        self._rows = rows
+        self._open = open
+        self._place = 0
+
+    def fixed(self, width: int) -> list[Line]:
+        said, keys = super().fixed(width)
+        return [said, [(" enter", "key"), (" its job  ", "muted"), *keys]]
+
+    def action_scroll_lines(self, by: int) -> None:
+        """A line is a row, as long as there is a next one."""
+        if abs(by) > 1 or not 0 <= self._place + by < self._rows():
+            super().action_scroll_lines(by)
+            return
+        self._place += by
+        width, height = inside(self.box)
+        here = _place_of_cursor(self.body(width)) if self._place else 0
+        self._top = min(max(self._top, here - height + len(self.fixed(width)) + 1), here)
+        self.draw()
+
+    def action_open(self) -> None:
+        if self._rows():
+            self._open(min(self._place, self._rows() - 1))
+
+
+def _place_of_cursor(lines: Sequence[Line]) -> int:
+    return next(
+        number for number, line in enumerate(lines) if line and line[0][1].endswith("/cursor")
+    )
 
 
 class Sentences(Dialog[None]):
