@@ -31,7 +31,7 @@ STARTED_AFTER = 15.0
 _NO_STORE = "stopped, but MongoDB did not take"
 _SETTINGS = f"""
 [contexts.default]
-modules = ["tests.chaos.tasks", "{COMES_AND_GOES}"]
+modules = ["tests.chaos.tasks", "tests.chaos.plan_tasks", "{COMES_AND_GOES}"]
 processes = {WORKERS}
 slots = 2
 

@@ -13,6 +13,7 @@ _ENDS_WELL = (
     *("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash"),
     *("chaos.leave", "chaos.abrupt", "chaos.take", "chaos.give"),
     *("etl.orders", "etl.tally", "letters.send"),
+    *("trip.pack", "trip.leg", "trip.join", "trip.back", "trip.ahead", "trip.close"),
 )
 _ENDS_BADLY = {
     "chaos.doomed": ("RuntimeError",),
@@ -20,6 +21,8 @@ _ENDS_BADLY = {
     "chaos.pool": ("TimeoutError",),
     "chaos.take": ("InvalidJob", "ResultTooLarge", "UnstorableResult"),
     "chaos.give": ("ResultTooLarge", "UnstorableResult"),
+    "trip.leg": ("RuntimeError",),
+    "trip.back": ("RuntimeError",),
 }
 _NO_JOB = ("InvalidJob", "InvalidArguments")
 _RUNS_OF_POISON = 30

@@ -14,6 +14,7 @@ from bson import ObjectId
 from pymongo import MongoClient, WriteConcern
 from pymongo.errors import PyMongoError
 
+from tests.chaos.plan_load import PlanLoad
 from tests.chaos.tasks import nested
 from tests.support.odd import NOT_UTF8, as_written
 from tontine import Client
@@ -47,6 +48,7 @@ class Load:
         self._database = self._mongo[database]
         self._client = Client(self._database)
         self._store = Store(self._database)
+        self.plans = PlanLoad(self._client, self._database, self._random, self.counts)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -74,6 +76,7 @@ class Load:
             self._staged: 4,
             self._counting: 2,
             self._letter: 3,
+            self.plans.act: 12,
         }
         while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
             drawn = self._random.choices(list(actions), list(actions.values()))[0]

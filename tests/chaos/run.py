@@ -24,6 +24,7 @@ from tests.chaos.watch import Scales, Stall, Witness
 from tests.support.eventually import eventually
 from tests.support.replica_set import ReplicaSet
 from tontine.errors import StoreUnavailable, TontineError
+from tontine.records.states import UNFINISHED_PLAN
 from tontine.store import read, schema
 from tontine.store.call import Store
 
@@ -188,7 +189,7 @@ def _look_around(scene: Scene) -> None:
 
 
 def _calm_down(scene: Scene, say: Say) -> None:
-    """End every fault, let extra nodes leave, and wait until every job has ended."""
+    """End every fault, let extra nodes leave, and wait until every job and plan has ended."""
     scene.injector.end_all()
     say("calm: no more faults, no more jobs")
     for hand in scene.crew.hands:
@@ -224,15 +225,19 @@ def _set_up(scene: Scene) -> bool:
 
 
 def _is_done(scene: Scene) -> bool:
-    """Whether every job has ended."""
+    """Whether every job and every plan has ended, but plans that somebody scribbled on."""
     try:
+        unfinished = {"state": {"$in": [None, *sorted(UNFINISHED_PLAN)]}}
+        plans = list(scene.store.database.plans.find(unfinished, {"_id": 1}))
+        if any(repr(plan["_id"]) not in scene.vandal.plans for plan in plans):
+            return False
         counts = scene.store.run(read.count_states())
         return not (
             counts.get("queued")
             or counts.get("working")
             or scene.store.run(read.find_unnumbered(1))
         )
-    except StoreUnavailable:
+    except (StoreUnavailable, PyMongoError):
         return False
 
 

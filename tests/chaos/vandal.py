@@ -16,12 +16,24 @@ from pymongo.errors import PyMongoError
 
 from tests.support import odd
 from tontine.diagnose.audit.invariant import Finding
+from tontine.diagnose.audit.plan_changes import plan_of
 from tontine.errors import TontineError
 from tontine.records.change import Delta
 from tontine.records.schedule import Schedule
 from tontine.store import schedules
 from tontine.store.call import Store
-from tontine.store.names import BELL, CLUSTER, COUNTER, EVENTS, JOBS, LOGS, NODES, ROSTER, SCHEDULES
+from tontine.store.names import (
+    BELL,
+    CLUSTER,
+    COUNTER,
+    EVENTS,
+    JOBS,
+    LOGS,
+    NODES,
+    PLANS,
+    ROSTER,
+    SCHEDULES,
+)
 
 TICK = "tick"
 """The schedule that nobody touches: it must fire whatever becomes of the others."""
@@ -42,6 +54,7 @@ _JOB_FIELDS = (
         "cancel",
     ),
     *("created_at", "started_at", "progress", "errors", "error", "result"),
+    *("plan", "stopped", "refused", "more"),
 )
 _NODE_FIELDS = (
     *(
@@ -59,6 +72,11 @@ _NODE_FIELDS = (
     ),
     *("troubles", "lease_until"),
 )
+_PLAN_FIELDS = (
+    *("state", "try", "rev", "steps", "widths", "marks", "added", "undo", "no_undo", "outcome"),
+    *("seq", "key", "tenant", "priority", "on_failure", "finally", "cause", "error"),
+    *("created_at", "finished_at", "expire_at", "steps.leg", "widths.leg"),
+)
 _SCHEDULE_FIELDS = ("args", "cron", "every", "timezone", "missed", "next_at")
 
 
@@ -73,6 +91,9 @@ class Vandal:
         self.jobs: set[str] = set()
         self.nodes: set[str] = set()
         self.schedules: set[str] = set()
+        self.plans: set[str] = set()
+        self.plan_seqs: set[Any] = set()
+        """The numbers of plans that were touched, or one of whose jobs was."""
         self._shared: list[tuple[str, datetime]] = []
         self._healed_within = timedelta(seconds=healed_within)
         self._store = store
@@ -95,6 +116,10 @@ class Vandal:
         """No more jobs from schedules."""
         self._database[SCHEDULES].delete_many({})
 
+    @property
+    def touched_counter(self) -> bool:
+        return any(name == COUNTER for name, _ in self._shared)
+
     def excuses(self, change: Delta) -> bool:
         """Whether a change is one of a document that was touched, before it can have been put
         right."""
@@ -105,11 +130,14 @@ class Vandal:
                 name == change.id and since - second <= at <= since + self._healed_within
                 for name, since in self._shared
             )
-        return repr(change.id) in {JOBS: self.jobs, NODES: self.nodes}.get(change.collection, ())
+        touched = {JOBS: self.jobs, NODES: self.nodes, PLANS: self.plans}
+        return repr(change.id) in touched.get(change.collection, ())
 
     def excuses_finding(self, finding: Finding, seqs: set[Any]) -> bool:
         """Whether a finding is about such a document; `seqs` are those of the jobs that were
         touched."""
+        if finding.plan is not None:
+            return finding.plan in self.plan_seqs
         if finding.seq is not None:
             return finding.seq in seqs
         if finding.node is not None:
@@ -122,6 +150,7 @@ class Vandal:
         ways: dict[Callable[[Random], str], int] = {
             self._scribble_job: 6,
             self._scribble_node: 3,
+            self._scribble_plan: 3,
             self._scribble_schedule: 2,
             self._scribble_roster: 1,
             self._scribble_counter: 1,
@@ -133,6 +162,7 @@ class Vandal:
         """Something that nodes rely on is gone."""
         ways: dict[Callable[[], str], int] = {
             self._drop_index: 3,
+            self._drop_plan_index: 2,
             self._drop_roster: 3,
             self._lower_counter: 3,
             **{partial(self._drop_collection, name): 1 for name in (BELL, SCHEDULES, EVENTS, LOGS)},
@@ -159,6 +189,7 @@ class Vandal:
         said = []
         for job in found:
             self.jobs.add(repr(job["_id"]))
+            self.plan_seqs |= {plan_of(job["_id"])} - {None}
             field, value = random.choice(_JOB_FIELDS), random.choice(list(odd.VALUES))
             odd.scribble(self._database[JOBS], {"_id": job["_id"]}, field, value)
             said.append(f"{field}: {value} in {job['state']} job {job['seq']}")
@@ -174,6 +205,18 @@ class Vandal:
         field, value = random.choice(_NODE_FIELDS), random.choice(list(odd.VALUES))
         odd.scribble(self._database[NODES], {"_id": node["_id"]}, field, value)
         return f"{field}: {value} in the record of {node['_id']}"
+
+    def _scribble_plan(self, random: Random) -> str:
+        newest = self._database[PLANS].find({"seq": {"$gte": 0}}, {"seq": 1, "state": 1})
+        found = list(newest.sort("seq", -1).limit(30))
+        if not found:
+            return ""
+        plan = random.choice(found)
+        self.plans.add(repr(plan["_id"]))
+        self.plan_seqs.add(plan["seq"])
+        field, value = random.choice(_PLAN_FIELDS), random.choice(list(odd.VALUES))
+        odd.scribble(self._database[PLANS], {"_id": plan["_id"]}, field, value)
+        return f"{field}: {value} in {plan.get('state')} plan {plan['seq']}"
 
     def _scribble_schedule(self, random: Random) -> str:
         name, field = random.choice(_ODD), random.choice(_SCHEDULE_FIELDS)
@@ -207,6 +250,15 @@ class Vandal:
             self._database[JOBS].drop_index(name)
         return f"the index {', '.join(unique)}" if unique else ""
 
+    def _drop_plan_index(self) -> str:
+        """Any of them: plans wait until it is back."""
+        names = sorted(set(self._database[PLANS].index_information()) - {"_id_"})
+        if not names:
+            return ""
+        name = names[len(self._shared) % len(names)]
+        self._database[PLANS].drop_index(name)
+        return f"the index {name} of plans"
+
     def _drop_roster(self) -> str:
         self._touch(ROSTER)
         self._database[CLUSTER].delete_one({"_id": ROSTER})
@@ -227,8 +279,13 @@ class Vandal:
     def _seqs_are_unique(self) -> bool:
         """Without that, numbers that are given again would be those of two jobs, and nobody could
         help it."""
-        indexes = self._database[JOBS].index_information().values()
-        return any(index["key"] == [("seq", 1)] and index.get("unique") for index in indexes)
+        return all(
+            any(
+                index["key"] == [("seq", 1)] and index.get("unique")
+                for index in self._database[name].index_information().values()
+            )
+            for name in (JOBS, PLANS)
+        )
 
     def _drop_collection(self, name: str) -> str:
         self._database.drop_collection(name)

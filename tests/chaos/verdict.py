@@ -13,10 +13,12 @@ from tests.chaos import accounts
 from tests.chaos.crew import ALL_WORKERS, Hand
 from tests.chaos.endings import judge_care, judge_ending, judge_final
 from tests.chaos.leftovers import orphans
+from tests.chaos.plan_judge import PlansEnded
 from tests.support.eventually import eventually
 from tontine.cli.audit import examine, read_runs
 from tontine.diagnose.audit.invariant import UNSEEN, Checked, Conclusion, Finding
 from tontine.diagnose.audit.invariant import AuditVerdict as Judgement
+from tontine.diagnose.audit.plan_changes import plan_of
 from tontine.diagnose.audit.runs import Runs
 from tontine.records.change import Delta
 
@@ -56,13 +58,15 @@ def judge(scene: Scene) -> Verdict:
     tally.add(runs.judge(scene.crew.spells))
     tally.add(_judge_jobs(scene, documents, runs))
     tally.add(_judge_accounts(scene, documents))
+    plans = PlansEnded(scene, documents)
+    tally.add(plans.judge_runs(runs))
     tally.add(_judge_deaths(scene))
     tally.add(_judge_places(scene))
     violations = [text for one in _examine(scene, tally) if (text := _violation(one))]
     stuck = [finding.subject + " " + finding.fact for finding in _judge_touched(scene, documents)]
     wrong = [*accounts.judge_stages(scene, documents), *accounts.judge_counts(scene, documents)]
-    found = (*violations, *stuck, *wrong, *_troubles(scene))
-    return Verdict(found, _figures(scene, documents, runs))
+    found = (*violations, *stuck, *wrong, *plans.judge_ends(), *_troubles(scene))
+    return Verdict(found, {**_figures(scene, documents, runs), **plans.figures()})
 
 
 class _Excusing(Checked):
@@ -74,7 +78,11 @@ class _Excusing(Checked):
 
     def add_seen(self, findings: Iterable[tuple[Delta, Finding]]) -> None:
         """Of a change it is known which document it was, and when."""
-        super().add(finding for change, finding in findings if not self._vandal.excuses(change))
+        super().add(
+            finding
+            for change, finding in findings
+            if not self._vandal.excuses(change) and finding.plan not in self._vandal.plan_seqs
+        )
 
     def add(self, findings: Iterable[Finding]) -> None:
         super().add(one for one in findings if not self._vandal.excuses_finding(one, self._seqs))
@@ -99,7 +107,7 @@ def _violation(one: Conclusion) -> str:
 
 def _judge_jobs(scene: Scene, documents: Documents, runs: Runs) -> Iterator[Finding]:
     for key, document in documents.items():
-        if key in scene.vandal.jobs or document.get("schedule") in scene.vandal.schedules:
+        if _is_touched(scene, key, document):
             continue
         yield from judge_ending(document)
         if document.get("seq") is not None:
@@ -112,8 +120,15 @@ def _judge_jobs(scene: Scene, documents: Documents, runs: Runs) -> Iterator[Find
 def _judge_touched(scene: Scene, documents: Documents) -> Iterator[Finding]:
     """A job that somebody scribbled on may end in any way, but it ends."""
     for key, document in documents.items():
-        if key in scene.vandal.jobs or document.get("schedule") in scene.vandal.schedules:
+        if _is_touched(scene, key, document):
             yield from judge_final(document)
+
+
+def _is_touched(scene: Scene, key: str, document: Mapping[str, Any]) -> bool:
+    """Whether somebody scribbled on a job, on the schedule that inserted it or on its plan."""
+    vandal, plan = scene.vandal, plan_of(document["_id"])
+    is_theirs = key in vandal.jobs or document.get("schedule") in vandal.schedules
+    return is_theirs or (plan is not None and plan in vandal.plan_seqs)
 
 
 def _judge_accounts(scene: Scene, documents: Documents) -> Iterator[Finding]:
