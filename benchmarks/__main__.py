@@ -23,7 +23,7 @@ from .scene import Scene
 from .servers import versions
 
 RESULTS = Path(__file__).with_name("results")
-_RIVALROUS = ("drain", "submit", "latency")
+_RIVALROUS = ("drain", "submit", "latency", "plans", "survival")
 
 
 def _some(
@@ -103,7 +103,8 @@ def bench(
     """Measure Tontine, the bare loop of its store calls, and its peers, on servers of this run's
     own.
 
-    The whole takes about an hour. Leave the machine alone meanwhile: ratios hold, seconds do not.
+    The whole takes about an hour and a half. Leave the machine alone meanwhile: ratios hold,
+    seconds do not.
     """
     servers.stop_when_told()
     try:

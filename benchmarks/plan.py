@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("drain", "submit", "latency", "growth", "mixed", "skew", "idle", "memory", "recovery")
+PARTS = (
+    *("drain", "submit", "latency", "growth", "mixed", "skew", "idle", "memory", "recovery"),
+    *("plans", "survival"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,14 @@ class Plan:
     memory: tuple[int, int] = (20_000, 1_000_000)
     kills: int = 10
     lease: float = 4.0
+    links: int = 100
+    items: int = 20_000
+    lost_links: int = 40
+    lost_items: int = 200
+    lost_seconds: float = 0.1
+    """What each of the two takes whose workers are killed."""
+    watch: float = 150.0
+    """How long somebody watches what becomes of them."""
 
 
 def full(rounds: int | None, sizes: tuple[int, ...] | None) -> Plan:
@@ -59,4 +70,9 @@ def quick(rounds: int | None, sizes: tuple[int, ...] | None) -> Plan:
         slowed=500,
         memory=(500, 2_000),
         kills=1,
+        links=10,
+        items=500,
+        lost_links=10,
+        lost_items=20,
+        watch=30.0,
     )

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tontine.errors import TontineError
 
 from . import servers
 from .contender import Drained
-from .peers.wire import TALLY
+from .peers.wire import tallies
 from .record import Record
 from .venvs import ROOT, environment, python_of
 
@@ -83,23 +83,23 @@ class Rival:
         self._url = url
 
     def drain(self, jobs: int) -> Drained:
-        with self._stage() as traces:
-            filled = self._ask(traces, "fill", jobs)
-            with self._working(traces) as workers:
+        with self.stage() as traces:
+            filled = self.ask(traces, "fill", jobs)
+            with self.working(traces) as workers:
                 drained = _watch(traces, jobs, self.name, workers)
             return Drained(jobs / filled["seconds"], drained)
 
     def submit(self, jobs: int) -> float:
-        with self._stage() as traces:
-            return jobs / float(self._ask(traces, "submit", jobs)["seconds"])
+        with self.stage() as traces:
+            return jobs / float(self.ask(traces, "submit", jobs)["seconds"])
 
     def latency(self, probes: int, warm_up: int) -> list[float]:
-        with self._stage() as traces, self._working(traces):
-            passed: list[float] = self._ask(traces, "latency", warm_up + probes)["milliseconds"]
+        with self.stage() as traces, self.working(traces):
+            passed: list[float] = self.ask(traces, "latency", warm_up + probes)["milliseconds"]
             return passed[warm_up:]
 
     @contextmanager
-    def _stage(self) -> Iterator[Path]:
+    def stage(self) -> Iterator[Path]:
         """An empty store, and a directory for traces."""
         self._empty()
         with tempfile.TemporaryDirectory(prefix="tontine-bench-") as directory:
@@ -138,19 +138,20 @@ class Rival:
         }
         return environment() | ours
 
-    def _ask(self, traces: Path, *words: Any) -> dict[str, Any]:
+    def ask(self, traces: Path, *words: Any) -> dict[str, Any]:
         """One command to the producer; its answer is the last line that it writes."""
         said = self._run(self._command(*map(str, words)), traces)
         answer: dict[str, Any] = json.loads(said.splitlines()[-1])
         return answer
 
     @contextmanager
-    def _working(self, traces: Path) -> Iterator[Workers]:
+    def working(self, traces: Path, settings: Mapping[str, str] | None = None) -> Iterator[Workers]:
+        """Its workers, as long as they are needed."""
         log = traces / "workers.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
                 self._command("work"),
-                env=self._environment(traces),
+                env=self._environment(traces) | dict(settings or {}),
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -186,11 +187,7 @@ def _watch(traces: Path, jobs: int, name: str, workers: Workers) -> float:
     reached, moved_at = 0, time.monotonic()
     with Meter(f"{name} draining", jobs) as meter:
         while True:
-            books = [
-                TALLY.unpack(path.read_bytes())
-                for path in traces.glob("*.tally")
-                if path.stat().st_size
-            ]
+            books = tallies(traces)
             count = sum(book[0] for book in books)
             if count >= jobs:
                 took: float = max(book[2] for book in books) - min(

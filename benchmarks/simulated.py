@@ -74,6 +74,7 @@ class Slots:
         self.slots = _ROOM
         self.pace = Pace()
         self.held: list[Entry] = []
+        self.unread = frozenset[str]
 
     def room(self) -> int:
         return _ROOM

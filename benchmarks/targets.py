@@ -8,7 +8,7 @@ from statistics import median
 
 from .contender import BARE, TONTINE
 from .examined import LOOK_UP
-from .parts import drain, idle, memory, mixed, submit
+from .parts import drain, idle, memory, mixed, plans, submit
 from .plan import Plan
 from .record import Record, Series, ratios
 
@@ -104,6 +104,7 @@ def _ratios(plan: Plan) -> Iterable[tuple[str, Key, Key, Bound]]:
         ("mixed", mixed.ALL_HAVE, TONTINE),
         Bound(most=2),
     )
+    yield from _plans(plan)
     few, very_many = plan.memory
     for what, bound in (("master", Bound(most=1.2)), ("worker", Bound(most=1.2))):
         yield (
@@ -150,6 +151,25 @@ def _latencies() -> Iterable[tuple[str, Key, Key, Bound]]:
     for what, most in (("idle", 3), ("50 % load", 10)):
         p50, p99 = (("latency", f"{what}, {name}", TONTINE) for name in ("p50", "p99"))
         yield f"latency, {what}: p99 / p50", p99, p50, Bound(most=most)
+
+
+def _plans(plan: Plan) -> Iterable[tuple[str, Key, Key, Bound]]:
+    for what in (plans.chain_of(plan.links), plans.chord_of(plan.items)):
+        for peer in ("Celery", "Celery, acks_late"):
+            ours, theirs = (("plans", what, one) for one in (TONTINE, peer))
+            yield f"plans, {what}: Tontine / {peer}", ours, theirs, Bound()
+    yield (
+        f"plans: {plans.ITEMS} / {plans.PLAIN}",
+        ("plans", plans.ITEMS, TONTINE),
+        ("plans", plans.PLAIN, TONTINE),
+        Bound(0.7),
+    )
+    yield (
+        f"plans: {plans.NEXT} / {plans.START}",
+        ("plans", plans.NEXT, TONTINE),
+        ("plans", plans.START, TONTINE),
+        Bound(most=2),
+    )
 
 
 def _plain(plan: Plan) -> Iterable[tuple[str, Key, Bound]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tontine import Module
+from tontine import Module, Stream
 
 from .peers import wire
 
@@ -23,3 +23,24 @@ def sleep(seconds: float) -> float:
 def ping(sent: float, traces: str) -> None:
     """Leaves the same trace of its start as the peers' tasks."""
     wire.stamp(sent, Path(traces))
+
+
+flow = Module("flow", version="1.0", authors=["The Tontine authors"])
+
+
+@flow.task
+def link(sent: float, seconds: float) -> float:
+    """One step of a chain, as the peers have it."""
+    return wire.link(sent, seconds)
+
+
+@flow.task
+def item(n: int, seconds: float) -> int:
+    """One item of a mapped step."""
+    return wire.item(n, seconds)
+
+
+@flow.task
+def gather(results: Stream[int], sent: float) -> int:
+    """The step that takes the results of all items."""
+    return wire.gather(results, sent)

@@ -5,8 +5,10 @@ tasks leave traces.
     submit N      the same, one call per job
     latency N     submit N jobs, each after the one before has started
     work          run two worker processes until killed
+    chain N S     submit N tasks, each with what the one before returned, which take S seconds each
+    chord N S     submit N tasks and one that takes all of their results
 
-The first three answer with one line of JSON on stdout. A worker process counts its runs in a small
+All but `work` answer with one line of JSON on stdout. A worker process counts its runs in a small
 mapped file, so that counting costs next to nothing and needs no server.
 """
 
@@ -19,7 +21,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +56,40 @@ def _new_book() -> mmap.mmap:
     return _open[os.getpid()]
 
 
+def tallies(traces: Path) -> list[tuple[int, float, float]]:
+    """What `tick` has left, of each process."""
+    books = (path.read_bytes() for path in traces.glob("*.tally"))
+    return [TALLY.unpack(book) for book in books if len(book) == TALLY.size]
+
+
 def stamp(sent: float, traces: Path | None = None) -> None:
     """Note when a job was sent and that it has started now."""
     started = time.time()
     descriptor = os.open((traces or directory()) / STAMPS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{sent!r} {started!r}\n".encode())
     os.close(descriptor)
+
+
+def link(sent: float, seconds: float) -> float:
+    """One task of a chain: it notes when the one before ended and returns when it ends itself."""
+    tick()
+    stamp(sent)
+    time.sleep(seconds)
+    return time.time()
+
+
+def item(n: int, seconds: float) -> int:
+    """One of many tasks that another comes after."""
+    tick()
+    time.sleep(seconds)
+    return n
+
+
+def gather(results: Iterable[int], sent: float) -> int:
+    """The one after many, as soon as it has all of their results."""
+    count = sum(1 for _ in results)
+    stamp(sent)
+    return count
 
 
 def timed(count: int, submit: Callable[[int], None]) -> None:
@@ -97,6 +127,7 @@ def main(
     submit: Callable[[int], None],
     ping: Callable[[float], Any],
     work: Callable[[], None],
+    workflows: Mapping[str, Callable[[int, float], None]] | None = None,
 ) -> None:
     """Obey the command line."""
     match sys.argv[1:]:
@@ -108,5 +139,7 @@ def main(
             timed(int(count), submit)
         case ["latency", count]:
             _answer(milliseconds=probe(int(count), ping, directory()))
+        case [("chain" | "chord") as what, count, seconds] if workflows:
+            timed(int(count), lambda number: workflows[what](number, float(seconds)))
         case _:
             sys.exit(f"unknown command: {' '.join(sys.argv[1:])}")
