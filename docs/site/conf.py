@@ -34,7 +34,7 @@ suppress_warnings = ["myst.header"]  # a changelog and a record of a decision ma
 # not.
 default_role = "py:obj"
 nitpicky = True
-nitpick_ignore_regex = [("py:obj", ".*"), ("py:.*", r"(?!tontine\b).*")]
+nitpick_ignore_regex = [("py:obj", ".*"), ("py:.*", r"(?!tontine\b).*|.*\.T")]
 
 _NOT_OURS = "BaseException,Sequence,dict,object,str"
 autodoc_default_options = {"members": True, "undoc-members": True, "inherited-members": _NOT_OURS}

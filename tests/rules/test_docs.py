@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.support.diagrams import DOCUMENT, text
+from tontine.cli import tontine
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -83,3 +86,22 @@ def test_uris_in_shell_commands_are_quoted(page: Path) -> None:
         for line in block.splitlines():
             if line.startswith("$ ") or "://" in line.partition("tontine")[2]:
                 assert not re.search(r"""(?:^|[\s=])mongodb(?:\+srv)?://""", line), line
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    """It and all below it."""
+    yield group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command)
+        elif command is not None:
+            yield command
+
+
+def test_what_help_shows_line_by_line_stands_there_line_by_line() -> None:
+    """Click keeps the lines of a paragraph that begins with a line with this mark alone."""
+    found = list(commands(tontine))
+    assert len(found) > 40
+    assert not [one.name for one in found if re.search("\b[^\n]", one.help or "")]
