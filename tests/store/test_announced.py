@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 
 from tests.support.interleaving.history import is_announced_claim, is_claim
 from tests.support.interleaving.life import TIMING, Life
-from tests.support.interleaving.network import Message
+from tests.support.interleaving.network import Direct, Message
+from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import STEP, World
+from tontine.records.plan import PlanRecord
+from tontine.rules.plan import Release
 from tontine.store.bell import Hint
 from tontine.store.call import Store
-from tontine.store.names import JOBS
+from tontine.store.names import JOBS, PLANS
+from tontine.store.plans.release import make_one, put
+from tontine.store.plans.values import Results
 from tontine_node.claims import Status
 
 MANY, EVERYDAY = int(os.environ.get("TONTINE_INTERLEAVINGS", "0")), 12
@@ -112,6 +117,51 @@ def test_one_that_is_too_deep_for_the_answer_is_claimed_in_the_usual_way(world: 
     assert facts(world) == ("queued", 0, 0), "refused"
     world.go_on(world.flow_until(lambda message: is_claim(message.call), within=0.4))
     assert facts(world) == ("working", 1, 0)
+
+
+def a_step_under_way(world: World, store: Store, state: str) -> Message:
+    """The claim of a plan's job that has just been released."""
+    (only,) = listeners(world)
+    direct = Direct(store.database)
+    plan = {"seq": 7, "state": state, "try": 0, "rev": 0, "steps": {"get": {"task": TASK}}}
+    store.database.plans.insert_one(plan)
+    released = PlanRecord.from_document(plan)
+    direct.run(put([direct.run(make_one(released, Release("step", "get"), Results()))]))
+    world.announce(only, Hint(JOBS, 1, 1, is_fresh=True, task=TASK, is_planned=True))
+    return world.flow_until(claims)
+
+
+def is_licence(message: Message) -> bool:
+    return message.call.collection == PLANS and message.call.method == "find"
+
+
+def test_of_a_plan_it_runs_once_its_plan_was_read_after_the_claim(
+    world: World, store: Store
+) -> None:
+    world.go_on(a_step_under_way(world, store, "running"))
+    (only,) = world.lives
+    (licence,) = [one for one in world.sent_by(only) if one.call.collection in (JOBS, PLANS)]
+    assert is_licence(licence), "nothing is read back"
+    assert not world.runs, "a claim is not yet a licence"
+    world.go_on(licence)
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
+
+
+def test_of_a_plan_that_stops_it_is_refused(world: World, store: Store) -> None:
+    world.go_on(a_step_under_way(world, store, "stopping"))
+    world.flow_until(lambda _: facts(world)[0] == "cancelled")
+    assert not world.runs
+
+
+@pytest.mark.parametrize("fate", ["lose", "lose_answer", "give_up"])
+def test_of_a_plan_whose_licence_is_not_answered_it_waits_for_it(
+    world: World, store: Store, fate: str
+) -> None:
+    world.go_on(a_step_under_way(world, store, "running"))
+    getattr(world, fate)(world.flow_until(is_licence))
+    assert not world.runs
+    world.flow_until(lambda _: bool(world.runs))
+    assert [(run.seq, run.attempt) for run in world.runs] == [(1, 1)]
 
 
 def test_a_lost_answer_leaves_it_pending_until_the_node_gives_it_back(world: World) -> None:

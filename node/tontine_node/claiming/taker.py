@@ -14,6 +14,7 @@ from tontine.errors import StoreError, StoreUnavailable, Unstorable
 from tontine.records.job import SUSPECT, JobError, unfit
 from tontine.records.plan import PlanPlace
 from tontine.store import claim
+from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore, Causal
 from tontine.store.plans.licence import read_licences
 from tontine.store.raw import Raw
@@ -89,24 +90,33 @@ class Taker:
         self._choice.passed_over = self._choice.passed_over or bool(suspects)
         return taken
 
-    async def take_announced(self, seq: int, task: str | None) -> bool:
+    async def take_announced(self, hint: Hint) -> bool:
         """Claim a job that has just been submitted for a slot that is free, without looking it up
         first."""
-        lane = self._lanes.only() if task is None else self._lanes.of(task)
-        if lane is None or self._dispatcher.free_slots() <= 0 or self._claims.is_full:
+        seq = hint.first
+        lane = self._lanes.only() if hint.task is None else self._lanes.of(hint.task)
+        if (
+            seq is None
+            or lane is None
+            or self._dispatcher.free_slots() <= 0
+            or self._claims.is_full
+        ):
             return False
-        if not lane.may_take(seq) or not self._claims.may_claim(seq):
+        if seq is None or lane is None or not lane.may_take(seq):
+            return False
+        if not self._claims.may_claim(seq):
             return False
         entry = Entry(seq, attempt=1, since=self._clock.now())
         self._enter(entry)
-        job = None
+        job, seen = None, Causal() if hint.is_planned else None
         try:
             for _ in range(
                 2
             ):  # it is announced before it is inserted, and by the second time it is there
                 if job is None and self._may_claim():
                     job = await self._store.run(
-                        claim.claim_announced(self.node, seq, sorted(lane.keys))
+                        claim.claim_announced(self.node, seq, sorted(lane.keys)),
+                        causal=seen or False,
                     )
         except Unstorable as error:
             # One level too deep for the answer, where it stands within another document: claimed
@@ -128,11 +138,14 @@ class Taker:
             self._dispatcher.end(entry, Outcome("refused", seq, 1, error=unable))
             return True
         self._claims.enter(entry := _entry(job, 1, entry.since))
-        if entry.place is not None:
+        if entry.place is not None and seen is None:
             self.has_doubts = True  # it is ours; its licence is read where all in doubt are
             self._unsure.add(seq)
             return True
-        self._dispatcher.offer([entry])
+        try:
+            await self._keep([entry], {seq}, seen=seen)
+        except StoreError as error:
+            self._doubt(error)
         return True
 
     def _enter(self, entry: Entry) -> None:

@@ -61,7 +61,7 @@ class Turn:
         self._member = member
         self._claims = claims
         self._surroundings = surroundings
-        self._announced: list[tuple[int, str | None]] = []
+        self._announced: list[bell.Hint] = []
         self._asked_at = float("-inf")
         self._hidden_at = cadence.now()
 
@@ -75,7 +75,7 @@ class Turn:
             if not self.lanes.hint(first, last, hint.task, is_fresh=is_fresh):
                 return False
             if is_fresh and first == last:  # of more than one it only matters that there are more
-                self._announced = [*self._announced[:1], (first, hint.task)]
+                self._announced = [*self._announced[:1], hint]
         elif hint.task is not None and self.lanes.of(hint.task) is None and len(self.lanes):
             return False
         self.is_hurried = self.is_hurried or not is_fresh
@@ -120,7 +120,7 @@ class Turn:
         announced, self._announced = self._announced, []
         if not len(self.lanes):
             return False
-        if len(announced) == 1 and await taker.take_announced(*announced[0]):
+        if len(announced) == 1 and await taker.take_announced(announced[0]):
             return True
         room, place = min(self.room, CLAIM_AT_ONCE), self.lanes.place
         claimed = await taker.take(await self.help.oldest(), first=True)

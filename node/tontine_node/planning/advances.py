@@ -13,6 +13,7 @@ from tontine.records.plan import JobFact, PlanPlace
 from tontine.records.share import Share
 from tontine.records.states import JobState
 from tontine.store.call import AsyncStore, Causal
+from tontine.store.counter import Reserve
 from tontine.store.plans.accept import all_know_plans
 from tontine.store.plans.advance import Advanced, Advancer
 from tontine.store.plans.facts import PlanMemory
@@ -58,6 +59,7 @@ class Advances:
         self._retention = retention
         self._troubles = troubles
         self._memory = PlanMemory()
+        self._reserve = Reserve(clock)
         self._due: dict[int, list[JobFact] | None] = {}
         self._all_know = False
         self._asked_at = float("-inf")
@@ -120,6 +122,7 @@ class Advances:
             self._clock.now(),
             may_release=await self.all_know(),
             owns=self._owns,
+            reserve=self._reserve,
         )
         done: Advanced = await self._store.run(advancer.advance(batch), causal=self.causal)
         for seq, error in done.failed.items():

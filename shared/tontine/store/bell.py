@@ -44,6 +44,8 @@ class Hint:
     """
     task: str | None = None
     """The task key of all of them, if it is told."""
+    is_planned: bool = False
+    """Jobs of plans, which need a licence (PL5)."""
 
 
 def ring(collection: str) -> Operation[None]:
@@ -52,12 +54,16 @@ def ring(collection: str) -> Operation[None]:
     yield from _ring({"what": collection})
 
 
-def ring_jobs(first: int, last: int, *, fresh: bool, task: str | None = None) -> Operation[None]:
+def ring_jobs(
+    first: int, last: int, *, fresh: bool, task: str | None = None, planned: bool = False
+) -> Operation[None]:
     """Tell idle nodes that jobs with these numbers are there, or will be in a moment; those that do
     not serve their task need not look (MS7)."""
     news: dict[str, Any] = {"first": Int64(first), "last": Int64(last), "fresh": fresh}
     if task is not None:
         news["task"] = task
+    if planned:
+        news["planned"] = True
     yield from _ring({"what": JOBS, **news})
 
 
@@ -120,7 +126,8 @@ def _hint(news: Mapping[str, Any]) -> Hint:
     first, last, task = (news.get(name) for name in ("first", "last", "task"))
     if isinstance(first, int) and isinstance(last, int):
         told = task if is_text(task) else None
-        return Hint(JOBS, int(first), int(last), news.get("fresh") is True, told)
+        is_fresh, is_planned = (news.get(name) is True for name in ("fresh", "planned"))
+        return Hint(JOBS, int(first), int(last), is_fresh, told, is_planned)
     seq = news.get("seq")
     if isinstance(seq, int):
         return Hint(str(news.get("what")), int(seq), int(seq))

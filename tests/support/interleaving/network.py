@@ -4,7 +4,8 @@ it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from pymongo import ReadPreference, WriteConcern
 from pymongo.read_concern import ReadConcern
 
 from tontine.errors import StoreUnavailable, TontineError
-from tontine.store.call import DECODED, PLAIN, RAW, AsyncStore, Call, Store
+from tontine.store.call import DECODED, PLAIN, RAW, AsyncStore, Call, Causal, Store
 
 READS = frozenset({"find", "find_one", "distinct", "count_documents"})
 
@@ -143,6 +144,10 @@ class Wire(AsyncStore):
         super().__init__(database)
         self.sender = sender
         self._network = network
+
+    @asynccontextmanager
+    async def _session(self, seen: Causal) -> AsyncIterator[Any]:
+        yield None  # one member, which never answers from before what it has acknowledged
 
     async def _once(self, call: Call) -> Any:
         return await self._network.send(self.sender, call)

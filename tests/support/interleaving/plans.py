@@ -24,6 +24,7 @@ from tontine.rules.plan_graph import PlanGraph
 from tontine.store import repair, settle
 from tontine.store.call import Call
 from tontine.store.claim import held
+from tontine.store.counter import Reserve
 from tontine.store.plans import accept, control, licence, remove
 from tontine.store.plans.advance import Advancer
 from tontine.store.plans.facts import PlanMemory
@@ -31,6 +32,7 @@ from tontine.store.retention import FOR_EVER
 from tontine.store.settle import Outcome
 
 from .history import Violation
+from .loop import ManualClock
 from .network import READS, Direct
 
 FATES = ("go on", "go on", "go on", "go on", "lose", "lose answer", "hold")
@@ -63,6 +65,7 @@ class Node:
     """One process: what it holds, runs, and remembers of plans."""
 
     name: str
+    reserve: Reserve
     memory: PlanMemory = field(default_factory=PlanMemory)
     table: set[tuple[int, int]] = field(default_factory=set)
     runs: list[Running] = field(default_factory=list)
@@ -75,8 +78,8 @@ class PlanWorld:
 
     def __init__(self, database: Any, seed: int) -> None:
         self.choice = Random(seed)
-        self.now = 0.0
-        self.nodes = [Node("a"), Node("b")]
+        self.clock = ManualClock(0.0)
+        self.nodes = [Node(name, Reserve(self.clock)) for name in ("a", "b")]
         self.doing: list[Doing] = []
         self.late: list[Call] = []
         self.log: list[str] = []
@@ -100,7 +103,7 @@ class PlanWorld:
 
     def step(self) -> None:
         """One thing that may happen next."""
-        self.now += self.choice.choice([0.0, 0.1, 1.5])
+        self.clock.advance(self.choice.choice([0.0, 0.1, 1.5]))
         if self.doing and self.choice.random() < 0.8:
             self._fate(self.choice.choice(self.doing), self.choice.choice(FATES))
             return
@@ -131,7 +134,7 @@ class PlanWorld:
         for _ in range(rounds):
             while self.doing:
                 self._fate(self.doing[0], "go on")
-            self.now += 2.0
+            self.clock.advance(2.0)
             if self._is_over():
                 return
             for what in (self._accept, self._repair, self._reconcile):
@@ -217,7 +220,9 @@ class PlanWorld:
     def _land(self, call: Call, what: str = "late") -> Any:
         answer = self._direct.make(call)
         if call.method not in READS and call.method != "command":
-            self.log.append(f"{self.now:.1f} {what}: {call.collection}.{call.method} {call.args}")
+            self.log.append(
+                f"{self.clock.now():.1f} {what}: {call.collection}.{call.method} {call.args}"
+            )
             self._look()
         return answer
 
@@ -231,7 +236,7 @@ class PlanWorld:
         self._database.nodes.insert_one({"_id": node.name, "state": "working", "beat": 1})
 
     def _start_node(self) -> None:
-        node = Node(f"n{len(self.nodes)}")
+        node = Node(f"n{len(self.nodes)}", Reserve(self.clock))
         self.nodes.append(node)
         self._born(node)
 
@@ -270,7 +275,13 @@ class PlanWorld:
 
     def _advance(self, node: Node, seq: int, touched: list[JobFact] | None) -> None:
         """Again after an unknown outcome, and then with all that there is."""
-        advancer = Advancer(node.memory, FOR_EVER, self.now, owns=lambda _: True)
+        advancer = Advancer(
+            node.memory,
+            FOR_EVER,
+            self.clock.now(),
+            owns=lambda _: True,
+            reserve=node.reserve,
+        )
         self._begin(
             node,
             "look" if touched is None else "advance",

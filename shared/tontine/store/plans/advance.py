@@ -17,6 +17,7 @@ from ...rules import plan as rules
 from ...rules.plan_facts import AllJobs
 from ...rules.plan_graph import PlanGraph
 from ..call import Operation
+from ..counter import Reserve
 from ..retention import Retention
 from . import writes
 from .control import put_back
@@ -70,6 +71,8 @@ class Advancer:
     """False while there are nodes that know nothing of plans (PL1)."""
     owns: Callable[[int], bool] = lambda _: False
     """Whether the marks of a plan are this node's to move (PL7)."""
+    reserve: Reserve | None = None
+    """Where a step that is released alone gets its number from."""
 
     def advance(self, wanted: Mapping[int, rules.Touched]) -> Operation[Advanced]:
         """Go on with plans by number: with the jobs that were settled just now, or (None) with all
@@ -214,7 +217,7 @@ class Advancer:
         if deed.items is None:
             course.singles.append(deed)
         else:
-            yield from release_items(plan, deed, Results())
+            yield from release_items(plan, deed, Results(), self.reserve)
         return None
 
     def _halt(self, plan: PlanRecord) -> Operation[tuple[rules.Touched] | None]:
@@ -280,7 +283,7 @@ class Advancer:
         if not made:
             return again
         try:
-            yield from put([document for _, _, document in made])
+            yield from put([document for _, _, document in made], self.reserve)
         except (InvalidStep, StoreError) as error:
             if isinstance(error, StoreUnavailable):
                 raise
@@ -295,7 +298,7 @@ class Advancer:
         for course, deed, document in made:
             with _apart(course, done):
                 try:
-                    yield from put([document])
+                    yield from put([document], self.reserve)
                 except InvalidStep as error:
                     following = yield from self._invalid(course, deed, error)
                     if following:

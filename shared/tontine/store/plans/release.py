@@ -25,7 +25,7 @@ from ...rules.plan import Release
 from .. import ranges
 from ..bell import common_task, ring_jobs
 from ..call import Operation, find, insert_many
-from ..counter import raise_counter, take
+from ..counter import Reserve, raise_counter, take
 from ..insert import CHUNK, RENUMBERED_AT_MOST, Wish
 from ..names import JOBS
 from .values import (
@@ -64,7 +64,9 @@ def make_one(plan: PlanRecord, deed: Release, results: Results) -> Operation[Doc
     return _document(plan, step, place, step.task, args)
 
 
-def release_items(plan: PlanRecord, deed: Release, results: Results) -> Operation[None]:
+def release_items(
+    plan: PlanRecord, deed: Release, results: Results, reserve: Reserve | None = None
+) -> Operation[None]:
     """Insert the jobs of a mapped step's items, in their order, each batch after the last was
     confirmed."""
     step = _step(plan, deed)
@@ -90,15 +92,19 @@ def release_items(plan: PlanRecord, deed: Release, results: Results) -> Operatio
             batch.append(document)
             if size > BATCH_BYTES:
                 break
-        yield from put(batch)
+        yield from put(batch, reserve)
         left = left[len(batch) :]
 
 
-def put(documents: list[Document]) -> Operation[None]:
+def put(documents: list[Document], reserve: Reserve | None = None) -> Operation[None]:
     """Number and insert jobs of plans; one that is there already was inserted before, by whoever
-    it was."""
+    it was. Only a job alone takes its number from the reserve."""
     yield from ranges.expect_all(document["task"] for document in documents)
-    block = yield from take(len(documents))
+    if len(documents) > 1 or reserve is None:
+        reserve = None
+        block = yield from take(len(documents))
+    else:
+        block = yield from reserve.take_one()
     at = block.at
     for seq, document in zip(block, documents, strict=True):
         document["seq"], document["created_at"] = seq, at
@@ -106,11 +112,18 @@ def put(documents: list[Document]) -> Operation[None]:
             document["run_at"] = at + timedelta(seconds=document.pop("delay"))
     first, last, task = block.first, block.last, common_task(documents)
     is_fresh = not any("run_at" in one or "priority" in one for one in documents)
+    is_rung = is_fresh and len(documents) == 1
+    if is_rung:  # before it is there, as `insert.submit` does
+        yield from ring_jobs(first, last, fresh=True, task=task, planned=True)
     for _ in range(RENUMBERED_AT_MOST):
         taken = yield from _insert(documents)
         if not taken:
-            yield from ring_jobs(first, last, fresh=is_fresh, task=task)
+            if not is_rung:
+                yield from ring_jobs(first, last, fresh=is_fresh, task=task, planned=True)
             return
+        is_rung = False
+        if reserve is not None:
+            reserve.forget()
         yield from raise_counter()
         block = yield from take(len(taken))
         for seq, document in zip(block, taken, strict=True):
