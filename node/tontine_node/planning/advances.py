@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 PLANS_AT_ONCE = 200
 KNOWN_FOR = 2.0
 """Seconds for which it is believed that all nodes know of plans."""
+KEPT_AT_MOST = 16 * 1024
+"""Bytes of a result that are kept for what follows, which would read them otherwise."""
 PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _STATES = {
     "done": JobState.DONE,
@@ -72,7 +74,9 @@ class Advances:
         state = _STATES.get(outcome.kind, JobState.QUEUED)
         touched = self._due.setdefault(place.seq, [])
         if touched is not None:
-            touched.append(JobFact(place, state, has_more=outcome.more))
+            is_kept = place.item is None and len(outcome.result) <= KEPT_AT_MOST
+            known = outcome.result if is_kept else b""
+            touched.append(JobFact(place, state, has_more=outcome.more, outcome=known))
         self._wake()
 
     def look_at(self, seqs: Iterable[int]) -> None:

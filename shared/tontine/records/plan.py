@@ -346,6 +346,8 @@ class JobFact:
     has_more: bool = False
     """Its task has added steps."""
     error: JobError | None = None
+    outcome: bytes = b""
+    """What its worker has encoded of its result as `r`, where this process has just settled it."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> JobFact | None:

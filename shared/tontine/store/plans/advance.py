@@ -267,9 +267,10 @@ class Advancer:
         again: dict[int, rules.Touched] = {}
         singles = [(course, deed) for course in courses for deed in course.singles]
         results = Results()
-        yield from results.fetch(
-            name for course, deed in singles for name in sources(course.plan, deed)
-        )
+        wanted = [name for course, deed in singles for name in sources(course.plan, deed)]
+        if wanted:
+            results.know(fact for course, _ in singles for fact in course.touched or ())
+        yield from results.fetch(wanted)
         made: list[tuple[_Course, rules.Release, dict[str, Any]]] = []
         for course, deed in singles:
             with _apart(course, done):

@@ -11,6 +11,7 @@ import bson
 from ...errors import TontineError
 from ...records.plan import (
     TAKEN_AT_MOST,
+    JobFact,
     PlanPlace,
     PlanRecord,
     Source,
@@ -21,9 +22,9 @@ from ...records.plan import (
 )
 from ...records.states import JobState
 from ...streamed import BYTES_AT_ONCE
-from ..call import DECODED, Operation, find_one, find_some
+from ..call import DECODED, PLAIN, Operation, find_one, find_some
 from ..names import JOBS
-from ..raw import Raw, Some
+from ..raw import Raw, Some, read
 
 LARGEST_ARGS = 15 * 1024 * 1024 - 16 * 1024
 _RESULT = {"state": 1, "plan": 1, "result": 1}
@@ -41,10 +42,17 @@ class InvalidStep(TontineError):
 
 
 class Results:
-    """Results of a plan's jobs as they were read; each is read once in a round."""
+    """Results of a plan's jobs as they were read; each is read once in a round, and those not at
+    all that this process has just settled as done, which they will always be."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+
+    def know(self, settled: Iterable[JobFact]) -> None:
+        """Take over what is known of jobs that were just settled."""
+        for fact in settled:
+            if fact.outcome and fact.state is JobState.DONE:
+                self._known[fact.place.id] = read(fact.outcome, PLAIN).get("r")
 
     def fetch(self, ids: Iterable[str]) -> Operation[None]:
         """Read the results of many jobs at once, as many as one answer holds."""
