@@ -4,9 +4,11 @@ copied (PL2)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import bson
+from bson.errors import BSONError
 
 from ...errors import TontineError
 from ...records.plan import (
@@ -24,7 +26,7 @@ from ...records.states import JobState
 from ...streamed import BYTES_AT_ONCE
 from ..call import DECODED, PLAIN, Operation, find_one, find_some
 from ..names import JOBS
-from ..raw import Raw, Some, read
+from ..raw import Raw, Some
 
 LARGEST_ARGS = 15 * 1024 * 1024 - 16 * 1024
 _RESULT = {"state": 1, "plan": 1, "result": 1}
@@ -50,9 +52,10 @@ class Results:
 
     def know(self, settled: Iterable[JobFact]) -> None:
         """Take over what is known of jobs that were just settled."""
-        for fact in settled:
-            if fact.outcome and fact.state is JobState.DONE:
-                self._known[fact.place.id] = read(fact.outcome, PLAIN).get("r")
+        done = (one for one in settled if one.outcome and one.state is JobState.DONE)
+        for fact in done:
+            with suppress(BSONError):  # it is read like any other, if it can be
+                self._known[fact.place.id] = bson.decode(fact.outcome, PLAIN).get("r")
 
     def fetch(self, ids: Iterable[str]) -> Operation[None]:
         """Read the results of many jobs at once, as many as one answer holds."""
