@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 
 from tontine.config import Timing
+from tontine.records.plan import PlanPlace
 from tontine.records.share import crowd
 from tontine.records.states import JobState
 from tontine.store import bell, odd, repair
@@ -188,6 +189,8 @@ class Turn:
                     "set a job aside",
                     extra={"event": "set-aside", "seq": job.get("seq"), "reason": reason},
                 )
+                if place := PlanPlace.from_document(job.get("plan")):
+                    await self._store.run(bell.ring_plan(place.seq))
 
     async def _ask_for_help(self) -> None:
         """More jobs than room: nodes that have nothing to do need not find out by themselves."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from tontine.clock import Clock
-from tontine.errors import StoreError, StoreUnavailable
+from tontine.errors import StoreError
 from tontine.records.plan import JobFact, PlanPlace
 from tontine.records.share import Share
 from tontine.records.states import JobState
@@ -105,14 +105,14 @@ class Advances:
                 await self._advance(batch)
                 self._troubles.over("plans")
                 pause = PAUSE
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, these plans are to go on
                 self._troubles.note("plans", error)
                 log.warning(
                     "advancing plans failed",
-                    extra={"event": "advance-failed", "error": str(error)},
+                    extra={"event": "advance-failed", "error": repr(error)},
                 )
                 # What was done of it is not known: next time all of it is asked for.
-                self.look_at(batch if isinstance(error, StoreUnavailable) else ())
+                self.look_at(batch)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             if not self._due:
@@ -129,6 +129,7 @@ class Advances:
             reserve=self._reserve,
         )
         done: Advanced = await self._store.run(advancer.advance(batch), causal=self.causal)
+        self.look_at(done.left)
         for seq, error in done.failed.items():
             log.warning(
                 "a plan could not be advanced; its next look tries again",
@@ -145,6 +146,12 @@ class Advances:
         (PL1)."""
         now = self._clock.now()
         if not self._all_know or now - self._asked_at > KNOWN_FOR:
-            self._all_know = await self._store.run(all_know_plans())
+            knew, self._all_know = self._all_know, await self._store.run(all_know_plans())
             self._asked_at = now
+            if knew and not self._all_know:
+                log.warning(
+                    "a node has come that knows nothing of plans: until it is gone no step is "
+                    "released, and what it does to their jobs is outside the guarantees",
+                    extra={"event": "plans-halted"},
+                )
         return self._all_know

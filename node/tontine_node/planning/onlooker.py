@@ -1,5 +1,4 @@
-"""Looks: whatever was left undone of a plan is found by its owner, or by another member (PL8), and
-a plan whose time is over is removed (PL16)."""
+"""Looks: whatever was left undone of a plan is found by its owner, or by another member (PL8)."""
 
 from __future__ import annotations
 
@@ -14,9 +13,8 @@ from tontine.records.share import Share
 from tontine.store.bell import Hint, ring
 from tontine.store.call import AsyncStore
 from tontine.store.names import PLANS
-from tontine.store.plans import read, remove
+from tontine.store.plans import read
 
-from ..duty import Duty
 from ..loop import Loop, jittered
 from ..membership.member import Member
 from ..telling.troubles import Troubles
@@ -27,7 +25,6 @@ AT_MOST_EVERY = 10.0
 """Of full looks."""
 ACTIVE_FOR = 600.0
 """Seconds after a plan was last heard of: after that, only every full look asks for any."""
-REMOVE_FIRST, REMOVE_OTHERS = 60.0, 300.0
 
 
 class Onlooker:
@@ -56,8 +53,6 @@ class Onlooker:
         self._is_wanted = True
         self._someone_died = self._has_changed_jobs = False
         self._looked_at = self._looked_elsewhere_at = float("-inf")
-        self._removed_at = clock.now()
-        self._removing = Duty(REMOVE_FIRST, REMOVE_OTHERS)
 
     def take_hint(self, hint: Hint) -> None:
         """The bell names a plan, or all of them."""
@@ -107,8 +102,6 @@ class Onlooker:
             self._looked_elsewhere_at = now
             other = Share(share.epoch, random.randrange(share.size), share.size)  # noqa: S311
             self._advances.look_at(await self._store.run(read.find_open(other.query())))
-        if now - self._removed_at > self._removing.every(share):
-            await self._remove()
 
     def _see_changes(self, share: Share) -> None:
         """A new epoch, or a death, of a member or of any other node."""
@@ -129,11 +122,6 @@ class Onlooker:
         self._is_wanted, self._looked_at = False, self._clock.now()
         found = await self._store.run(read.find_open(share.query()))
         self._advances.look_at(found)
-
-    async def _remove(self) -> None:
-        self._removed_at = self._clock.now()
-        for plan in await self._store.run(remove.find_expired()):
-            await self._store.run(remove.remove(plan), causal=True)
 
 
 async def _nothing() -> None: ...

@@ -17,10 +17,11 @@ from ..telling.troubles import Troubles
 from .accepter import Accepter
 from .advances import Advances
 from .onlooker import Onlooker
+from .remover import Remover
 
 
 class Planning:
-    """The three loops, and to whom they listen."""
+    """The four loops, and to whom they listen."""
 
     def __init__(
         self,
@@ -36,10 +37,12 @@ class Planning:
             store, timing, clock, member.own_share, self.advances, retention, troubles
         )
         self.onlooker = Onlooker(store, timing, clock, member, self.advances, troubles)
+        self.remover = Remover(store, member.own_share, troubles)
         self.loops: dict[str, Callable[[], Awaitable[None]]] = {
             "accepting": self.accepter.run,
             "advancing": self.advances.run,
             "looking at plans": self.onlooker.run,
+            "removing plans": self.remover.run,
         }
 
     def connect(self, settler: Settler, repairer: Repairer) -> None:

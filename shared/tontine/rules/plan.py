@@ -189,15 +189,16 @@ Touched = Sequence[JobFact] | None
 
 
 def called_for(
-    plan: PlanRecord, graph: PlanGraph, touched: Touched = None
+    plan: PlanRecord, graph: PlanGraph, touched: Touched = None, unfit: Collection[str] = ()
 ) -> Inquiry[list[PlanDeed]]:
-    """What is to be done for a plan in the state in which it was read."""
+    """What is to be done for a plan in the state in which it was read; `unfit` are steps whose undo
+    cannot be released."""
     if plan.state is PlanState.RUNNING:
         return (yield from _running(plan, graph, touched))
     if plan.state is PlanState.STOPPING:
         return (yield from _stopping(plan, graph))
     if plan.state is PlanState.UNDOING:
-        return (yield from _undoing(plan, graph, touched))
+        return (yield from _undoing(plan, graph, touched, unfit))
     if plan.state is PlanState.CLOSING:
         return (yield from _closing(plan))
     return []
@@ -474,7 +475,8 @@ def _is_to_undo(plan: PlanRecord, step: StepRecord) -> Inquiry[bool]:
     fact: JobFact | None = yield AboutJob(PlanPlace(plan.seq or 0, step.name))
     if fact is None:
         return False
-    was_begun = fact.attempt > fact.refused
+    # One that is not final was released late, and is claimed just now: it gets no licence.
+    was_begun = fact.is_final and fact.attempt > fact.refused
     is_enough = step.undo is not None and step.undo.when == "begun" and was_begun
     return fact.state is JobState.DONE or is_enough
 
@@ -482,7 +484,9 @@ def _is_to_undo(plan: PlanRecord, step: StepRecord) -> Inquiry[bool]:
 # Undoing
 
 
-def _undoing(plan: PlanRecord, graph: PlanGraph, touched: Touched) -> Inquiry[list[PlanDeed]]:
+def _undoing(
+    plan: PlanRecord, graph: PlanGraph, touched: Touched, unfit: Collection[str]
+) -> Inquiry[list[PlanDeed]]:
     deeds: list[PlanDeed] = []
     if touched is None and (yield OpenStepJob()) is not None:
         deeds.append(Halt())  # it was released late; it would get no licence either
@@ -505,12 +509,13 @@ def _undoing(plan: PlanRecord, graph: PlanGraph, touched: Touched) -> Inquiry[li
     releases = [
         Release("undo", name, standing[name].missing)
         for name in free
-        if standing[name].is_incomplete
+        if standing[name].is_incomplete and name not in unfit
     ]
     if releases:
         return [*deeds, *releases]
     is_settled = all(_is_settled(fact, plan) for name in free for fact in standing[name].jobs)
     has_failed = any(fact.is_unsuccessful and fact.place.try_ == plan.try_ for fact in facts)
+    has_failed = has_failed or any(name in unfit for name in free)
     return [*deeds, End(PlanState.STUCK)] if has_failed and is_settled else deeds
 
 

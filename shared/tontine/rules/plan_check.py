@@ -122,9 +122,7 @@ def _kind_problems(step: Any) -> Iterator[str]:
             yield f"`{name}` must be a whole number from 1 on, not {kind_of(value)}"
     if step.get("may_fail") not in (None, True, False):
         yield f"`may_fail` must be true or false, not {kind_of(step['may_fail'])}"
-    delay = step.get("delay")
-    if delay is not None and not _is_delay(delay):
-        yield f"`delay` must be a number of seconds from 0 to a century, not {kind_of(delay)}"
+    yield from _delay_problems(step)
     undo = step.get("undo")
     if undo is not None:
         yield from (f"its undo: {reason}" for reason in _undo_kinds(undo))
@@ -162,9 +160,11 @@ def _take_problems(name: str, value: Any, *, lists: bool) -> Iterator[str]:
             yield f"`{name}.{arg}` must name a step, not {kind_of(what)}"
 
 
-def _is_delay(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 <= value <= _LONGEST_DELAY
+def _delay_problems(step: Document) -> Iterator[str]:
+    delay = step.get("delay")
+    is_number = isinstance(delay, int | float) and not isinstance(delay, bool)
+    if delay is not None and not (is_number and 0 <= delay <= _LONGEST_DELAY):
+        yield f"`delay` must be a number of seconds from 0 to a century, not {kind_of(delay)}"
 
 
 def _reference_problems(step: StepRecord, steps: Mapping[str, Any]) -> Iterator[str]:
@@ -251,7 +251,8 @@ def _finally_problems(last: Any) -> Iterator[str]:
     if not isinstance(last, Mapping):
         yield f"`finally` must be an object like {{task: …}}, not {kind_of(last)}"
         return
-    yield from (f"`finally`: {reason}" for reason in _task_problems(last))
+    for reason in (*_task_problems(last), *_delay_problems(last)):
+        yield f"`finally`: {reason}"
     if last.get("take") is not None or last.get("stream") is not None:
         yield (
             "`finally` has `take`, but only steps and undos can take: nothing is certain to be "

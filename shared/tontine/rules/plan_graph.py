@@ -25,13 +25,23 @@ class PlanGraph:
             if (parent := steps[name].parent) in steps:
                 self.children[str(parent)].append(name)
 
-    def next_of(self, name: str) -> list[str]:
+    def next_of(self, name: str) -> tuple[str, ...]:
         """The steps that may begin when this one has ended: what comes after a step comes after
         those that it added, too."""
-        found = list(self.after[name])
-        parent = self.steps[name].parent
-        if parent in self.steps:
-            found += [one for one in self.next_of(str(parent)) if one not in found]
+        return self._next[name]
+
+    @cached_property
+    def _next(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name in self.steps:
+            line = []  # it, who added it, who added that ...: a thousand of them are possible
+            one: str | None = name
+            while one is not None and one in self.steps and one not in found:
+                line.append(one)
+                one = self.steps[one].parent
+            for one in reversed(line):
+                inherited = found.get(self.steps[one].parent or "", ())
+                found[one] = tuple(dict.fromkeys((*self.after[one], *inherited)))
         return found
 
     @cached_property
@@ -49,16 +59,20 @@ class PlanGraph:
 
     @cached_property
     def _later(self) -> dict[str, frozenset[str]]:
+        """Each made of those after it, which are made first."""
         found: dict[str, frozenset[str]] = {}
-        for name in self.steps:
-            seen: set[str] = set()
-            ahead = [*self.next_of(name), *self.children[name]]
+        for start in self.steps:
+            ahead, begun = [start], set[str]()
             while ahead:
-                one = ahead.pop()
-                if one not in seen:
-                    seen.add(one)
-                    ahead += [*self.next_of(one), *self.children[one]]
-            found[name] = frozenset(seen - {name})
+                name = ahead[-1]
+                direct = (*self._next[name], *self.children[name])
+                if name not in found and name not in begun:
+                    begun.add(name)
+                    ahead += [one for one in direct if one not in found and one not in begun]
+                    continue
+                ahead.pop()
+                further = (found.get(one, frozenset()) for one in direct)
+                found[name] = frozenset(direct).union(*further) - {name}
         return found
 
     def later(self, name: str) -> frozenset[str]:

@@ -197,7 +197,12 @@ def _is_count(value: str, last: int) -> dict[str, Any]:
     return {"$and": [{"$isNumber": value}, {"$gte": [value, 0]}, {"$lte": [value, last]}]}
 
 
-_KEPT_BARE = ("task", "node", "attempt", "fails", "lost", "created_at", "schedule")
+_KEPT_BARE = {
+    **dict.fromkeys(("task", "node", "attempt", "fails", "lost", "created_at", "schedule"), 1000),
+    **dict.fromkeys(("refused", "stopped", "tenant"), 1000),
+    "plan": 100_000,  # without it, a plan would take it for somebody else's
+}
+"""Fields of a job, and up to how many bytes."""
 
 
 def bare(error: JobError) -> list[Stage]:
@@ -205,9 +210,9 @@ def bare(error: JobError) -> list[Stage]:
     for more."""
     kept = {
         name: {
-            "$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, 1000]}, f"${name}", "$$REMOVE"]
+            "$cond": [{"$lt": [{"$bsonSize": {"it": f"${name}"}}, most]}, f"${name}", "$$REMOVE"]
         }
-        for name in _KEPT_BARE
+        for name, most in _KEPT_BARE.items()
     }
     message = f"{error.message[:1000]} (its other fields had to go to make room for this)"
     short = {"type": error.type[:100], "message": message, "traceback": ""}

@@ -106,6 +106,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'step pack has an undo with `when: "begun"`, which only a step that is not mapped can',
     ),
     (
+        steps() | {"finally": {"task": "shop.close", "delay": 1e300}},
+        "`finally`: `delay` must be a number of seconds from 0 to a century",
+    ),
+    (
         steps() | {"finally": {"task": "shop.close", "take": {"a": "get"}}},
         "`finally` has `take`, but only steps and undos can take",
     ),
@@ -198,7 +202,37 @@ def test_what_comes_after_a_step_comes_after_those_that_it_added() -> None:
     )
     graph = PlanGraph(plan.steps)
     assert graph.later("get") == {"get:a", "get:b", "put"}
-    assert graph.next_of("get:b") == ["put"]
+    assert graph.next_of("get:b") == ("put",)
     assert graph.last == ("put",)
     assert not graph.is_last("get:a")
     assert graph.earlier("put") == {"get", "get:a", "get:b"}
+
+
+def test_a_thousand_steps_that_were_added_one_by_one_are_put_in_order_at_once() -> None:
+    names = [":".join(["a"] * depth) for depth in range(1, 1001)]
+    document = steps(**{name: {"task": "shop.a"} for name in names})
+    document["steps"]["end"] = {"task": "shop.end", "after": ["a"]}
+    graph = PlanGraph(PlanRecord.from_document(document).steps)
+    assert len(graph.later("a")) == 1000
+    assert graph.later(names[-1]) == {"end"}
+
+
+@given(st.data())
+def test_what_comes_later_is_what_can_be_reached(data: st.DataObject) -> None:
+    names = [f"s{n}" for n in range(data.draw(st.integers(1, 8)))]
+    drawn: dict[str, Any] = {}
+    for number, name in enumerate(names):
+        after = data.draw(st.lists(st.sampled_from(names[:number] or [""]), unique=True))
+        drawn[name] = {"task": "t.a", "after": [one for one in after if one]}
+        if data.draw(st.booleans()):
+            drawn[f"{name}:k"] = {"task": "t.a"}
+    graph = PlanGraph(PlanRecord.from_document({"steps": drawn}).steps)
+    for name in graph.steps:
+        seen: set[str] = set()
+        ahead = [name]
+        while ahead:
+            one = ahead.pop()
+            direct = {*graph.next_of(one), *graph.children[one]} - seen
+            seen |= direct
+            ahead += direct
+        assert graph.later(name) == seen - {name}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...errors import StoreError, StoreUnavailable
+from ...errors import StoreUnavailable
 from ...records.plan import JobFact, PlanError, PlanPlace, PlanRecord
 from ...records.states import UNFINISHED_PLAN, JobState, PlanState
 from ...rules import plan as rules
@@ -57,6 +57,8 @@ class Advanced:
     """The plans as they were last seen."""
     failed: dict[int, Exception] = field(default_factory=dict)
     """Those that could not be advanced: their next look will see."""
+    left: set[int] = field(default_factory=set)
+    """Those of which more is to be done than one advance does."""
 
 
 @dataclass(slots=True)
@@ -73,6 +75,8 @@ class Advancer:
     """Whether the marks of a plan are this node's to move (PL7)."""
     reserve: Reserve | None = None
     """Where a step that is released alone gets its number from."""
+    _unfit: dict[int, dict[str, PlanError]] = field(default_factory=dict)
+    """By plan the undos that cannot be released, and why."""
 
     def advance(self, wanted: Mapping[int, rules.Touched]) -> Operation[Advanced]:
         """Go on with plans by number: with the jobs that were settled just now, or (None) with all
@@ -87,6 +91,7 @@ class Advancer:
             yield from self._move_marks(courses, done)
             if not left:
                 break
+        done.left.update(left)
         return done
 
     # Reading
@@ -145,7 +150,12 @@ class Advancer:
         """Run the rules of many plans side by side: the jobs that they ask for are one read."""
         decided: list[_Course] = []
         running = [
-            (one, rules.called_for(one.plan, one.graph, one.touched), None) for one in courses
+            (
+                one,
+                rules.called_for(one.plan, one.graph, one.touched, self._unfit.get(one.seq, ())),
+                None,
+            )
+            for one in courses
         ]
         while running:
             asking = []
@@ -206,7 +216,9 @@ class Advancer:
             yield from writes.begin_undo(plan, deed.steps)
             return (_NOTHING_NEW,)
         if isinstance(deed, rules.End):
-            yield from writes.end(plan, deed.outcome, self.retention)
+            unfit = self._unfit.get(course.seq, {})
+            error = next(iter(unfit.values()), None) if plan.state is PlanState.UNDOING else None
+            yield from writes.end(plan, deed.outcome, self.retention, error)
             return (_NOTHING_NEW,)
         if not self.may_release:
             return None
@@ -233,7 +245,7 @@ class Advancer:
         self, course: _Course, deed: rules.SetWidth
     ) -> Operation[tuple[rules.Touched] | None]:
         if not (yield from writes.set_width(course.plan, deed.step, deed.width)):
-            return (course.touched,)
+            return (None,)  # somebody has, perhaps this very call: what is missing is looked for
         widths = {**course.plan.widths, deed.step: deed.width}
         course.plan = replace(course.plan, widths=widths)
         if deed.width:
@@ -249,10 +261,11 @@ class Advancer:
     def _invalid(
         self, course: _Course, deed: rules.PlanDeed, error: InvalidStep
     ) -> Operation[tuple[rules.Touched] | None]:
-        """A step that cannot be released at all stops its plan, an undo leaves it stuck (PL9)."""
+        """A step that cannot be released at all stops its plan (PL9). An undo holds back those that
+        come after it, as one that has failed; at the end the plan is stuck (PL12)."""
         why = PlanError(rules.INVALID_STEP, str(error), error.step, error.item)
         if isinstance(deed, rules.Release) and deed.kind == "undo":
-            yield from writes.end(course.plan, PlanState.STUCK, self.retention, why)
+            self._unfit.setdefault(course.seq, {})[deed.step] = why
         elif isinstance(deed, rules.Release) and deed.kind == "finally":
             outcome = course.plan.outcome or PlanState.FAILED
             yield from writes.end(course.plan, outcome, self.retention, why)
@@ -267,7 +280,10 @@ class Advancer:
         again: dict[int, rules.Touched] = {}
         singles = [(course, deed) for course in courses for deed in course.singles]
         results = Results()
-        wanted = [name for course, deed in singles for name in sources(course.plan, deed)]
+        wanted: list[str] = []
+        for course, deed in singles:
+            with _apart(course, done):
+                wanted += sources(course.plan, deed)
         if wanted:
             results.know(fact for course, _ in singles for fact in course.touched or ())
         yield from results.fetch(wanted)
@@ -285,9 +301,9 @@ class Advancer:
             return again
         try:
             yield from put([document for _, _, document in made], self.reserve)
-        except (InvalidStep, StoreError) as error:
-            if isinstance(error, StoreUnavailable):
-                raise
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one of them may have anything in it
             again |= yield from self._release_each(made, done)
         return again
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -75,25 +75,48 @@ def release_items(
         same = {**step.args, **(yield from taken_values(plan, step, step.take, results))}
         size_of(same, step)
     left = deed.items or ()
+    unfit: InvalidStep | None = None
     while left:
         values: dict[int, Any] = dict.fromkeys(_near(left))
         if deed.kind == "step":
             values = yield from _item_values(plan, step, _near(left))
+        else:
+            results = yield from _own_results(plan, step, values)
         batch: list[Document] = []
         size = 0
+        done = 0
         for item in values:
             place = PlanPlace(plan.seq or 0, deed.step, deed.kind, item, plan.try_ or 0)
-            if deed.kind == "undo":
-                document = yield from _make_undo(plan, step, place, results)
-            else:
-                args = {**same, step.as_: values[item]}
-                document = _document(plan, step, place, step.task, args)
-            size += size_of(document["args"], step, item)
+            done += 1
+            try:
+                if deed.kind == "undo":
+                    document = yield from _make_undo(plan, step, place, results)
+                else:
+                    args = {**same, step.as_: values[item]}
+                    document = _document(plan, step, place, step.task, args)
+                size += size_of(document["args"], step, item)
+            except InvalidStep as error:
+                if deed.kind == "step":
+                    raise
+                unfit = unfit or error  # it holds back what comes after it, and no other (PL12)
+                continue
             batch.append(document)
             if size > BATCH_BYTES:
                 break
-        yield from put(batch, reserve)
-        left = left[len(batch) :]
+        if batch:
+            yield from put(batch, reserve)
+        left = left[done:]
+    if unfit is not None:
+        raise unfit
+
+
+def _own_results(plan: PlanRecord, step: StepRecord, items: Iterable[int]) -> Operation[Results]:
+    """What the undos of these items take of them, as far as one answer goes; no more than that is
+    in memory at a time."""
+    results = Results()
+    if step.undo is not None and step.undo.take:
+        yield from results.fetch(PlanPlace(plan.seq or 0, step.name, item=one).id for one in items)
+    return results
 
 
 def put(documents: list[Document], reserve: Reserve | None = None) -> Operation[None]:

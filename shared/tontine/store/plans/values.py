@@ -32,6 +32,8 @@ LARGEST_ARGS = 15 * 1024 * 1024 - 16 * 1024
 _RESULT = {"state": 1, "plan": 1, "result": 1}
 _IS_DONE = {"$eq": ["$state", JobState.DONE.value]}
 _MISSING = object()
+_LARGEST_SLICE = 2**31 - 1
+"""Elements; no document has as many."""
 
 
 class InvalidStep(TontineError):
@@ -205,6 +207,7 @@ def read_elements(
     """Some elements of what a step maps over, if that is an array."""
     if not isinstance(step.over, Source):
         return list(step.over or ())[first : first + count]
+    count = min(count, _LARGEST_SLICE)
     place = PlanPlace(plan.seq or 0, step.over.step)
     some = {"$slice": [_field("$result", step.over.field), first, count]}
     found: Some = yield find_some(JOBS, {"_id": place.id}, projection={"some": some})

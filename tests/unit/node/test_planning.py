@@ -1,0 +1,99 @@
+"""What becomes of plans whose advance, or removal, goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+import pytest
+
+from tests.support.interleaving.loop import ManualClock
+from tontine.errors import StoreError, StoreUnavailable
+from tontine.records.plan import PlanRecord
+from tontine.records.share import Share
+from tontine.records.states import PlanState
+from tontine.store.call import AsyncStore
+from tontine.store.plans.advance import Advanced
+from tontine.store.retention import FOR_EVER
+from tontine_node.planning import advances as advancing
+from tontine_node.planning.advances import KNOWN_FOR, Advances
+from tontine_node.planning.remover import Remover
+from tontine_node.telling.troubles import Troubles
+
+
+class Store:
+    """Answers each operation with what comes next."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def run(self, operation: Any, *, causal: Any = False) -> Any:
+        self.asked.append(operation.__name__)
+        operation.close()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def advances(store: Store, clock: ManualClock | None = None) -> Advances:
+    return Advances(
+        cast("AsyncStore", store),
+        clock or ManualClock(),
+        lambda: Share(1, 0, 1),
+        lambda: FOR_EVER,
+        Troubles(),
+    )
+
+
+async def advance_all(mine: Advances) -> None:
+    task = asyncio.create_task(mine.run())
+    async with asyncio.timeout(30):
+        await mine.drained()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    "error", [OverflowError("odd"), StoreError("refused"), StoreUnavailable("away")]
+)
+async def test_whatever_goes_wrong_plans_are_gone_through_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advancing, "PAUSE", 0.0)
+    store = Store(True, error, Advanced())
+    mine = advances(store)
+    mine.look_at([7])
+    await advance_all(mine)
+    assert store.asked == ["all_know_plans", "advance", "advance"]
+
+
+async def test_what_one_advance_has_left_is_due_again() -> None:
+    store = Store(True, Advanced(left={7}), Advanced())
+    mine = advances(store)
+    mine.look_at([7])
+    await advance_all(mine)
+    assert store.asked.count("advance") == 2
+
+
+async def test_an_older_node_that_joins_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    mine = advances(Store(False, True, False), clock)
+    assert not await mine.all_know()
+    assert not caplog.records, "plans that wait for it are told by who would accept them"
+    assert await mine.all_know()
+    clock.advance(KNOWN_FOR + 1)
+    assert not await mine.all_know()
+    (told,) = caplog.records
+    assert told.__dict__["event"] == "plans-halted"
+
+
+async def test_one_plan_that_cannot_be_removed_stands_before_no_other() -> None:
+    plans = [PlanRecord(seq, seq, PlanState.DONE, {}) for seq in (1, 2)]
+    store = Store(plans, StoreError("refused"), True)
+    remover = Remover(cast("AsyncStore", store), lambda: Share(1, 0, 1), Troubles())
+    await remover._remove_all()
+    assert store.asked == ["find_expired", "remove", "remove"]
