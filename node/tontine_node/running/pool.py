@@ -52,6 +52,8 @@ class Child:
     writer: asyncio.StreamWriter
     is_ready: bool = False
     """It has loaded the modules."""
+    is_replaced: bool = False
+    """Workers with newer code took its place: it only finishes what it runs."""
     kill_reason: str = ""
     broken: str = ""
     """Why it cannot get ready."""
@@ -69,7 +71,7 @@ class Child:
 
     @property
     def can_work(self) -> bool:
-        return self.is_ready and not self.kill_reason
+        return self.is_ready and not self.is_replaced and not self.kill_reason
 
     @property
     def exit_reason(self) -> str:
