@@ -70,7 +70,7 @@ class Offering:
         """The offer from now on. `dropped` are modules that leave it at once."""
         passed = 0.0 if self._looked_at is None else max(0.0, now - self._looked_at)
         self._looked_at = now
-        # A lease that is back tells nothing of the time without it, in which the fence ends workers.
+        # A lease that is back tells nothing of the time without it, when the fence ends workers.
         is_leased = has_lease and self._had_lease
         self._had_lease = has_lease
         for context in contexts:

@@ -57,9 +57,9 @@ async def test_a_mistake_ends_a_node_that_starts(
     contexts: list[ContextConfig], phase: Phase, source: str
 ) -> None:
     """Settings that are wrong do so in any context; what is not imported, in the only one."""
-    with refused(*contexts, phase=phase, source=source) as made:
-        with pytest.raises(ConfigError, match="it is broken"):
-            made.check()
+    broken = refused(*contexts, phase=phase, source=source)
+    with broken as made, pytest.raises(ConfigError, match="it is broken"):
+        made.check()
 
 
 @pytest.mark.parametrize(
