@@ -11,9 +11,12 @@ import pytest
 
 from tests.support.eventually import eventually_async
 from tontine.clock import SystemClock
+from tontine.records.job import SUSPECT
+from tontine.store.raw import Raw
 from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
 from tontine_node.claiming.choice import Choice
+from tontine_node.claiming.taker import Taker
 from tontine_node.claims import Claims, Entry
 from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.running.board import Board
@@ -149,6 +152,28 @@ async def test_what_may_be_claimed_is_noted_and_its_states_were_read(
     assert choice.open_keys() == {"plain", "careful@>=1"}
     dispatcher.unread = lambda: frozenset({"plain"})
     assert choice.open_keys() == {"careful@>=1"}
+
+
+@pytest.mark.parametrize("task", ["plain", "gone", "careful"])
+async def test_a_suspect_is_claimed_like_others_only_if_its_task_may_be(
+    dispatcher: Dispatcher, task: str
+) -> None:
+    """One whose task was just dropped would be claimed and given back, and one that must not run
+    twice could (MI2, MO7)."""
+    asked: list[Any] = []
+
+    class Asked:
+        async def run(self, steps: Any, *, causal: bool) -> set[int]:
+            asked.append(steps)
+            return set()
+
+    claims, clock = dispatcher.claims, dispatcher.clock
+    choice = Choice(claims, dispatcher, lambda _: False, list)
+    rest: Any = (dispatcher, None, choice, Troubles(), lambda: True, lambda _: None)
+    taker = Taker("n", cast("Any", Asked()), clock, claims, *rest)
+    await taker.take([Raw({"seq": 1, "task": task, "attempt": 2, "lost": SUSPECT}, b"{}")])
+    assert len(asked) == (task == "plain")
+    assert choice.passed_over is (task != "plain"), "it is looked for again"
 
 
 async def test_others_are_sent_ahead_past_it(dispatcher: Dispatcher) -> None:
