@@ -221,7 +221,6 @@ class NodeRun:
         self._adopt_orphans()
         try:
             await _first(_prepare(store, self._config.store), self._stopping.wait())
-            lives = 0
             kept = Kept.of(self._config)
             while not self._stopping.is_set():
                 try:
@@ -229,9 +228,9 @@ class NodeRun:
                     self._node.is_ready = self._announce
                     if not await self._node.run():
                         return
-                    lives += 1
+                    kept.is_first = False
                 except (StoreError, OSError) as error:
-                    if not lives:
+                    if kept.is_first:
                         raise
                     await wait_for_store(
                         error

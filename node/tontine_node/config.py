@@ -116,7 +116,12 @@ class NodeConfig:
     @property
     def loadable(self) -> frozenset[str]:
         """All that its workers may load."""
-        return frozenset(self.available).union(*(one.modules for one in self.contexts))
+        return self.started_with.union(self.available)
+
+    @property
+    def started_with(self) -> frozenset[str]:
+        """What its contexts load at first."""
+        return frozenset(source for one in self.contexts for source in one.modules)
 
     def _default_context(self) -> ContextConfig:
         return ContextConfig(

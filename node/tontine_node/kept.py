@@ -15,6 +15,8 @@ class Kept:
 
     wants: tuple[Want, ...]
     """What was wanted last of the one before, or by the configuration."""
+    is_first: bool = True
+    """Whether there was none before it: what it cannot load may end the process only then."""
     announced: set[tuple[str, str]] = field(default_factory=set)
     """Modules, by name and version, that the store knows of."""
 

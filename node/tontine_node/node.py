@@ -106,13 +106,15 @@ class Node:
         self.troubles = troubles = Troubles()
         self.usage = Usage()
         self.claims = claims = Claims(most_bytes=config.max_held)
+        self.kept = kept = kept or Kept.of(config)
         self.settler = Settler(node, store, claims, self._retention, troubles)
-        self.contexts = contexts = Contexts(config, clock, claims, self.settler.add, troubles)
+        self.contexts = contexts = Contexts(
+            config, clock, claims, self.settler.add, troubles, is_first=kept.is_first
+        )
         self.beat = beat = Heartbeat(
             node, beat_store, timing, clock, contexts, self._facts, self._wake_control
         )
         self.member = member = Member(node, config.name, store, timing, clock, beat)
-        self.kept = kept = kept or Kept.of(config)
         self.changes = Changes(config, contexts, claims, kept.wants)
         self.modules = Modules(store, clock, beat, member, contexts, self.changes, kept)
         self.sampler = Sampler(config.name, store, timing, clock, beat, self._standing)
@@ -373,7 +375,8 @@ class Node:
                 log.exception("looking after jobs failed", extra={"event": "control-failed"})
 
     async def _end_if_hopeless(self) -> None:
-        """What the only context is to load cannot be, and it took long to say so (MC3)."""
+        """What the only context is to load cannot be, or one is misconfigured, and it took long
+        to say so (MC3)."""
         try:
             self.contexts.check()
         except ConfigError as error:

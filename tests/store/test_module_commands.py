@@ -100,6 +100,43 @@ def test_what_is_not_is_refused_with_what_could_be(store: Store, web: str, run: 
     assert wanted(store, web) == ["shop.tasks"]
 
 
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        ("shop.tasks", {"source": "shop.tasks"}),  # as its worker has it
+        ("etl.tasks", {"source": "etl.tasks", "context": "batch"}),
+        ("etl.tasks", {"source": "etl.tasks"}),  # the first, and no worker has it yet
+    ],
+)
+def test_what_another_context_has_already_is_refused_with_that(
+    store: Store, run: Run, source: str, want: dict[str, str]
+) -> None:
+    contexts = [{"name": name, "state": "ready"} for name in ("batch", "mail")]
+    shop = serving("shop", "shop.tasks", context="batch")
+    add_node(store, "web-1", shop, wants=[want], contexts=contexts)
+    refused = run("module", "add", "web-1", source, "--context", "mail")
+    assert refused.code == 2
+    assert refused.err.startswith(f"web-1 has {source!r} in its context batch already")
+    assert run("module", "add", "web-1", source, "--context", "batch").code == 0
+    assert run("module", "add", "web-1", source).code == 0
+
+
+def test_versions_are_rows_too_also_of_a_module_that_no_live_node_has(
+    store: Store, run: Run
+) -> None:
+    module = {"name": "shop", "version": "1.2", "authors": ["Ada"], "tasks": ["shop.work"]}
+    store.run(modules.announce({**module, "digest": "d1"}))
+    (row,) = run("module", "ls", "shop", "--json").rows
+    assert row.items() >= {**module, "digest": "d1"}.items()
+    assert "node" not in row
+    assert row["seen_at"]
+    add_node(store, "web-1", serving("shop", "shop.tasks"))
+    assert [row.get("node") for row in run("module", "ls", "shop", "--json").rows] == [
+        "web-1",
+        None,
+    ]
+
+
 def test_a_module_that_nobody_else_has_is_dropped_only_by_who_knows(
     store: Store, web: str, run: Run
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Int64
+from bson import Int64, ObjectId
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -257,8 +257,53 @@ def test_a_retry_from_a_stage_clears_it_and_those_after_it(store: Store) -> None
     assert "saved" not in job(store, failed)
     assert "stages" not in job(store, done)
     store.database.jobs.update_one({"seq": odd}, {"$set": {"stages": "x"}})
+    with pytest.raises(ConfigError, match=r"no node has said that t\.t has stages"):
+        store.run(control.retry(odd, stage="fetch"))
+    announce(store, "fetch", "clean")
     store.run(control.retry(odd, stage="fetch"))
     assert "stages" not in job(store, odd)
+
+
+def announce(store: Store, *stages: str, state: str = "waiting") -> None:
+    """A node says which stages its code has."""
+    module = {"name": "t", "state": "serving", "stages": [{"task": "t.t", "names": list(stages)}]}
+    record = {"_id": str(ObjectId()), "state": state, "modules": [module]}
+    store.database.nodes.insert_one({**record, "beat": 1})
+
+
+@pytest.mark.parametrize(
+    ("done", "code", "stage", "kept"),
+    [
+        (0, ["fetch", "clean", "store"], "fetch", 0),
+        (0, ["fetch", "clean", "store"], "clean", None),
+        (0, ["fetch", "clean", "store"], "nonsense", None),
+        (1, ["fetch", "clean", "store"], "clean", 1),
+        (1, ["fetch", "clean", "store"], "store", None),
+        (2, ["fetch", "clean", "store"], "store", 2),
+        (2, ["fetch", "tidy", "store"], "tidy", 1),  # renamed: by its new name
+        (2, ["fetch", "tidy", "store"], "clean", 1),  # and by its old one
+        (2, ["get", "clean", "store"], "clean", 0),
+        (2, ["get", "clean", "store"], "store", None),
+        (2, [], "nonsense", None),
+    ],
+)
+def test_a_retry_from_a_stage_keeps_what_the_code_of_today_has_too(
+    store: Store, done: int, code: list[str], stage: str, kept: int | None
+) -> None:
+    (seq,) = hold(store)
+    for place in range(done):
+        keep(store, seq, place)
+    end(store, "failed", seq, error=BROKEN)
+    if code:
+        announce(store, "fetch", "clean", "nonsense", state="dead")
+        announce(store, *code)
+    if kept is None:
+        with pytest.raises(ConfigError, match=f"cannot begin at stage '{stage}'"):
+            store.run(control.retry(seq, stage=stage))
+        assert job(store, seq)["state"] == "failed"
+    else:
+        store.run(control.retry(seq, stage=stage))
+        assert names(store, seq) == ["fetch", "clean"][:kept]
 
 
 def test_of_what_is_saved_the_newest_stays_also_when_an_older_write_is_late(store: Store) -> None:

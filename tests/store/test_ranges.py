@@ -10,13 +10,16 @@ import pytest
 from bson import Int64, ObjectId
 
 from tests.support.interleaving.life import TIMING
+from tests.support.interleaving.loop import ManualClock
 from tests.support.interleaving.worker import CAREFUL, TASK, hello_with
 from tests.support.interleaving.world import STEP, World
 from tontine import Client, ConfigError
 from tontine.records.schedule import Schedule
-from tontine.store import claim, number, ranges, schedules
+from tontine.store import claim, insert, number, ranges, schedules
+from tontine.store.bell import Hint
 from tontine.store.call import Store
-from tontine.store.names import CLUSTER, RANGES
+from tontine.store.insert import Wish
+from tontine.store.names import BELL, CLUSTER, JOBS, RANGES
 
 KEY = "shop.resize@<2,>=1.2"
 
@@ -233,3 +236,52 @@ def test_a_careful_task_with_a_range_is_failed_after_its_node_died(world: World)
     world.start_node(hello=hello_with(TASK))
     world.live_on(TIMING.lease_for + 4 * STEP)
     assert world.history.by_seq(1)["state"] == "failed"
+
+
+def test_the_first_job_of_a_range_starts_when_its_ring_is_heard(world: World, store: Store) -> None:
+    """The list is read again because of the ring, and not only seconds later (MS7)."""
+    life = world.start_node(hears=True, hello=hello_with(TASK, version="1.3.0"))
+    world.live_on(90.0)
+    key = f"{TASK}@>=1.3"
+    job = store.run(insert.submit(Wish(key), {}))
+    world.announce(life, Hint(JOBS, job.seq, job.seq, is_fresh=True, task=key))
+    world.flow()
+    assert [run.seq for _, _, run in world.running] == [job.seq]
+
+
+def test_a_range_that_its_workers_do_not_satisfy_costs_nothing(world: World) -> None:
+    life = world.start_node(hears=True, hello=hello_with(TASK, version="1.2.0"))
+    world.live_on(90.0)
+    before = len(world.network.in_flight)
+    world.announce(life, Hint(JOBS, 1, 1, is_fresh=True, task=f"{TASK}@>=1.3"))
+    assert len(world.network.in_flight) == before
+
+
+def test_a_new_range_rings_once_before_its_job_does(store: Store, client: Client) -> None:
+    rung = [one["what"] for one in store.database[BELL].find()]
+    client.submit("shop.resize", version=">=1")
+    client.submit("shop.resize", version=">=1")
+    news = [one["what"] for one in store.database[BELL].find()][len(rung) :]
+    assert news == [CLUSTER, JOBS, JOBS]
+
+
+def test_a_producer_asks_for_what_it_noted_at_most_once_a_minute(store: Store) -> None:
+    clock = ManualClock()
+    noting = ranges.Noted(clock)
+    store.run(ranges.expect(KEY, noting))
+    store.database[CLUSTER].delete_one({"_id": RANGES})
+    store.run(ranges.expect(KEY, noting))
+    assert noted(store) == set(), "a walk would put it right meanwhile"
+    clock.advance(ranges.REMEMBERED_FOR)
+    store.run(ranges.expect(KEY, noting))
+    assert noted(store) == {KEY}
+    for minor in range(ranges.AT_MOST):
+        noting.add(f"shop.resize@=={minor}.*")
+    assert len(noting._at) <= ranges.AT_MOST
+
+
+def test_clients_and_nodes_keep_what_they_noted(store: Store, client: Client) -> None:
+    client.submit(KEY)
+    store.database[CLUSTER].delete_one({"_id": RANGES})
+    client.submit(KEY)
+    assert noted(store) == set()

@@ -14,7 +14,9 @@ from tests.support.eventually import eventually
 from tontine import Client
 from tontine.diagnose.why import explain
 from tontine.diagnose.why.read import gather
+from tontine.records.want import Want
 from tontine.store.call import Store
+from tontine.store.modules import want
 
 pytestmark = pytest.mark.story
 
@@ -169,4 +171,36 @@ def test_a_node_whose_only_context_cannot_connect_waits_and_recovers(
     begin(cluster, directory)
     assert wait_for(cluster, "mail", state="initializing")["ready"] == 0
     (directory / "up").touch()
+    works(cluster, "letter.work")
+
+
+def test_a_profile_that_is_no_context_ends_a_node_that_starts_also_beside_others(
+    cluster: Cluster, directory: Path
+) -> None:
+    (directory / "mail_profile.py").write_text("mail = 7\n")
+    settings = ["--config", str(directory / "tontine.toml")]
+    node = cluster.launch(name="a", options=settings)
+    assert node.process.wait(60) == 2
+    assert "is no tontine.Context: it is of type int" in node.text()
+
+
+def test_what_was_added_and_is_broken_by_then_does_not_end_the_next_life(
+    cluster: Cluster, directory: Path
+) -> None:
+    settings, added = directory / "tontine.toml", directory / "letter_tasks.py"
+    available = f'[node]\navailable = ["{added}"]\n'
+    plain = f'[contexts.default]\nmodules = ["{directory}/plain_tasks.py"]\n'
+    settings.write_text(available + plain)
+    begin(cluster, directory)
+    works(cluster, "plain.work")
+    first = (cluster.record("a") or {})["_id"]
+    text = added.read_text()
+    cluster.store.run(want([first], Want(str(added))))
+    works(cluster, "letter.work")
+    added.write_text("1 / 0")
+    cluster.database.nodes.update_one({"_id": first}, {"$set": {"state": "dead"}})
+    eventually(lambda: (cluster.record("a") or {}).get("_id") != first, 60)
+    wait_for(cluster, "default", state="initializing")
+    eventually(lambda: "ZeroDivisionError" in context(cluster, "default").get("error", ""), 60)
+    added.write_text(text)
     works(cluster, "letter.work")

@@ -173,7 +173,7 @@ class FreshLook:
         counter: int,
     ) -> None:
         found = [job["seq"] for job in jobs if job["task"] in lane.keys]
-        lane.looked(found, taken, known_to, counter)
+        lane.looked(found, taken, known_to, counter, self._clock.now())
         if lane.is_dense(found):
             lane.gather(self._clock.now())
 

@@ -11,6 +11,9 @@ from .sweep import Sweep
 
 BEHIND_SOON, BEHIND_EVERY = 1.0, 60.0
 AWAITED_AT_MOST = 64
+AWAITED_FOR = 0.05
+"""Seconds from the first look that missed an announced job to the one after which it is taken for
+another's: the look 100 ms after its ring."""
 
 
 class Lane:
@@ -26,7 +29,8 @@ class Lane:
         self._is_rung = False
         """Whether there has been a ring since."""
         self._looked_to = -1
-        self._awaited: set[int] = set()
+        self._awaited: dict[int, float | None] = {}
+        """What was announced and not found yet, and when a look missed it first."""
         self._asked = 0
         self._found = 0
         self._is_judged = False
@@ -51,7 +55,7 @@ class Lane:
         lane.is_sparse = self.is_sparse
         lane._is_at_end, lane._looked_to = self._is_at_end, self._looked_to
         lane._is_rung = self._is_rung
-        lane._awaited = set(self._awaited)
+        lane._awaited = dict(self._awaited)
         lane._is_judged = self._is_judged
         lane._behind_at, lane._behind_for = self._behind_at, self._behind_for
         return lane
@@ -65,7 +69,8 @@ class Lane:
             return bool(mine)
         if self.is_sparse:
             self._is_rung = True
-            self._awaited.update(list(mine)[: AWAITED_AT_MOST - len(self._awaited)])
+            for seq in list(mine)[: AWAITED_AT_MOST - len(self._awaited)]:
+                self._awaited.setdefault(seq)
             return True
         return self.sweep.hint(first, last)
 
@@ -76,7 +81,7 @@ class Lane:
     def may_take(self, seq: int) -> bool:
         """Whether a job that was announced may be claimed at once: nothing is known before it."""
         if self.is_sparse:
-            return self._is_at_end and self._awaited == {seq}
+            return self._is_at_end and self._awaited.keys() == {seq}
         return self.sweep.is_next(seq)
 
     def asked_for(self, seq: int, *, is_taken: bool, now: float) -> None:
@@ -85,7 +90,7 @@ class Lane:
         if not self.is_sparse:
             self.sweep.looked_up([seq], found, found, now)
         elif is_taken:
-            self._awaited.discard(seq)
+            self._awaited.pop(seq, None)
             self._is_rung = bool(self._awaited)
 
     # Dense looks
@@ -129,12 +134,21 @@ class Lane:
         return Part(tuple(sorted(self.keys)), self.share, min(self.sweep.cursor, counter_before))
 
     def looked(
-        self, found: Sequence[int], taken: Collection[int], known_to: int | None, counter: int
+        self,
+        found: Sequence[int],
+        taken: Collection[int],
+        known_to: int | None,
+        counter: int,
+        now: float,
     ) -> None:
         """Note what a sparse look found, up to `known_to` if there may be more behind; the cursor
         stops before what was left."""
         left = [seq for seq in found if seq not in taken]
-        self._awaited.difference_update(found)
+        self._awaited = {
+            seq: missed_at if known_to is not None and seq > known_to else missed_at or now
+            for seq, missed_at in self._awaited.items()
+            if seq not in found and (missed_at is None or now - missed_at < AWAITED_FOR)
+        }
         self._is_at_end = known_to is None and not left
         last = max(counter, *found) if found else counter
         self.sweep.cursor = min(left) if left else (last if known_to is None else known_to) + 1

@@ -84,8 +84,10 @@ class Taker:
         for attempt, batch in batches.items():
             taken += await self._take_batch(batch, attempt, first=first)
         suspects = [job for job in free if job["lost"] >= SUSPECT]
-        if suspects and self._dispatcher.takes_suspects:
-            suspect = suspects.pop(0)
+        open_ones = self._choice.takeable(suspects, len(suspects))
+        if open_ones and self._dispatcher.takes_suspects:
+            suspect = open_ones[0]
+            suspects.remove(suspect)
             taken += await self._take_batch([suspect], int(suspect["attempt"]))
         self._choice.passed_over = self._choice.passed_over or bool(suspects)
         return taken

@@ -9,6 +9,7 @@ from tontine.config import Timing
 from tontine.records.plan import PlanPlace
 from tontine.records.share import crowd
 from tontine.records.states import JobState
+from tontine.records.task_key import has_range
 from tontine.store import bell, odd, repair
 from tontine.store.call import AsyncStore
 from tontine.store.raw import identity
@@ -72,7 +73,9 @@ class Turn:
         """Jobs were inserted: whether to look, which is everywhere unless their numbers are enough
         to find them."""
         first, last, is_fresh = hint.first, hint.last, hint.is_fresh
-        if first is not None and last is not None and self.lanes.knows(last):
+        if hint.task is not None and self._is_new_range(hint.task):
+            self._surroundings.forget()
+        elif first is not None and last is not None and self.lanes.knows(last):
             if not self.lanes.hint(first, last, hint.task, is_fresh=is_fresh):
                 return False
             if is_fresh and first == last:  # of more than one it only matters that there are more
@@ -81,6 +84,12 @@ class Turn:
             return False
         self.is_hurried = self.is_hurried or not is_fresh
         return True
+
+    def _is_new_range(self, key: str) -> bool:
+        """Whether its workers could run it, and it was not known to be queued: whoever rang has
+        noted it before (MV2)."""
+        is_known = not has_range(key) or key in self._surroundings.ranges.keys
+        return not is_known and self.dispatcher.serves(key)
 
     def look_again(self, hint: bell.Hint) -> bool:
         """A job is announced before it is inserted: what was not there yet may be there now."""

@@ -34,9 +34,12 @@ class Contexts:
         claims: Claims,
         settle: Callable[[Outcome], None],
         troubles: Troubles,
+        *,
+        is_first: bool = True,
     ) -> None:
+        """`is_first`: the process has had no node before this one."""
         self.said = Said()
-        self._is_settled = False
+        self._is_settled = not is_first
         """Whether what the configuration names was seen to be right; what comes later ends no
         node."""
         self._clock = clock
@@ -45,6 +48,8 @@ class Contexts:
             Dispatcher(config, context, clock, board, claims, settle, troubles, self.said)
             for context, board in zip(config.contexts, self._boards, strict=True)
         ]
+        for dispatcher in self.dispatchers:
+            dispatcher.pool.may_end_node = is_first
 
     def __iter__(self) -> Iterator[Dispatcher]:
         return iter(self.dispatchers)
@@ -144,14 +149,14 @@ class Contexts:
             await asyncio.sleep(0.01)
 
     def check(self) -> None:
-        """Raise where the only context cannot load what it is for, and never could (MC3); or where
-        two were told to load the same module (MC2)."""
+        """Raise where the only context cannot load what it is for, and never could, or where any
+        is misconfigured (MC3); or where two were told to load the same module (MC2)."""
         if not self._is_settled:
             refuse_shared(self.dispatchers)
             self._is_settled = all(one.pool.has_loaded for one in self.dispatchers)
-        first = self.dispatchers[0].pool
-        if len(self.dispatchers) == 1 and first.refusal and not first.has_loaded:
-            raise ConfigError(first.refusal)
+        for dispatcher in self.dispatchers:
+            if dispatcher.pool.ends_node:
+                raise ConfigError(dispatcher.pool.refusal)
 
     def keep_workers(self) -> None:
         for dispatcher in self.dispatchers:

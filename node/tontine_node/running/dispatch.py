@@ -136,7 +136,8 @@ class Dispatcher:
         if not self.pool.is_ready:
             return 0
         # A worker that is busy with something long will not start what is claimed ahead for it.
-        workers = [one for one in self.workloads.values() if not one.is_retiring]
+        # One that still loads may never get ready, and what was claimed for it would go back.
+        workers = [one for one in self.workloads.values() if one.can_work]
         workers = workers[: self.context.processes]
         quick = sum(not workload.is_recalled for workload in workers)
         slow = len(workers) - quick
@@ -355,6 +356,7 @@ class Dispatcher:
             child = workload.child
             is_old = child.number < serving or (newest is not None and child.code != newest.code)
             if child.is_ready and (is_old or not self.is_needed):
+                child.is_replaced = True  # also when those that took its place are gone
                 workload.retire()
         if newest is not None and newest.hello is not None:
             self.modules, self._tasks = newest.hello.modules, newest.hello.tasks

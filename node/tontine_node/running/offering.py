@@ -10,6 +10,8 @@ from tontine.records.offer import ModuleOffer, Offer
 
 LEAVES_AFTER = 5.0
 """Seconds without a ready worker, under a valid lease, after which a context leaves the offer."""
+COUNTED_AT_ONCE = 3.0
+"""Seconds between two looks that count at most: nobody looked in a longer one, so nobody knows."""
 CHANGES_EVERY = 5.0
 """Seconds between two changes of an offer, unless something was dropped."""
 LONGEST_PROOF = 60.0
@@ -33,6 +35,8 @@ class _Seen:
 
     is_in: bool = False
     was_in: bool = False
+    was_away: bool = False
+    """Whether it had no ready worker at the last look."""
     away_for: float = 0.0
     """Seconds without a ready worker; under a valid lease, as long as it is in the offer."""
     ready_for: float = 0.0
@@ -52,6 +56,7 @@ class Offering:
         self._pause = pause
         self._seen: dict[str, _Seen] = {}
         self._looked_at: float | None = None
+        self._had_lease = False
         self._next_at = float("-inf")
 
     def look(
@@ -65,8 +70,11 @@ class Offering:
         """The offer from now on. `dropped` are modules that leave it at once."""
         passed = 0.0 if self._looked_at is None else max(0.0, now - self._looked_at)
         self._looked_at = now
+        # A lease that is back tells nothing of the time without it, when the fence ends workers.
+        is_leased = has_lease and self._had_lease
+        self._had_lease = has_lease
         for context in contexts:
-            self._see(context, passed, has_lease=has_lease)
+            self._see(context, passed, is_leased=is_leased)
         gone = set(dropped)
         wanted = Offer.of(
             module
@@ -85,7 +93,8 @@ class Offering:
             self._next_at = now + self._pause(CHANGES_EVERY)
         return self.offer
 
-    def _see(self, context: Serving, passed: float, *, has_lease: bool) -> None:
+    def _see(self, context: Serving, passed: float, *, is_leased: bool) -> None:
+        """`is_leased`: the lease was valid at this look and at the last."""
         if not context.is_needed:  # that is no failure, after which it would have to prove itself
             self._seen.pop(context.context, None)
             return
@@ -98,7 +107,10 @@ class Offering:
                 one.away_for = 0.0
         else:
             one.ready_for = 0.0
-            if has_lease or not one.is_in:
+            if not one.is_in:
                 one.away_for += passed
+            elif is_leased and one.was_away:
+                one.away_for += min(passed, COUNTED_AT_ONCE)
             if one.away_for >= LEAVES_AFTER:
                 one.is_in = False
+        one.was_away = not context.is_ready

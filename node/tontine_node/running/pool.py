@@ -52,6 +52,8 @@ class Child:
     writer: asyncio.StreamWriter
     is_ready: bool = False
     """It has loaded the modules."""
+    is_replaced: bool = False
+    """Workers with newer code took its place: it only finishes what it runs."""
     kill_reason: str = ""
     broken: str = ""
     """Why it cannot get ready."""
@@ -69,7 +71,7 @@ class Child:
 
     @property
     def can_work(self) -> bool:
-        return self.is_ready and not self.kill_reason
+        return self.is_ready and not self.is_replaced and not self.kill_reason
 
     @property
     def exit_reason(self) -> str:
@@ -164,6 +166,10 @@ class Pool:
         configuration."""
         self.refused_source = ""
         """Which of its sources is to blame for that, if it is one of them."""
+        self.may_end_node = True
+        """Whether that may end the node: not where the process has had one that worked."""
+        self._is_misconfigured = False
+        """Whether it is its profile that cannot be right, and no module."""
         self.crashes = 0
         self.last_crash = ""
         self._silent_ends = 0
@@ -303,8 +309,10 @@ class Pool:
             is_refused = broken.phase in ("import", "configuration")
             if is_refused:
                 self.refusal, self.refused_source = broken.why, broken.source
+                is_module = broken.source in self.context.modules
+                self._is_misconfigured = broken.phase == "configuration" and not is_module
             self._note_crash(broken.why)
-            self._note_failure(child.index, broken.why, is_told=is_refused and self._ends_node)
+            self._note_failure(child.index, broken.why, is_told=is_refused and self.ends_node)
         self._master.heard(child, reports)
         if reports.hello:
             self.fill()
@@ -431,15 +439,22 @@ class Pool:
         if self._silent_ends >= STARTS_AT_MOST and not self.refusal:
             modules = ", ".join(self.context.modules)
             self.refusal = f"workers end while they load {modules}: {self.last_crash}"
-            self._note_failure(child.index, self.refusal, is_told=self._ends_node)
+            self._note_failure(child.index, self.refusal, is_told=self.ends_node)
 
     def _forget_refusal(self) -> None:
         self.refusal, self.refused_source, self._silent_ends = "", "", 0
+        self._is_misconfigured = False
 
     @property
-    def _ends_node(self) -> bool:
-        """Whether what cannot be loaded is all that it was ever to load: the node tells itself."""
-        return not self.has_loaded and len(self._config.contexts) == 1
+    def ends_node(self) -> bool:
+        """Whether what it cannot load, and never could, ends the node, which tells why itself: a
+        mistake in the settings, or modules of the only context (MC3). One that somebody added
+        meanwhile does not."""
+        if not self.refusal or self.has_loaded or not self.may_end_node:
+            return False
+        if self.refused_source in set(self.context.modules) - self._config.started_with:
+            return False
+        return self._is_misconfigured or len(self._config.contexts) == 1
 
     def _note_failure(self, index: int, why: str, *, is_told: bool = False) -> None:
         """A worker cannot be started: said once in the log, and in the node's record until it can.

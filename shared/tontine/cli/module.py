@@ -62,6 +62,8 @@ def ls(name: str | None, as_json: bool, store: StoreConfig) -> None:
     if as_json:
         for record, one in found:
             write_json(_told(record, one))
+        for document in known:
+            write_json(_told_version(document))
         return
     if found:
         write_table(_COLUMNS, [_row(*one) for one in found], right=("TASKS",), cut=("ERROR",))
@@ -76,6 +78,13 @@ def _told(record: Record, one: Loaded) -> dict[str, Any]:
     who = {"node": _name(record), "_id": record["_id"]}
     what = {field: getattr(one, field) for field in Loaded.__slots__}
     return {**who, **{field: value for field, value in what.items() if value}}
+
+
+def _told_version(document: Record) -> dict[str, Any]:
+    """A version that was announced, whoever has it now: a row without a node."""
+    texts = {field: texts_in(document, field) for field in ("authors", "tasks")}
+    told = {"name": document.get("module"), "version": document.get("version"), **texts}
+    return {**told, "digest": document.get("digest"), "seen_at": document.get("seen_at")}
 
 
 def _row(record: Record, one: Loaded) -> tuple[Any, ...]:
@@ -265,6 +274,22 @@ def _refuse_source(record: Record, source: str, context: str | None) -> None:
         raise ConfigError(
             f"{_name(record)} has no context {legible(context, 60)!r}: it has {_listed(names)}"
         )
+    there = _context_of(record, source)
+    if None not in (context, there) and context != there:
+        raise ConfigError(
+            f"{_name(record)} has {legible(source, 100)!r} in its context {legible(there, 60)} "
+            "already: a module belongs to one; drop it there first, with `tontine module rm`"
+        )
+
+
+def _context_of(record: Record, source: str) -> str | None:
+    """The context that has a source, or is to have it; None when that is not wanted."""
+    wants = [want for want in read_wants(record.get("wants")) or () if want.source == source]
+    if not wants:
+        return None
+    loaded = [one.context for one in loaded_in(record) if one.source == source and one.context]
+    names = [one.name for one in contexts_in(record)]
+    return next(filter(None, [wants[0].context, *loaded, *names]), None)
 
 
 def _sources(record: Record, name: str) -> list[str]:

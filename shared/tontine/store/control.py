@@ -126,17 +126,38 @@ def put_back_from(place: int) -> list[dict[str, Any]]:
 def _place_of(job: Job, stage: str) -> Operation[int]:
     """How many stages are kept where one is to begin again; `ConfigError` if the job cannot begin
     there."""
-    done = [one.name for one in job.stages]
-    if stage in done or not done:
-        return done.index(stage) if done else 0
-    # The last stage is in no document of a job: who has the task knows it.
-    task = name_of(job.task)
-    records = yield find(NODES, {"modules.stages.task": task}, projection={"modules": 1})
-    known = [names for one in records for names in stages_of(one, task)]
-    if any(names[: len(done) + 1] == (*done, stage) for names in known):
-        return len(done)
-    raise ConfigError(
-        f"job {job.seq} cannot begin at stage {stage!r}: of its stages {', '.join(done)} are done; "
+    done, task = [one.name for one in job.stages], name_of(job.task)
+    # The last stage is in no document of a job, nor are those of newer code: who has it knows them.
+    records = yield find(
+        NODES, {"modules.stages.task": task}, projection={"modules": 1, "state": 1}
+    )
+    living = [one for one in records if one.get("state") != NodeState.DEAD.value]
+    known = [names for one in living or records for names in stages_of(one, task)]
+    places = [_place_in(done, names, stage) for names in known or ([tuple(done)] if done else [])]
+    if (kept := max((one for one in places if one is not None), default=None)) is not None:
+        return kept
+    raise ConfigError(f"job {job.seq} cannot begin at stage {stage!r}: {_told(task, done, known)}")
+
+
+def _place_in(done: Sequence[str], names: Sequence[str], stage: str) -> int | None:
+    """How many of the stages that are done are kept for code with these `names`: it must have them
+    all, so one that was renamed is not. None where it cannot begin there."""
+    alike = next(
+        (place for place, pair in enumerate(zip(done, names, strict=False)) if pair[0] != pair[1]),
+        min(len(done), len(names)),
+    )
+    if stage in names and names.index(stage) <= alike:
+        return names.index(stage)
+    return min(alike, done.index(stage)) if stage in done else None
+
+
+def _told(task: str, done: Sequence[str], known: Sequence[tuple[str, ...]]) -> str:
+    if not done and not known:
+        return f"no node has said that {task} has stages"
+    have = " or ".join(sorted({", ".join(names) for names in known}))
+    has = f"the code has {have}, and " if have else ""
+    return (
+        f"{has}of its stages {', '.join(done) or 'none'} {'are' if done else 'is'} done; "
         "without --from it goes on after those"
     )
 

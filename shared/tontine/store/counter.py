@@ -20,6 +20,7 @@ from ..errors import DuplicateKey, StoreError, StoreUnavailable
 from ..records.job import LAST_SEQ, is_whole
 from .call import Operation, find_one, find_one_and_update
 from .names import CLUSTER, COUNTER, JOBS, LOGS, PLANS
+from .ranges import Noted
 
 GOOD_FOR = 0.5
 """Seconds. A number used much later would arrive behind the nodes' cursors, and wait until they
@@ -133,6 +134,8 @@ class Reserve:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self.noted = Noted(self._clock)
+        """Which ranges of versions it has noted."""
         self._lock = threading.Lock()
         self._block: Block | None = None
         self._used = 0

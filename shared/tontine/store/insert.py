@@ -181,7 +181,7 @@ def submit(
     _check(wish, [args])
     if wish.is_timed:
         yield from see_to_indexes(wish, session)
-    yield from ranges.expect(wish.task)
+    yield from ranges.expect(wish.task, None if reserve is None else reserve.noted)
     if session is not None:
         return (yield from _submit_within(session, wish, args, reserve))
     block = yield from take(1) if reserve is None else reserve.take_one()

@@ -46,7 +46,7 @@ def submit(
     refuse_unfit(wish, many)
     if wish.is_timed:
         yield from see_to_indexes(wish)
-    yield from ranges.expect(wish.task)
+    yield from ranges.expect(wish.task, None if reserve is None else reserve.noted)
     block = yield from take(len(many)) if reserve is None or len(many) > 1 else reserve.take_one()
     documents = make_documents(wish, many, block)
     for name, document in zip(names, documents, strict=True):

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..clock import Clock, SystemClock
 from ..errors import ConfigError, DuplicateKey, StoreError
 from ..records.job import is_text
 from ..records.task_key import canonical, has_range, unreadable, with_range
+from .bell import ring
 from .call import Operation, find_one, update_one
 from .indexes import DUE, DUE_INDEX, FRESH, RANKED, RANKED_INDEX, tells_of_missing
 from .names import CLUSTER, JOBS, RANGES
@@ -23,6 +25,9 @@ AT_MOST = 64
 KEPT_FOR = 3600.0
 """Seconds after which a key is forgotten that no queued job has."""
 DISTINCT_AT_MOST = 10_000
+REMEMBERED_FOR = 60.0
+"""Seconds for which who noted a key need not look again: what is removed meanwhile, a walk puts
+back within about as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,31 @@ def read_ranges() -> Operation[Ranges]:
 _NOT_FULL = {f"tasks.{AT_MOST - 1}": {"$exists": False}}
 
 
-def expect(task: str) -> Operation[None]:
+class Noted:
+    """Keys that a producer of single jobs knows to be noted, so that it need not ask each time."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._at: dict[str, float] = {}
+
+    def has(self, task: str) -> bool:
+        """Whether it was noted less than a minute ago."""
+        at = self._at.get(task)
+        return at is not None and self._clock.now() - at < REMEMBERED_FOR
+
+    def add(self, task: str) -> None:
+        """It is noted."""
+        if len(self._at) >= AT_MOST:
+            self._at.clear()
+        self._at[task] = self._clock.now()
+
+
+def expect(task: str, noted: Noted | None = None) -> Operation[None]:
     """Note a key with a range before jobs of it are added; `ConfigError` when there are too many.
     Plain tasks need no note."""
-    if has_range(task) and not (yield from _add(task, _NOT_FULL)):
+    if not has_range(task) or (noted is not None and noted.has(task)):
+        return
+    if not (yield from _add(task, _NOT_FULL)):
         ranges = Ranges.from_document((yield find_one(CLUSTER, {"_id": RANGES})))
         if task not in ranges.keys:
             in_use = ", ".join(sorted(ranges.keys))
@@ -82,6 +108,8 @@ def expect(task: str) -> Operation[None]:
                 f"there are {AT_MOST} ranges of versions in use, and that is the most: use one of "
                 f"them, or wait until one has not been in the queue for an hour: {in_use}"
             )
+    if noted is not None:
+        noted.add(task)
 
 
 def expect_all(tasks: Iterable[Any]) -> Operation[None]:
@@ -101,7 +129,10 @@ def _add(task: str, limit: Mapping[str, Any]) -> Operation[bool]:
     absent = {"_id": RANGES, "tasks.key": {"$ne": task}, **limit}
     with contextlib.suppress(DuplicateKey):  # there is the document, and it is there or full
         answer = yield update_one(CLUSTER, absent, update, upsert=True)
-        return bool(answer.modified_count or answer.upserted_id)
+        is_added = bool(answer.modified_count or answer.upserted_id)
+        if is_added:  # nodes that read it now do not pass over the ring for its first job
+            yield from ring(CLUSTER)
+        return is_added
     return False
 
 

@@ -11,12 +11,16 @@ import pytest
 
 from tests.support.eventually import eventually_async
 from tontine.clock import SystemClock
+from tontine.records.job import SUSPECT
+from tontine.store.raw import Raw
 from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
 from tontine_node.claiming.choice import Choice
+from tontine_node.claiming.taker import Taker
 from tontine_node.claims import Claims, Entry
 from tontine_node.config import ContextConfig, NodeConfig
 from tontine_node.running.board import Board
+from tontine_node.running.described import serving
 from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
 from tontine_node.running.pipe import (
@@ -148,6 +152,28 @@ async def test_what_may_be_claimed_is_noted_and_its_states_were_read(
     assert choice.open_keys() == {"plain", "careful@>=1"}
     dispatcher.unread = lambda: frozenset({"plain"})
     assert choice.open_keys() == {"careful@>=1"}
+
+
+@pytest.mark.parametrize("task", ["plain", "gone", "careful"])
+async def test_a_suspect_is_claimed_like_others_only_if_its_task_may_be(
+    dispatcher: Dispatcher, task: str
+) -> None:
+    """One whose task was just dropped would be claimed and given back, and one that must not run
+    twice could (MI2, MO7)."""
+    asked: list[Any] = []
+
+    class Asked:
+        async def run(self, steps: Any, *, causal: bool) -> set[int]:
+            asked.append(steps)
+            return set()
+
+    claims, clock = dispatcher.claims, dispatcher.clock
+    choice = Choice(claims, dispatcher, lambda _: False, list)
+    rest: Any = (dispatcher, None, choice, Troubles(), lambda: True, lambda _: None)
+    taker = Taker("n", cast("Any", Asked()), clock, claims, *rest)
+    await taker.take([Raw({"seq": 1, "task": task, "attempt": 2, "lost": SUSPECT}, b"{}")])
+    assert len(asked) == (task == "plain")
+    assert choice.passed_over is (task != "plain"), "it is looked for again"
 
 
 async def test_others_are_sent_ahead_past_it(dispatcher: Dispatcher) -> None:
@@ -401,6 +427,40 @@ async def test_a_worker_with_newer_code_gets_all_new_jobs_and_the_others_end(
     assert kinds(outcomes) == {1: "done"}
 
 
+async def test_a_context_whose_new_workers_died_is_not_ready_because_an_old_one_still_works(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    """Reloaded during a long job, and the new code cannot be loaded a second time."""
+    dispatcher.offer([entry(1, "plain")])
+    new = say(dispatcher, 2, hello(version="2"), order=9)
+    assert dispatcher.pool.is_ready
+    dispatcher.pool._bury(new)
+    loading = new_child(2)
+    loading.is_ready, loading.number = False, dispatcher.pool.generations.wanted
+    dispatcher.pool.children[2] = loading
+    dispatcher.started(loading)
+    assert sorted(dispatcher.workloads[0].sent) == [1], "it runs as long as it takes"
+    assert (dispatcher.pool.ready, dispatcher.pool.newest, dispatcher.room()) == (0, None, 0)
+    assert serving(dispatcher).is_ready is False
+
+
+async def test_a_worker_that_is_worn_is_no_reason_to_leave_the_offer(
+    dispatcher: Dispatcher,
+) -> None:
+    """One like it comes after it."""
+    dispatcher.offer([entry(1, "plain"), entry(2, "plain")])
+    for workload in dispatcher.workloads.values():
+        workload.retire()
+    assert serving(dispatcher).is_ready
+    assert dispatcher.room() <= 0
+
+
+async def test_nothing_is_claimed_for_a_worker_that_still_loads(dispatcher: Dispatcher) -> None:
+    with_both = dispatcher.room()
+    dispatcher.pool.children[1].is_ready = False
+    assert dispatcher.room() < with_both
+
+
 async def test_workers_that_get_jobs_have_one_code_also_while_others_are_asked_for(
     dispatcher: Dispatcher,
 ) -> None:
@@ -412,10 +472,10 @@ async def test_workers_that_get_jobs_have_one_code_also_while_others_are_asked_f
     dispatcher.started(late)
     dispatcher.pool.generations.ask()
     dispatcher.pool.take(late, hello(version="2"))
-    serving = [one for one in dispatcher.workloads.values() if one.can_work]
-    assert [one.child for one in serving] == [late]
+    working = [one for one in dispatcher.workloads.values() if one.can_work]
+    assert [one.child for one in working] == [late]
     dispatcher.offer([entry(1, "plain@>=2"), entry(2, "plain@>=2"), entry(3, "plain@<2")])
-    assert set(serving[0].sent) | {one.seq for one in dispatcher.held} == {1, 2}
+    assert set(working[0].sent) | {one.seq for one in dispatcher.held} == {1, 2}
 
 
 async def test_what_is_held_and_newer_code_lacks_goes_back(

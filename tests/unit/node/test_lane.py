@@ -28,3 +28,34 @@ def test_fewer_than_one_in_m_of_the_last_two_m_numbers_is_thin(
 )
 def test_what_lies_closer_than_two_m_apart_is_dense(found: list[int], is_dense: bool) -> None:
     assert lane(3).is_dense(found) is is_dense
+
+
+def sparse_lane() -> Lane:
+    """One that has looked through everything."""
+    sparse = lane(3)
+    sparse.spread()
+    sparse.look(1000, 900)
+    sparse.looked([], [], None, 1000, now=0.0)
+    return sparse
+
+
+def test_a_job_that_another_took_is_awaited_until_the_last_look_after_its_ring() -> None:
+    """Else no job that is announced later could be claimed at once (MS4a)."""
+    sparse = sparse_lane()
+    sparse.hint(1002, 1002, is_fresh=True)
+    for now in (0.001, 0.011):
+        sparse.looked([], [], None, 1002, now)
+        assert sparse.is_missing(1002), "it is announced before it is there"
+    sparse.hint(1002, 1002, is_fresh=True)
+    sparse.looked([], [], None, 1002, now=0.101)
+    assert not sparse.is_missing(1002)
+    sparse.hint(1005, 1005, is_fresh=True)
+    assert sparse.may_take(1005)
+
+
+def test_a_look_that_ended_before_it_tells_nothing_of_an_announced_job() -> None:
+    sparse = sparse_lane()
+    sparse.hint(1002, 1002, is_fresh=True)
+    sparse.looked([999], [999], 999, 1002, now=0.001)
+    sparse.looked([], [], None, 1002, now=0.101)
+    assert sparse.is_missing(1002)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tontine.records.offer import ModuleOffer, Offer
 from tontine_node.running.offering import (
     CHANGES_EVERY,
+    COUNTED_AT_ONCE,
     LEAVES_AFTER,
     LONGEST_PROOF,
     Offering,
@@ -36,8 +37,9 @@ def test_a_context_leaves_after_five_seconds_without_a_worker() -> None:
     offering = Offering()
     offering.look(0.0, one(True))
     assert names(offering.look(10.0 + LEAVES_AFTER, one(True))) == ["a"]
-    assert names(offering.look(11.0 + LEAVES_AFTER, one(False))) == ["a"]
-    assert names(offering.look(15.9 + LEAVES_AFTER, one(False))) == []
+    for now in range(20, 20 + int(LEAVES_AFTER)):
+        assert names(offering.look(float(now), one(False))) == ["a"]
+    assert names(offering.look(20.0 + LEAVES_AFTER, one(False))) == []
 
 
 def test_a_worker_that_is_back_in_time_changes_nothing() -> None:
@@ -56,10 +58,29 @@ def test_without_a_lease_no_time_passes() -> None:
         assert names(offering.look(float(now), one(False), has_lease=False)) == ["a"]
 
 
+def test_a_lease_that_is_back_does_not_count_the_time_without_it() -> None:
+    """The outage is over, and the workers that the fence ended are being started."""
+    offering = Offering()
+    offering.look(0.0, one(True))
+    offering.look(1.0, one(False), has_lease=False)
+    for now in range(31, 36):
+        assert names(offering.look(float(now), one(False))) == ["a"]
+    assert names(offering.look(36.0, one(False))) == [], "from now on it is no fault of the store"
+
+
+def test_a_loop_that_stood_still_does_not_count_as_time_without_a_worker() -> None:
+    """A host that slept, or a store that did not answer: nobody looked meanwhile."""
+    offering = Offering()
+    offering.look(0.0, one(True))
+    assert names(offering.look(60.0, one(False))) == ["a"], "it may have ended just now"
+    assert names(offering.look(120.0, one(False))) == ["a"]
+    assert names(offering.look(120.0 + LEAVES_AFTER - COUNTED_AT_ONCE, one(False))) == []
+
+
 def test_it_returns_once_it_has_been_ready_as_long_as_its_last_pause() -> None:
     offering = Offering(pause=lambda seconds: seconds)
     offering.look(0.0, one(True))
-    for now in range(1, 21):
+    for now in range(21):
         offering.look(float(now), one(False))
     assert names(offering.look(20.0, one(False))) == []
     assert names(offering.look(39.0, one(True))) == []
@@ -69,6 +90,8 @@ def test_it_returns_once_it_has_been_ready_as_long_as_its_last_pause() -> None:
 def test_a_minute_of_being_ready_is_always_enough() -> None:
     offering = Offering(pause=lambda seconds: seconds)
     offering.look(0.0, one(True))
+    for now in range(1, 9):
+        offering.look(float(now), one(False))
     offering.look(36_000.0, one(False))
     assert names(offering.look(36_000.0 + LONGEST_PROOF - 1, one(True))) == []
     assert names(offering.look(36_000.0 + LONGEST_PROOF, one(True))) == ["a"]
