@@ -28,7 +28,7 @@ from tontine_observer.records.plan import PlanPage
 from tontine_observer.records.request import Phase, Request, RequestProgress
 from tontine_observer.records.search import SearchProgress
 from tontine_observer.records.share import ShareRow
-from tontine_observer.records.timeline import EpochMark, Timeline, Track
+from tontine_observer.records.timeline import Epoch, EpochMark, Timeline, Track
 
 NOW = datetime(2030, 1, 1, 12, 3, 53, tzinfo=UTC)
 STATES = (
@@ -211,7 +211,7 @@ def picture(count: int = 12, **more: Any) -> Picture:
         "nodes": nodes,
         "shares": tuple(share(one, number, count) for number, one in enumerate(nodes)),
         "flow": flow(),
-        "members": tuple(one.id for one in nodes if one.rank is not None),
+        "roster": Epoch(0.0, 14, tuple(one.id for one in nodes if one.rank is not None)),
     }
     return Picture(**(facts | more))
 

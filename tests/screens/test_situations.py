@@ -51,6 +51,20 @@ def all_well() -> tuple[World, float]:
     return world, 1
 
 
+def modules_on_some_nodes() -> tuple[World, float]:
+    """Mail is cyd's alone, and more than it has room for; the others have nothing to do."""
+    world = deployment("ada", "bea", "cyd")
+    kinds = {"ada bea": ["shop.charge"], "cyd": ["shop.charge", "shop.mail"]}
+    world.set_roster("ada", "bea", "cyd", kinds=kinds)
+    for number in range(1, 9):
+        world.insert_job(number, number, task="shop.mail")
+    for number in (1, 2):
+        world.claim(number, "cyd")
+        world.change_job(number, started_at=moment(world.now))
+    world.change_node("cyd", state="working", running=2)
+    return world, 30
+
+
 def all_jobs_fail() -> tuple[World, float]:
     world = deployment("ada", "bea")
     for number in range(1, 301):
@@ -123,6 +137,7 @@ def a_task_nobody_has() -> tuple[World, float]:
 Situation = Callable[[], tuple[World, float]]
 SITUATIONS: dict[Situation, tuple[str, int]] = {
     all_well: ("nothing needs you", 0),
+    modules_on_some_nodes: ("nothing needs you", 0),
     all_jobs_fail: ("shop.charge fails: 100 of its last 100 jobs, at last CardError: declined", 1),
     all_slots_stuck: ("all 4 slots are busy and nothing has ended for", 1),
     an_old_long_queue: ("460 jobs wait, the oldest for", 1),
@@ -185,6 +200,19 @@ def test_a_single_look_exits_with_it(
     if code:
         told = re.sub(r"\s+", " ", capsys.readouterr().out)
         assert f"! {sentence}" in told
+
+
+async def test_what_waits_stands_in_the_row_of_who_can_run_it() -> None:
+    async with shown((120, 36), watched(modules_on_some_nodes)) as (app, pilot):  # type: ignore[arg-type]
+        await press(app, pilot, "2")
+        rows = {
+            name: line
+            for line in text(app).splitlines()
+            for name in ("ada", "bea", "cyd")
+            if re.search(rf"\b[012] .*{name}\b", line)
+        }
+    assert " 6 " in rows["cyd"]
+    assert "claimed by" not in "".join(rows.values())
 
 
 async def test_every_alert_says_what_to_do_and_is_listed() -> None:

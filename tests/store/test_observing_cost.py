@@ -3,12 +3,14 @@ under load."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from bson import Int64
 
 from tests.store.test_feed import register, submit
 from tontine.config import StoreConfig
+from tontine.records.roster import Roster
 from tontine.store import window
 from tontine.store.call import AsyncStore, Operation, Store
 from tontine.store.connect import open_async_store
@@ -17,6 +19,18 @@ from tontine_observer.feed.polls import Polls
 from tontine_observer.model import intake
 from tontine_observer.picture.board import Board
 from tontine_observer.records.link import Mode
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class _Counted(Store):
+    """Counts the calls it makes."""
+
+    calls = 0
+
+    def _once(self, call: Any) -> Any:
+        self.calls += 1
+        return super()._once(call)
 
 
 class Counting(AsyncStore):
@@ -119,3 +133,48 @@ def test_where_the_newest_all_wait_those_that_ended_before_them_are_read(store: 
     documents, _, known_from = store.run(window.read_window(["t.t"]))
     assert sum(one["state"] == "failed" for one in documents) == 20
     assert known_from == 121
+
+
+def fresh(seq: int, task: str) -> dict[str, Any]:
+    counts = {"attempt": 0, "fails": 0, "lost": 0}
+    one = {"seq": Int64(seq), "task": task, "state": "queued", "args": {}, "created_at": NOW}
+    return one | counts
+
+
+def roster(kinds: dict[str, list[str]]) -> Roster:
+    """Node ids, separated by blanks, and the tasks of the module `t` that they offer."""
+    modules = [[{"name": "t", "version": "1", "tasks": tasks}] for tasks in kinds.values()]
+    said = [{"modules": one, "of": of.split()} for one, of in zip(modules, kinds, strict=True)]
+    members = [node for of in kinds for node in of.split()]
+    return Roster.from_document({"epoch": 1, "members": members, "kinds": said})
+
+
+def test_what_waits_is_counted_by_its_owner(store: Store) -> None:
+    tasks = ("t.a", "t.b", "t.b@>=1", "t.b@>=2", "t.nobody", "$t.odd")
+    documents = [fresh(seq, tasks[seq % len(tasks)]) for seq in range(1, 121)]
+    store.database.jobs.insert_many(documents)
+    mixed = roster({"ada": ["a"], "bea cyd": ["a", "b"], "dan": []})
+    for one in (mixed, roster({"ada bea cyd": ["a", "b"]}), Roster(1, ("ada", "bea", "cyd"))):
+        found, is_all = store.run(window.spread(one))
+        owners = [one.owner_of(job["seq"], job["task"]) for job in documents]
+        owned = {rank: owners.count(node) for rank, node in enumerate(one.members)}
+        assert {rank: number for rank, (number, _) in found.items()} == {
+            rank: number for rank, number in owned.items() if number
+        }
+        assert is_all
+        assert {oldest for _, oldest in found.values()} == {NOW}
+
+
+def test_all_shares_of_a_large_roster_are_counted(store: Store) -> None:
+    store.database.jobs.insert_many([fresh(seq, "t.a") for seq in range(300)])
+    large = roster({" ".join(f"node-{number}" for number in range(150)): ["a"]})
+    found, _ = store.run(window.spread(large))
+    assert {rank: number for rank, (number, _) in found.items()} == dict.fromkeys(range(150), 2)
+
+
+def test_where_all_offer_the_same_they_are_counted_in_one_call(store: Store) -> None:
+    store.database.jobs.insert_many([fresh(seq, "t.a") for seq in range(10)])
+    for one, calls in ((roster({"ada bea": ["a"]}), 1), (roster({"ada": ["a"], "bea": []}), 2)):
+        counting = _Counted(store.database)
+        counting.run(window.spread(one))
+        assert counting.calls == calls

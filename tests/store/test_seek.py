@@ -4,7 +4,7 @@ what the screen would keep of the same jobs."""
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.screens.still import picture
+from tontine.records.kind import Kind
+from tontine.records.offer import ModuleOffer, Offer
 from tontine.store import read, seek
 from tontine.store.call import Store
 from tontine_observer.draw.style import Look
@@ -21,9 +23,12 @@ from tontine_observer.query.searching import Around, sought
 from tontine_observer.records.clean import Cleaner
 from tontine_observer.records.job import JobList
 from tontine_observer.records.rows import job_row
+from tontine_observer.records.timeline import Epoch
 from tontine_observer.stage.panes import jobs
 from tontine_observer.stage.panes.scene import Scene
 from tontine_observer.stage.panes.view import View
+
+Lanes = Sequence[tuple[Sequence[int], Sequence[str]]]
 
 JOBS = 600
 NAMES = {"ada-11111111": "ada", "bea-22222222": "bea"}
@@ -106,10 +111,12 @@ OF_THE_STORE: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def searched(store: Store, text: str, now: datetime, piece: int) -> tuple[seek.Seek, list[int]]:
+def searched(
+    store: Store, text: str, now: datetime, piece: int, lanes: Lanes = ()
+) -> tuple[seek.Seek, list[int]]:
     chosen = parse(text, jobs.FIELDS)
     assert not chosen.problem
-    asked = sought(chosen, Around(now, NAMES, 3))
+    asked = sought(chosen, Around(now, NAMES, 3, lanes))
     going = store.run(seek.begin(asked.where, asked.meant, asked.numbers))
     going.piece = piece
     listed: list[int] = []
@@ -147,6 +154,25 @@ def test_every_term_counts_what_mongodb_and_the_screen_count(store: Store) -> No
     for text, own in OF_THE_STORE:
         going, listed = searched(store, text, now, 150)
         assert going.found == len(listed) == store.database.jobs.count_documents(own), text
+
+
+def test_a_rank_is_that_of_the_owner_where_members_offer_different_tasks(store: Store) -> None:
+    now = store.run(read.now())
+    documents = fill(store, now)
+    offers = {"ada": ["shop"], "bea": ["shop"], "cyd": ["shop", "x"]}
+    tasks = {"shop": ["Mail"], "x": ["y"]}  # nobody offers shop.resize
+    kinds = tuple(
+        Kind.made(Offer.of(ModuleOffer(name, "1", tuple(tasks[name])) for name in names), [node])
+        for node, names in offers.items()
+    )
+    epoch = Epoch(0.0, 1, tuple(offers), kinds=kinds)
+    for rank in range(3):
+        _, listed = searched(store, f"rank:{rank}", now, 150, epoch.lanes_of(()))
+        owned = [one["seq"] for one in documents if epoch.rank_of(one["seq"], one["task"]) == rank]
+        assert listed == owned[::-1]
+    assert {one["task"] for one in documents if epoch.rank_of(one["seq"], one["task"]) == 0} == {
+        "shop.Mail"
+    }
 
 
 @pytest.mark.parametrize(

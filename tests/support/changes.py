@@ -42,6 +42,14 @@ def delta(
     return Delta(collection, _KINDS[operation], id, seconds, NEVER, fields or {}, tuple(removed))
 
 
+def _modules(tasks: Iterable[str]) -> list[dict[str, Any]]:
+    modules: dict[str, list[str]] = {}
+    for task in tasks:
+        module, _, short = task.partition(".")
+        modules.setdefault(module, []).append(short)
+    return [{"name": name, "version": "1.2", "tasks": short} for name, short in modules.items()]
+
+
 @dataclass
 class World:
     """What the store would hold; every change is noted as a delta, a second after the one
@@ -148,9 +156,15 @@ class World:
             metrics__done=known["metrics"]["done"] + done,
         )
 
-    def set_roster(self, *members: str) -> None:
-        self.roster = Roster(self.roster.epoch + 1, members)
-        fields = {"epoch": self.roster.epoch, "members": list(members)}
+    def set_roster(self, *members: str, kinds: Mapping[str, Iterable[str]] | None = None) -> None:
+        """The next roster; with kinds each has nodes, and tasks of which every module is in
+        version 1.2."""
+        fields: dict[str, Any] = {"epoch": self.roster.epoch + 1, "members": list(members)}
+        if kinds is not None:
+            fields["kinds"] = [
+                {"modules": _modules(tasks), "of": nodes.split()} for nodes, tasks in kinds.items()
+            ]
+        self.roster = Roster.from_document(fields)
         self._note("cluster", DeltaKind.CHANGED, "roster", fields, ())
 
     def snapshot(self, **more: Any) -> Snapshot:

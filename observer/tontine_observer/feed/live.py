@@ -77,7 +77,9 @@ class LiveSource:
         newest of them come onto the board."""
         known = self.board.known
         hello = await self._store.run(hurried(window.greet(), PIECE_WITHIN))
-        asked = sought(wanted, Around(hello.at, names, len(known.roster.members)))
+        tasks = {row.task for row in self.board.jobs().rows}
+        around = Around(hello.at, names, len(known.roster.members), known.roster.lanes_of(tasks))
+        asked = sought(wanted, around)
         begun = seek.begin(asked.where, asked.meant, asked.numbers)
         going = await self._store.run(hurried(begun, PIECE_WITHIN))
         listed = 0

@@ -65,7 +65,7 @@ def read_truth(
     unknown = yield from read.count_unknown(tasks, COUNTED_AT_MOST)
     waiting: Mapping[int, Waiting] = {}
     if spread and roster.members:
-        found, is_all = yield from window.spread(len(roster.members))
+        found, is_all = yield from window.spread(roster)
         waiting = {
             rank: Waiting(number, due.timestamp() if due else None, not is_all)
             for rank, (number, due) in found.items()

@@ -110,6 +110,7 @@ def _snapshot(one: Snapshot) -> dict[str, Any]:
         "nodes": list(one.nodes),
         "epoch": one.roster.epoch,
         "members": one.roster.members,
+        "kinds": one.roster.to_document()["kinds"],
         "seq": one.seq,
         "counts": one.counts,
         "unnumbered": list(one.unnumbered),

@@ -17,8 +17,8 @@ import orjson
 
 from tontine.errors import ConfigError
 from tontine.records.change import Delta, DeltaKind
+from tontine.records.kind import read_kinds
 from tontine.records.roster import Roster
-from tontine.records.share import rank_of
 
 from ..model import intake
 from ..model.known import Known
@@ -116,7 +116,7 @@ def _read_snapshot(entry: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         at=entry["at"],
         nodes=entry["nodes"],
-        roster=Roster(entry["epoch"], tuple(entry["members"])),
+        roster=_read_roster(entry),
         seq=entry["seq"],
         counts=entry["counts"],
         unnumbered=entry["unnumbered"],
@@ -126,6 +126,12 @@ def _read_snapshot(entry: Mapping[str, Any]) -> Snapshot:
         version=_version(entry["version"]),
         server=ServerFacts(*entry["server"]),
     )
+
+
+def _read_roster(entry: Mapping[str, Any]) -> Roster:
+    """The roster of a look; earlier recordings say nothing of kinds."""
+    members = tuple(entry["members"])
+    return Roster(entry["epoch"], members, read_kinds(entry.get("kinds"), members))
 
 
 def _read_delta(entry: list[Any]) -> Delta:
@@ -171,14 +177,19 @@ class ReplaySource:
             return None
         why = (("This is a recording: only what happened is known, not why.", ""),)
         moment = self.board.moment()
-        owner = (
-            moment.name_of(moment.members[rank_of(seq, len(moment.members))])
-            if moment.members
-            else ""
-        )
+        owner = moment.roster.owner_of(seq, row.task)
         holder = moment.name_of(row.node) if row.node else ""
         return JobPage(
-            self.board.now(), row, owner, holder, why, (), (), (), "not recorded", "not recorded"
+            self.board.now(),
+            row,
+            moment.name_of(owner) if owner else "",
+            holder,
+            why,
+            (),
+            (),
+            (),
+            "not recorded",
+            "not recorded",
         )
 
     async def plan(self, _: int | None, __: Any = None) -> PlanPage | None:

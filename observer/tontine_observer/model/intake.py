@@ -4,9 +4,11 @@ come. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tontine.records.change import Delta, DeltaKind, Version
+from tontine.records.kind import Kind
 from tontine.records.roster import Roster
 
 from ..records.change import ChangeKind
@@ -260,10 +262,15 @@ def _take_node(known: Known, delta: Delta) -> None:
 def _take_roster(known: Known, delta: Delta) -> None:
     epoch = whole(delta.fields.get("epoch", known.roster.epoch))
     members = delta.fields.get("members", known.roster.members)
-    is_in_parts = any(name.startswith("members.") for name in delta.fields)
+    paths = (*delta.fields, *delta.removed)
+    is_in_parts = any(path.startswith(("members.", "kinds.")) for path in paths)
     if is_in_parts or not isinstance(members, list | tuple):
         return  # the next count reads it whole
-    _see_roster(known, Roster(epoch, tuple(members)), delta.at, delta.version, is_exact=True)
+    told = {"epoch": epoch, "members": list(members), "kinds": delta.fields.get("kinds")}
+    roster = Roster.from_document(told)
+    if not delta.is_whole and "kinds" not in delta.touched:  # old software leaves them alone
+        roster = replace(roster, kinds=known.roster.kinds)
+    _see_roster(known, roster, delta.at, delta.version, is_exact=True)
 
 
 def see_roster(known: Known, roster: Roster, at: float, version: Version) -> None:
@@ -275,11 +282,18 @@ def _see_roster(
     known: Known, roster: Roster, at: float, version: Version, *, is_exact: bool
 ) -> None:
     old = known.lives.epochs[-1] if known.lives.epochs else None
-    new = Epoch(at, roster.epoch, tuple(known.clean.name(one) for one in roster.members), is_exact)
+    new = _epoch(known, roster, at, is_exact=is_exact)
     if known.lives.see_roster(new, version) and is_exact:
         known.log.roster(new, old, known.lives.names())
         known.tell(RosterMoved(new, old))
         known.touch(Pane.SHARES, Pane.CHANGES, Pane.TIME)
+
+
+def _epoch(known: Known, roster: Roster, at: float, *, is_exact: bool = True) -> Epoch:
+    """A roster with its nodes by the names that all others are known by here."""
+    name = known.clean.name
+    kinds = tuple(Kind(kind.offer, tuple(map(name, kind.of))) for kind in roster.kinds)
+    return Epoch(at, roster.epoch, tuple(map(name, roster.members)), is_exact, kinds)
 
 
 def remember(known: Known, events: Sequence[Mapping[str, Any]]) -> None:
@@ -302,11 +316,8 @@ def recall(known: Known, deltas: Sequence[Delta]) -> None:
             now = known.lives.fact(node)
             name = now.name if now else clean.name(delta.fields.get("name", delta.id))
             moves.append((delta.at, node, name, clean.name(delta.fields["state"])))
-        elif delta.collection == CLUSTER and isinstance(
-            members := delta.fields.get("members"), list
-        ):
-            epoch = whole(delta.fields.get("epoch"))
-            rosters.append(Epoch(delta.at, epoch, tuple(map(clean.name, members))))
+        elif delta.collection == CLUSTER and isinstance(delta.fields.get("members"), list):
+            rosters.append(_epoch(known, Roster.from_document(delta.fields), delta.at))
     if deltas:
         known.lives.remember(moves)
         known.lives.remember_rosters(rosters)

@@ -210,11 +210,10 @@ class Lives:
         if version < self._roster_version:
             return False
         self._roster_version = version
-        if (
-            self.epochs
-            and self.epochs[-1].epoch == epoch.epoch
-            and self.epochs[-1].members == epoch.members
-        ):
+        last = self.epochs[-1] if self.epochs else None
+        if last and (last.epoch, last.members) == (epoch.epoch, epoch.members):
+            if last.kinds != epoch.kinds:  # an event tells of a roster before it was read whole
+                self.epochs[-1] = replace(last, kinds=epoch.kinds)
             return False
         self.epochs.append(epoch)
         del self.epochs[:-ROSTERS_KEPT]

@@ -121,7 +121,7 @@ class Board:
             nodes=nodes,
             shares=derived.shares,
             flow=derived.flow,
-            members=moment.members,
+            roster=moment.roster,
             story=self._story(moment.at),
             heirloom=tuple((one, moment.name_of(one)) for one in before),
             inherited_for=moment.at - moment.roster.at if before else None,

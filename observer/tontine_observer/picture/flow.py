@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tontine.records.share import rank_of
 from tontine.records.states import JobState
 from tontine.rules.health import empties_in
 
@@ -44,7 +43,6 @@ def flow(
     due = [row for row in queued if (row.due_at or 0.0) <= moment.at]
     oldest: JobRow | None = min(due, key=lambda row: row.due_at or 0.0, default=None)
     started = [row for row in moment.working if row.started_at is not None]
-    size = len(moment.members)
     waits, runs = times.waits(moment.at), times.runs(moment.at)
     return Flow(
         counts=moment.counts,
@@ -63,8 +61,8 @@ def flow(
         run_p95=quantile(runs, 0.95),
         oldest=oldest.seq if oldest else None,
         oldest_age=moment.at - oldest.due_at if oldest and oldest.due_at is not None else None,
-        oldest_rank=rank_of(oldest.seq, size)
-        if oldest and oldest.seq is not None and size
+        oldest_rank=moment.roster.rank_of(oldest.seq, oldest.task)
+        if oldest and oldest.seq is not None
         else None,
         incoming=_remembered(
             memo, "in", moment.at, lambda: _series(curves.flows, (INCOMING,), moment.at)

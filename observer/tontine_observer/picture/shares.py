@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tontine.legible import count
-from tontine.records.share import Share, rank_of
+from tontine.records.share import Share
 from tontine.records.states import JobState, NodeState
 
 from ..records.job import JobRow
@@ -32,6 +32,9 @@ class _Rank:
     """Since when its oldest job waits that some live node could run."""
     active_at: float = 0.0
     foreign: list[tuple[int, str]] = field(default_factory=list)
+    first: int = 0
+    """The number of its first cell."""
+    cells: str = ""
 
 
 def share_rows(moment: Moment) -> tuple[ShareRow, ...]:
@@ -41,18 +44,26 @@ def share_rows(moment: Moment) -> tuple[ShareRow, ...]:
         return ()
     unfinished = [row for row in moment.unfinished if row.seq is not None]
     ranks = _by_rank(moment, unfinished, size)
-    _note_activity(moment, ranks, size)
+    _note_activity(moment, ranks)
     start = _window(moment, unfinished, size)
-    codes = _codes(moment, start, start + (CELLS_SHOWN + 1) * size)
-    return tuple(_row(moment, rank, ranks[rank], codes, start) for rank in range(size))
+    end = start + (CELLS_SHOWN + 1) * size
+    if moment.roster.is_uniform:
+        _cut_cells(ranks, _codes(moment, start, end), start)
+    else:
+        _gather_cells(moment, ranks, start, end)
+    return tuple(_row(moment, rank, ranks[rank]) for rank in range(size))
 
 
 def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
+    """What waits and is held, by whose it is; what no member serves is nobody's."""
     ranks = [_Rank() for _ in range(size)]
     is_served = moment.serving()
+    rank_of = moment.roster.rank_of
     for row in rows:
         seq = row.seq or 0
-        place = rank_of(seq, size)
+        place = rank_of(seq, row.task)
+        if place is None:
+            continue
         rank = ranks[place]
         rank.active_at = max(rank.active_at, row.claimed_at or 0.0, row.started_at or 0.0)
         if row.state == JobState.QUEUED:
@@ -68,7 +79,7 @@ def _by_rank(moment: Moment, rows: Sequence[JobRow], size: int) -> list[_Rank]:
     return ranks
 
 
-def _note_activity(moment: Moment, ranks: Sequence[_Rank], size: int) -> None:
+def _note_activity(moment: Moment, ranks: Sequence[_Rank]) -> None:
     """When something last ended in shares in which jobs have waited for long."""
     waiting = {
         place
@@ -81,8 +92,8 @@ def _note_activity(moment: Moment, ranks: Sequence[_Rank], size: int) -> None:
     for row in moment.rows:
         if row.finished_at is None or row.seq is None:
             continue
-        place = rank_of(row.seq, size)
-        if place in waiting:
+        place = moment.roster.rank_of(row.seq, row.task)
+        if place in waiting and place is not None:
             ranks[place].active_at = max(ranks[place].active_at, row.finished_at)
 
 
@@ -100,26 +111,53 @@ def _window(moment: Moment, rows: Sequence[JobRow], size: int) -> int:
     return max(1, first - ENDED_BEFORE * size)
 
 
+def _cut_cells(ranks: Sequence[_Rank], codes: Sequence[str], start: int) -> None:
+    """Where all offer the same: every so manieth number, whether there is a job or not."""
+    size = len(ranks)
+    for rank, seen in enumerate(ranks):
+        seen.first = Share(0, rank, size).first_from(start)
+        seen.cells = "".join(codes[seen.first - start :: size][:CELLS_SHOWN])
+
+
+def _gather_cells(moment: Moment, ranks: Sequence[_Rank], start: int, end: int) -> None:
+    """Where they do not: the jobs themselves, since a number without a job is nobody's."""
+    codes: list[list[str]] = [[] for _ in ranks]
+    for row in _between(moment, start, end) if moment.has_cells else ():
+        seq = row.seq or 0
+        place = moment.roster.rank_of(seq, row.task)
+        if place is not None:
+            ranks[place].first = ranks[place].first or seq
+            codes[place].append(_code(moment, row))
+    for seen, some in zip(ranks, codes, strict=True):
+        seen.cells = "".join(some[:CELLS_SHOWN])
+
+
+def _between(moment: Moment, start: int, end: int) -> Sequence[JobRow]:
+    rows = moment.rows
+    return rows[bisect_left(rows, start, key=_seq) : bisect_left(rows, end, key=_seq)]
+
+
 def _codes(moment: Moment, start: int, end: int) -> list[str]:
     """One code for each number from `start` on, of all shares."""
     end = max(start, min(moment.seq + 1, end)) if moment.has_cells else start
     known = end if not moment.is_complete else min(end, max(start, moment.known_from))
     codes = [" "] * (known - start) + ["h"] * (end - known)
-    rows = moment.rows
-    for row in rows[bisect_left(rows, start, key=_seq) : bisect_left(rows, end, key=_seq)]:
+    for row in _between(moment, start, end):
         if row.seq is not None:
-            codes[row.seq - start] = _CODES.get(row.state) or _open_code(moment, row)
+            codes[row.seq - start] = _code(moment, row)
     return codes
+
+
+def _code(moment: Moment, row: JobRow) -> str:
+    return _CODES.get(row.state) or _open_code(moment, row)
 
 
 def _seq(row: JobRow) -> int:
     return 2**63 if row.seq is None else row.seq
 
 
-def _row(moment: Moment, rank: int, seen: _Rank, codes: Sequence[str], start: int) -> ShareRow:
+def _row(moment: Moment, rank: int, seen: _Rank) -> ShareRow:
     size, owner = len(moment.members), moment.members[rank]
-    first = Share(0, rank, size).first_from(start)
-    cells = "".join(codes[first - start :: size][:CELLS_SHOWN])
     fact = moment.facts.get(owner)
     counted = _waiting(moment, rank, seen)
     age = None if counted.oldest_due is None else max(0.0, moment.at - counted.oldest_due)
@@ -132,9 +170,9 @@ def _row(moment: Moment, rank: int, seen: _Rank, codes: Sequence[str], start: in
         oldest_age=age if counted.number else None,
         oldest=seen.oldest.seq if seen.oldest else None,
         waiting=counted.number,
-        first=first,
-        cells=cells,
-        note=", ".join(_notes(moment, owner, seen, cells)),
+        first=seen.first,
+        cells=seen.cells,
+        note=", ".join(_notes(moment, owner, seen)),
         foreign=tuple(seen.foreign),
         is_stalled=_is_stalled(moment, owner, seen),
         is_partial=counted.is_partial,
@@ -161,7 +199,7 @@ def _open_code(moment: Moment, row: JobRow) -> str:
     return "?"
 
 
-def _notes(moment: Moment, owner: str, seen: _Rank, cells: str) -> list[str]:
+def _notes(moment: Moment, owner: str, seen: _Rank) -> list[str]:
     notes = []
     fact = moment.facts.get(owner)
     if fact is None or fact.is_dead:
@@ -173,7 +211,7 @@ def _notes(moment: Moment, owner: str, seen: _Rank, cells: str) -> list[str]:
     notes += [f"#{seq} claimed by {name}" for seq, name in seen.foreign[:_FOREIGN_SHOWN]]
     if len(seen.foreign) > _FOREIGN_SHOWN:
         notes.append(f"{len(seen.foreign) - _FOREIGN_SHOWN} more by others")
-    if holes := cells.count("h"):
+    if holes := seen.cells.count("h"):
         notes.append(count(holes, "hole"))
     return notes
 

@@ -4,7 +4,7 @@ would keep. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,6 +38,8 @@ class Around:
     names: Mapping[str, str] = field(default_factory=dict)
     """The ids of nodes, and their names."""
     members: int = 0
+    lanes: Sequence[tuple[Sequence[int], Sequence[str]]] = ()
+    """Ranks, and the task keys whose jobs these divide; where it is not all that divide all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +184,22 @@ def _measure(name: str, around: Around) -> tuple[Any, Scale, bool]:
         end = {"$cond": [{"$eq": ["$state", "working"]}, around.now, "$finished_at"]}
         return {"$subtract": [end, "$started_at"]}, lambda seconds: seconds * 1000, False
     if name == "rank":
-        modulus = {"$mod": ["$seq", around.members]} if around.members else None
-        return modulus, float, False
+        return _rank(around), float, False
     return {"$ifNull": [f"${name}", 0]}, float, False
+
+
+def _rank(around: Around) -> Any:
+    """The rank of the member that should claim a job, for the server."""
+    if not around.lanes:
+        return {"$mod": ["$seq", around.members]} if around.members else None
+    branches = [
+        {
+            "case": {"$in": ["$task", {"$literal": list(keys)}]},
+            "then": {"$arrayElemAt": [list(ranks), {"$mod": ["$seq", len(ranks)]}]},
+        }
+        for ranks, keys in around.lanes
+    ]
+    return {"$switch": {"branches": branches, "default": None}}
 
 
 def _numeric(term: Term, value: Any, scale: Scale, is_turned: bool) -> Condition:

@@ -17,6 +17,7 @@ from .flow import Flow
 from .link import Link
 from .node import NodeRow
 from .share import ShareRow
+from .timeline import Epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Picture:
     nodes: tuple[NodeRow, ...]
     shares: tuple[ShareRow, ...]
     flow: Flow
-    members: tuple[str, ...] = ()
+    roster: Epoch = field(default_factory=lambda: Epoch(0.0, 0, ()))
     story: str = ""
     """What has just happened, as one tells it."""
     heirloom: tuple[tuple[str, str], ...] = ()
@@ -64,6 +65,10 @@ class Picture:
     """Deaths that others survived, jobs that they rescued, jobs that were lost."""
     note: str = ""
     """What of this moment is not known: `jobs are kept from 12:01:40 on`."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self.roster.members
 
     @property
     def is_healthy(self) -> bool:

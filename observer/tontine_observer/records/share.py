@@ -21,7 +21,7 @@ CELLS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """One rank of the roster: the seqs it should claim, and how they fare."""
+    """One rank of the roster: the jobs it should claim, and how they fare."""
 
     rank: int
     size: int
@@ -35,7 +35,8 @@ class ShareRow:
     oldest: int | None
     waiting: int
     first: int
-    """The seq of the first cell; cell i is seq `first + i * size`."""
+    """The seq of the first cell. Where all members offer the same, cell i is seq `first + i *
+    size`; else the cells are the jobs of this member, by their numbers."""
     cells: str
     note: str = ""
     """`owner dead`, `owner silent`, `#4893 claimed by ada`, `3 holes` ..., separated by commas."""

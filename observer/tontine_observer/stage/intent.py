@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tontine.legible import count
-from tontine.records.share import rank_of
 
 from ..records.job import JobRow
 from ..records.ledger import FailureRow, ScheduleRow
@@ -233,14 +232,14 @@ def _consequences(verb: str, node: NodeRow, scene: Scene) -> list[str]:
 def _moved(node: NodeRow, scene: Scene) -> tuple[int, int]:
     """How many queued jobs get another owner when a member leaves, and of how many that is
     known."""
-    before = scene.picture.members
-    after = tuple(member for member in before if member != node.id)
-    queued = [row.seq for row in scene.jobs.rows if row.state == "queued" and row.seq is not None]
-    if not after:
-        return len(queued), len(queued)
-    return sum(
-        before[rank_of(seq, len(before))] != after[rank_of(seq, len(after))] for seq in queued
-    ), len(queued)
+    before = scene.picture.roster
+    after = before.without(node.id)
+    queued = [
+        (row.seq, row.task)
+        for row in scene.jobs.rows
+        if row.state == "queued" and row.seq is not None
+    ]
+    return sum(before.owner_of(*job) != after.owner_of(*job) for job in queued), len(queued)
 
 
 def _about_jobs(verb: str, rows: Sequence[JobRow]) -> Intent | str:

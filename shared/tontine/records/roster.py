@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,11 @@ LAST_EPOCH = 2**41
 FURTHEST = 2**40
 """How far an epoch can be ahead of the one known: further than anybody counts, somebody wrote it.
 """
+
+
+def place_among(ranks: Sequence[int], seq: int) -> int | None:
+    """The rank that a seq falls to among those who can run it (MS2); None when nobody can."""
+    return ranks[rank_of(seq, len(ranks))] if ranks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,33 @@ class Roster:
     def members_of(self, key: str) -> tuple[str, ...]:
         """The members that divide the jobs of a task key (MS1). Where nobody says what he offers,
         all are old software, and all divide all."""
+        return (
+            self.members if not self.kinds else tuple(self.members[at] for at in self.ranks_of(key))
+        )
+
+    def ranks_of(self, key: str) -> Sequence[int]:
+        """The same by their ranks among all members."""
         if not self.kinds:
-            return self.members
+            return range(len(self.members))
         able = {node for kind in self.kinds if kind.offer.has(key) for node in kind.of}
-        return tuple(member for member in self.members if member in able)
+        if len(able) == len(self.members):
+            return range(len(self.members))  # many rosters may be kept, and most are all alike
+        return tuple(rank for rank, member in enumerate(self.members) if member in able)
 
     def owner_of(self, seq: int, key: str) -> str | None:
         """The member that should claim a job, by its number and its task key (MS2); None while no
         member serves it."""
-        able = self.members_of(key)
-        return able[rank_of(seq, len(able))] if able else None
+        rank = place_among(self.ranks_of(key), seq)
+        return None if rank is None else self.members[rank]
+
+    def lanes_of(self, keys: Iterable[str]) -> dict[tuple[int, ...], list[str]]:
+        """Task keys by the ranks of those who divide their jobs; keys that nobody serves are in
+        none."""
+        lanes: dict[tuple[int, ...], list[str]] = {}
+        for key in keys:
+            if ranks := tuple(self.ranks_of(key)):
+                lanes.setdefault(ranks, []).append(key)
+        return lanes
 
     def parts_of(self, node: str, keys: Iterable[str]) -> dict[Share, frozenset[str]]:
         """What a node should claim of some task keys: those of which it has the same share

@@ -11,6 +11,7 @@ from typing import Any
 from bson import Timestamp
 
 from ..errors import NotPermitted, StoreError, StoreUnavailable
+from ..records.roster import Roster, place_among
 from ..records.states import FINAL, JobState
 from .call import Operation, command, count_documents, find
 from .indexes import DUE_INDEX, OPEN_JOBS, RANKED_INDEX
@@ -194,28 +195,62 @@ def _count(where: Mapping[str, Any], index: str) -> Operation[int]:
         return int((yield count_documents(JOBS, where, **options)))
 
 
-def spread(size: int) -> Operation[tuple[dict[int, tuple[int, datetime | None]], bool]]:
-    """Fresh queued jobs by share of a roster of that size, each with the time of its oldest; False
-    when there are more than were counted."""
+Spread = tuple[int, datetime | None]
+"""How many jobs, and the time of the oldest."""
+
+
+def spread(roster: Roster) -> Operation[tuple[dict[int, Spread], bool]]:
+    """Fresh queued jobs by the rank of their owner (MS2); False when there are more than were
+    counted.
+
+    Where all members offer the same this is one call. Else the tasks are asked for first: how many
+    divide the jobs of each is not the same.
+    """
+    size: Any = len(roster.members)
+    if not roster.is_uniform:
+        tasks = yield from _grouped({"task": "$task"}, {})
+        size = _sizes(roster, {str(one["_id"].get("task")) for one in tasks})
+    groups = yield from _grouped({"task": "$task", "at": {"$mod": ["$seq", size]}}, _OLDEST)
+    found: dict[int, Spread] = {}
+    for one in groups:
+        ranks = roster.ranks_of(str(one["_id"].get("task")))
+        rank = place_among(ranks, int(one["_id"]["at"] or 0))
+        if rank is not None:
+            found[rank] = _together(found.get(rank), (int(one["count"]), _aware(one["oldest"])))
+    return found, sum(int(one["count"]) for one in groups) < SPREAD_AT_MOST
+
+
+_OLDEST = {"oldest": {"$min": {"$ifNull": ["$run_at", "$created_at"]}}}
+
+
+def _grouped(by: Mapping[str, Any], more: Mapping[str, Any]) -> Operation[list[dict[str, Any]]]:
     pipeline: list[dict[str, Any]] = [
         {"$match": OPEN_JOBS["fresh"]},
         {"$limit": SPREAD_AT_MOST},
-        {
-            "$group": {
-                "_id": {"$mod": ["$seq", size]},
-                "count": {"$sum": 1},
-                "oldest": {"$min": {"$ifNull": ["$run_at", "$created_at"]}},
-            }
-        },
+        {"$group": {"_id": by, "count": {"$sum": 1}, **more}},
     ]
-    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": {}})
-    groups = answer["cursor"]["firstBatch"]
-    found = {
-        int(one["_id"]): (int(one["count"]), _aware(one["oldest"]))
-        for one in groups
-        if isinstance(one["_id"], int | float)
-    }
-    return found, sum(number for number, _ in found.values()) < SPREAD_AT_MOST
+    # All groups in the first batch: by itself a server gives 101.
+    whole = {"batchSize": SPREAD_AT_MOST}
+    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": whole})
+    groups: list[dict[str, Any]] = answer["cursor"]["firstBatch"]
+    return groups
+
+
+def _sizes(roster: Roster, tasks: Iterable[str]) -> dict[str, Any]:
+    """How many divide the jobs of a task, for the server; what nobody serves is divided by one."""
+    branches = [
+        {"case": {"$in": ["$task", {"$literal": keys}]}, "then": len(ranks)}
+        for ranks, keys in roster.lanes_of(sorted(tasks)).items()
+    ]
+    never: dict[str, Any] = {"case": False, "then": 1}  # a switch has branches
+    return {"$switch": {"branches": [*branches, never], "default": 1}}
+
+
+def _together(one: Spread | None, other: Spread) -> Spread:
+    if one is None:
+        return other
+    dates = [date for date in (one[1], other[1]) if date is not None]
+    return one[0] + other[0], min(dates, default=None)
 
 
 def _aware(value: Any) -> datetime | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tontine.records.share import rank_of
-
 from ...draw.columns import Column
 from ...draw.line import Line, Span
 from ...draw.plot import bar
@@ -87,8 +85,8 @@ def _node(job: JobRow, scene: Scene) -> str | None:
 
 
 def _rank(job: JobRow, scene: Scene) -> float | None:
-    size = scene.picture.status.members
-    return float(rank_of(job.seq, size)) if size and job.seq is not None else None
+    rank = None if job.seq is None else scene.picture.roster.rank_of(job.seq, job.task)
+    return None if rank is None else float(rank)
 
 
 def moment_of(job: JobRow) -> float | None:

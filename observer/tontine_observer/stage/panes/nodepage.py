@@ -22,7 +22,7 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
     plot = spark(node.rate, 30, scene.glyphs).strip()
     last = rate(node.rate[-1]) if node.rate else "-"
     facts = [
-        ("share", _share(node)),
+        ("share", _share(node, scene)),
         ("slots", f"{node.running} of {node.slots} busy, {node.held} jobs held{_size(node)}"),
         *_workers(node),
         ("settled", f"{amount(node.done)} done, {amount(node.failed)} failed"),
@@ -77,11 +77,16 @@ def _fact(name: str, text: str) -> Line:
     return [(f"  {left(name, 12)}", "muted"), (text, "text")]
 
 
-def _share(node: NodeRow) -> str:
+def _share(node: NodeRow, scene: Scene) -> str:
     if node.rank is None:
         return "none: it is no member of the roster"
     if node.share is None:
         return f"rank {node.rank}"
+    if not scene.picture.roster.is_uniform:
+        return (
+            f"rank {node.rank} of {node.share.size}: of each task that it offers, its part among "
+            f"those who do (epoch {node.share.epoch})"
+        )
     return (
         f"rank {node.rank}: every seq that divided by {node.share.size} leaves {node.rank} "
         f"(epoch {node.share.epoch})"
