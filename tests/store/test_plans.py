@@ -15,6 +15,7 @@ from tontine.store import counter, insert, number, retention
 from tontine.store.call import AsyncStore, Causal, Store
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read
+from tontine.store.plans.status import read_status
 from tontine.store.plans.values import read_page
 from tontine.store.retention import Retention
 from tontine.streamed import BYTES_AT_ONCE
@@ -538,3 +539,17 @@ def test_a_page_holds_so_many_results_and_so_many_bytes(crew: Crew) -> None:
     assert items(10, 10) == [10, 11]
     assert items(19, 500) == [19]
     assert items(20, 500) == []
+
+
+@pytest.mark.parametrize(("count", "size", "is_whole"), [(20, 30_000, True), (20, 900_000, False)])
+def test_a_result_is_all_of_the_items_or_nothing(
+    crew: Crew, count: int, size: int, is_whole: bool
+) -> None:
+    crew.tasks["t.long"] = lambda n: "x" * size + str(n)
+    step = {"task": "t.long", "map": list(range(count)), "as": "n"}
+    plan = crew.insert({"steps": {"all": step}})
+    crew.run()
+    found = crew.store.run(read_status(crew.plan(plan).seq or 0))
+    assert found.state == "done"
+    whole = ["x" * size + str(n) for n in range(count)]
+    assert found.result == (whole if is_whole else None)

@@ -91,7 +91,8 @@ class PlanStatus:
     error: PlanError | None = None
     """The failure that stopped it."""
     result: Any = None
-    """The result of its last step, or of the one that it returns, once it is done."""
+    """The result of its last step, or of the one that it returns, once it is done; of a mapped step
+    a list, and None where that has more than 1,000 items or 16 MB: its jobs have them."""
     tries: int = 0
     """How often it was retried."""
     created_at: datetime | None = None

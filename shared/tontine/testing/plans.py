@@ -9,6 +9,7 @@ from typing import Any
 
 import bson
 
+from .. import verdict
 from ..current import CurrentJob
 from ..errors import ConfigError
 from ..function import is_async
@@ -16,7 +17,16 @@ from ..module import Library, Module, load
 from ..offspring import send_nowhere
 from ..plan import More, Plan
 from ..records.job import JobError
-from ..records.plan import JobFact, PlanError, PlanPlace, PlanRecord, Source, StepRecord, Taken
+from ..records.plan import (
+    TAKEN_AT_MOST,
+    JobFact,
+    PlanError,
+    PlanPlace,
+    PlanRecord,
+    Source,
+    StepRecord,
+    Taken,
+)
 from ..records.plan_status import JobCounts, PlanStatus, result_step
 from ..records.states import ENDED_PLAN, JobState, PlanState
 from ..records.task_key import name_of
@@ -26,7 +36,6 @@ from ..rules.plan_check import problem
 from ..rules.plan_facts import AllJobs
 from ..rules.plan_graph import PlanGraph
 from ..streamed import Stream
-from ..verdict import CODEC
 from . import calling
 
 _SEQ = 1
@@ -116,6 +125,8 @@ class _InlinePlan:
     def _result(self) -> Any:
         name = result_step(self.plan, PlanGraph(self.plan.steps).last)
         if self.plan.state is not PlanState.DONE or name is None:
+            return None
+        if self.plan.widths.get(name, 0) > TAKEN_AT_MOST:
             return None
         return self._value(Source(name), None)
 
@@ -237,11 +248,22 @@ class _InlinePlan:
         self, take: Mapping[str, Taken], own: tuple[str, int | None] | None
     ) -> dict[str, Any]:
         return {
-            arg: self._value(taken, own)
+            arg: self._argument(taken, own)
             if isinstance(taken, Source)
-            else [self._value(one, own) for one in taken]
+            else [self._argument(one, own) for one in taken]
             for arg, taken in take.items()
         }
+
+    def _argument(self, source: Source, own: tuple[str, int | None] | None) -> Any:
+        """The value, if it has no more items than one argument may have."""
+        is_own = own is not None and own[0] == source.step
+        width = 0 if is_own else self.plan.widths.get(source.step, 0)
+        if width > TAKEN_AT_MOST:
+            raise _InvalidInline(
+                f"it takes the results of {source.step}, which has {width:,} items, and "
+                f"{TAKEN_AT_MOST:,} fit into one argument: use `stream`"
+            )
+        return self._value(source, own)
 
     def _value(self, source: Source, own: tuple[str, int | None] | None) -> Any:
         if own is not None and own[0] == source.step:
@@ -283,10 +305,11 @@ class _InlinePlan:
             why = JobError(type(error).__name__, str(error))
             job.fact = replace(fact, state=JobState.FAILED, error=why)
             return
-        if isinstance(result, More):
-            job.more = result.plan.document()["steps"]
-            result = result.result
-        job.result = bson.decode(bson.encode({"r": result}, codec_options=CODEC), CODEC)["r"]
+        kept = _kept(result, fact.place)
+        if isinstance(kept, JobError):
+            job.fact = replace(fact, state=JobState.FAILED, error=kept)
+            return
+        job.result, job.more = kept
         has_more = job.more is not None
         job.fact = replace(fact, state=JobState.DONE, error=None, has_more=has_more)
 
@@ -308,6 +331,25 @@ class _InlinePlan:
         if error is not None:
             raise error
         return result
+
+
+def _kept(result: Any, place: PlanPlace) -> tuple[Any, Mapping[str, Any] | None] | JobError:
+    """What is stored of what a task returned, with the steps that it adds; an error where a worker
+    would fail the attempt for it."""
+    more: Mapping[str, Any] | None = None
+    if isinstance(result, More):
+        if place.kind != "step" or place.item is not None:
+            why = "only the task of a plan's step can return More, and of none that is mapped"
+            return JobError("InvalidMore", why)
+        try:
+            more = result.plan.document()["steps"]
+        except (ConfigError, AttributeError) as error:
+            return JobError("InvalidMore", f"the steps to add cannot be: {error}")
+        result = result.result
+    encoded = verdict.encode(result)
+    if not isinstance(encoded, bytes):
+        return JobError(encoded.type, encoded.message)
+    return bson.decode(encoded, verdict.CODEC)["r"], more
 
 
 class _InvalidInline(Exception):

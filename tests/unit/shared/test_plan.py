@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import plan_tasks
-from tontine import ConfigError, More, Plan
+from tontine import ConfigError, Module, More, Plan
 from tontine.records.states import PlanState
 from tontine.testing import EagerQueue, run_plan
 
@@ -161,6 +161,63 @@ def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence:
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
     assert ended.error.message.startswith(sentence)
+
+
+@pytest.mark.parametrize("kind", ["item", "undo", "no plan", "no steps"])
+def test_more_that_cannot_be_fails_its_attempt_inline(kind: str) -> None:
+    shop = Module("more")
+    good = Plan()
+    good.step("more.fine")
+    given: dict[str, Any] = {"no plan": None, "no steps": Plan()}
+
+    @shop.task
+    def fine() -> None: ...
+
+    @shop.task
+    def more(x: int = 0) -> More:
+        return More(x, given.get(kind, good))
+
+    plan = Plan()
+    if kind == "item":
+        plan.map("more.more", [1], as_="x")
+    else:
+        step = plan.step("more.fine" if kind == "undo" else "more.more", name="first")
+        step.undo("more.more")
+        plan.step("more.none", after=step)
+    ended = run_plan(plan, [shop])
+    if kind == "undo":
+        assert ended.state is PlanState.STUCK
+        return
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert ended.error.type == "InvalidMore"
+
+
+def test_a_result_that_cannot_be_stored_fails_its_attempt_inline() -> None:
+    shop = Module("odd")
+    shop.task(name="odd")(lambda: object())
+    ended = run_plan({"steps": {"a": {"task": "odd.odd"}}}, [shop])
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert ended.error.type == "UnstorableResult"
+
+
+def test_an_argument_takes_a_thousand_results_inline_and_a_stream_any_number() -> None:
+    plan = Plan()
+    numbers = plan.map("shop.add", list(range(1_001)), as_="x")
+    plan.step("shop.sip", {"results": numbers.stream()})
+    plan.returns(numbers)
+    ended = run_plan(plan, [plan_tasks.shop])
+    assert (ended.state, ended.result) == (PlanState.DONE, None), "as with nodes"
+    plan.step("shop.total", {"numbers": numbers})
+    ended = run_plan(plan, [plan_tasks.shop])
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert (ended.error.type, ended.error.step) == ("InvalidStep", "total")
+    assert ended.error.message == (
+        "it takes the results of add, which has 1,001 items, and 1,000 fit into one argument: "
+        "use `stream`"
+    )
 
 
 def test_a_stream_of_a_mapped_step_is_read_inline() -> None:

@@ -58,17 +58,23 @@ def _drains(status: PlanStatus) -> str:
 
 def _running(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
     graph = PlanGraph(plan.steps)
-    for name, step in list(status.steps.items())[:_SHOWN]:
-        if step.state == WAITING:
-            yield from _waiting(name, graph, status)
-        elif step.jobs.working or step.jobs.queued:
-            yield Finding("step", f"Step {name} is under way: {_jobs(step)}.", _ask(plan, step))
+    steps = status.steps.items()
+    under_way = [step for _, step in steps if step.jobs.working or step.jobs.queued]
+    waiting = [name for name, step in steps if step.state == WAITING]
+    for step in under_way[:_SHOWN]:
+        yield Finding("step", f"Step {step.name} is under way: {_jobs(step)}.", _ask(plan, step))
+    for name in waiting[:_SHOWN]:
+        yield from _waiting(name, graph, status)
+    if more := len(waiting[_SHOWN:]):
+        yield Finding("waits", f"{more:,} more {'steps wait' if more > 1 else 'step waits'}.")
 
 
 def _waiting(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[Finding]:
-    missing = [one for one in sorted(graph.before[name]) if not _has_ended(status.steps[one])]
+    missing = [
+        open_one for one in sorted(graph.before[name]) for open_one in _unended(one, graph, status)
+    ]
     if missing:
-        those = ", ".join(f"{one} ({status.steps[one].state})" for one in missing)
+        those = ", ".join(f"{one} ({status.steps[one].state})" for one in missing[:_SHOWN])
         yield Finding("waits", f"Step {name} waits for {those}.")
     else:
         yield Finding(
@@ -78,9 +84,20 @@ def _waiting(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[Findin
         )
 
 
+def _unended(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[str]:
+    """What keeps a step from having ended: itself, or steps that it has added (PL3)."""
+    if not _has_ended(status.steps[name]):
+        yield name
+    else:
+        for child in graph.children[name]:
+            yield from _unended(child, graph, status)
+
+
 def _has_ended(step: StepStatus) -> bool:
-    ended = step.jobs.done + (step.jobs.failed + step.jobs.cancelled if step.may_fail else 0)
-    return step.total is not None and ended >= step.total
+    """Whether all of its own jobs have ended well: what the plan's stop ended is run again."""
+    jobs = step.jobs
+    let_off = jobs.failed + jobs.cancelled - jobs.stopped if step.may_fail else 0
+    return step.total is not None and jobs.done + let_off >= step.total
 
 
 def _jobs(step: StepStatus) -> str:
@@ -100,14 +117,24 @@ def _ask(plan: PlanRecord, step: StepStatus) -> str:
 
 
 def _undoing(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
-    for name in plan.undo[:_SHOWN]:
-        undo = status.steps[name].undo if name in status.steps else None
-        if undo is None:
-            yield Finding("undo", f"The undo of {name} waits for those of what came after it.")
-        elif undo.failed or undo.cancelled:
-            yield Finding("undo", f"The undo of {name} failed.")
-        elif undo.queued or undo.working:
-            yield Finding("undo", f"The undo of {name} is under way.")
+    sentences = [
+        sentence
+        for name in plan.undo
+        if name in status.steps and (sentence := _undo_of(status.steps[name]))
+    ]
+    for sentence in sentences[:_SHOWN]:
+        yield Finding("undo", sentence)
+
+
+def _undo_of(step: StepStatus) -> str | None:
+    """How the undo of a step stands, unless it is done."""
+    if step.undo is None:
+        return f"The undo of {step.name} waits for those of what came after it."
+    if step.undo.failed or step.undo.cancelled:
+        return f"The undo of {step.name} failed."
+    if step.undo.queued or step.undo.working:
+        return f"The undo of {step.name} is under way."
+    return None
 
 
 def _ended(plan: PlanRecord) -> Iterator[Finding]:

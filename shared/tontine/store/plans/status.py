@@ -129,7 +129,9 @@ def _result(plan: PlanRecord) -> Operation[Any]:
     width = plan.widths.get(name, 0)
     if width > TAKEN_AT_MOST:
         return None  # more than anybody wants in one answer: its jobs have them
-    items, _ = yield from item_results(plan.seq, name, 0, width)
+    items, end = yield from item_results(plan.seq, name, 0, width)
+    if end < width:
+        return None  # more than one answer of the server holds: a part of them would mislead
     return [items.get(item) for item in range(width)]
 
 

@@ -1,0 +1,74 @@
+"""Why a plan is where it is, from its document and its jobs, counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tontine.diagnose.why.plan import explain_plan
+from tontine.records.plan import PlanRecord
+from tontine.records.plan_status import JobCounts, PlanStatus
+
+DONE, QUEUED = JobCounts(done=1), JobCounts(queued=1)
+
+
+def findings(
+    steps: dict[str, Any],
+    jobs: dict[str, JobCounts],
+    undos: dict[str, JobCounts] | None = None,
+    **fields: Any,
+) -> list[str]:
+    head = {"_id": 1, "seq": 17, "state": "running", "try": 0}
+    plan = PlanRecord.from_document({**head, "steps": steps, **fields})
+    counts = {("step", name): count for name, count in jobs.items()}
+    counts |= {("undo", name): count for name, count in (undos or {}).items()}
+    found = explain_plan(plan, PlanStatus.of(plan, counts), all_know=True)
+    return [one.sentence for one in found]
+
+
+def chain(count: int) -> dict[str, Any]:
+    names = [f"s{one:02}" for one in range(count)]
+    after = [[], *([name] for name in names)]
+    return {name: {"task": "t.t", "after": after[at]} for at, name in enumerate(names)}
+
+
+def test_what_is_done_takes_no_room_from_what_is_not() -> None:
+    done = {f"s{one:02}": DONE for one in range(24)}
+    said = findings(chain(30), {**done, "s24": QUEUED})
+    assert said[0] == "Step s24 is under way: its job is queued."
+    assert said[1] == "Step s25 waits for s24 (queued)."
+    assert len(said) == 6
+
+
+def test_what_is_under_way_comes_first_however_much_waits() -> None:
+    steps = {**dict(reversed(chain(30).items())), "other": {"task": "t.t"}}
+    said = findings(steps, {"s00": DONE, "s01": QUEUED, "other": DONE})
+    assert said[0] == "Step s01 is under way: its job is queued."
+    assert said[-1] == "8 more steps wait."
+    assert len(said) == 1 + 20 + 1
+
+
+def test_a_step_that_added_some_has_ended_when_those_have() -> None:
+    steps = {"a": {"task": "t.t"}, "z": {"task": "t.t", "after": ["a"]}, "a:k": {"task": "t.t"}}
+    said = findings(steps, {"a": DONE, "a:k": QUEUED}, added=["a"])
+    assert said[-1] == "Step z waits for a:k (queued)."
+    said = findings(steps, {"a": DONE, "a:k": DONE}, added=["a"])
+    assert said[-1].startswith("Step z waits for nothing")
+
+
+def test_a_step_that_may_fail_has_not_ended_when_the_plan_stopped_it() -> None:
+    steps = {"a": {"task": "t.t", "may_fail": True}, "z": {"task": "t.t", "after": ["a"]}}
+    said = findings(steps, {"a": JobCounts(cancelled=1, stopped=1)})
+    assert said == ["Step z waits for a (cancelled)."]
+    said = findings(steps, {"a": JobCounts(failed=1)})
+    assert said[0].startswith("Step z waits for nothing")
+
+
+def test_what_is_undone_takes_no_room_from_what_is_not() -> None:
+    steps = {name: {**step, "undo": {"task": "t.u"}} for name, step in chain(30).items()}
+    undos = {f"s{one:02}": DONE for one in range(4, 30)}
+    undo = list(reversed(steps))
+    said = findings(
+        steps, {}, {**undos, "s03": QUEUED}, state="undoing", undo=undo, cause="cancelled"
+    )
+    assert said[:2] == ["It stopped because it was cancelled.", "The undo of s03 is under way."]
+    assert len(said) == 1 + 4
