@@ -12,9 +12,10 @@ from textual import events
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, picture
 from tests.support.feeding import until
+from tontine.errors import StoreUnavailable
 from tontine.records.share import Share
 from tontine_observer.draw.line import plain
-from tontine_observer.records.job import JobPage
+from tontine_observer.records.job import JobPage, LogLine
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.stage.layout import CHANGES, JOBS, NODES, SHARES
 from tontine_observer.terminal.app import ObserverApp
@@ -213,6 +214,36 @@ async def test_a_page_that_comes_late_does_not_open_over_something_else() -> Non
         assert app.screen is app.overview
         await press(app, pilot, "3", "enter")
         assert isinstance(app.screen, Page)
+
+
+async def test_what_is_called_off_is_said() -> None:
+    source = Slow(StillBoard())
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter", "j")
+        assert "called off" in text(app)
+        await press(app, pilot, "1", "j")
+        app.overview.say("")
+        await press(app, pilot, "k")
+        assert "called off" not in text(app), "there is nothing to call off any more"
+
+
+class Refusing(StillSource):
+    """Is there, and cannot be read."""
+
+    async def page(self, seq: int) -> JobPage | None:
+        raise StoreUnavailable("mongodb has no primary")
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        raise StoreUnavailable("mongodb has no primary")
+
+
+@pytest.mark.parametrize("key", ["enter", "l"])
+async def test_why_something_cannot_be_read_is_said_and_nothing_opens(key: str) -> None:
+    async with shown(source=Refusing()) as (app, pilot):
+        await press(app, pilot, "3", key)
+        assert app.screen is app.overview
+        assert "mongodb has no primary" in text(app)
+        assert "is not there" not in text(app)
 
 
 @dataclass(slots=True)
