@@ -12,13 +12,15 @@ from textual import events
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, picture
 from tests.support.feeding import until
+from tontine.errors import StoreUnavailable
 from tontine.records.share import Share
 from tontine_observer.draw.line import plain
-from tontine_observer.records.job import JobPage
+from tontine_observer.records.job import JobPage, LogLine
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.stage.layout import CHANGES, JOBS, NODES, SHARES
 from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.screens.choose import Choose
+from tontine_observer.terminal.screens.log import Log
 from tontine_observer.terminal.screens.page import Page
 
 WIDE = (160, 48)
@@ -214,6 +216,36 @@ async def test_a_page_that_comes_late_does_not_open_over_something_else() -> Non
         assert isinstance(app.screen, Page)
 
 
+async def test_what_is_called_off_is_said() -> None:
+    source = Slow(StillBoard())
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "enter", "j")
+        assert "called off" in text(app)
+        await press(app, pilot, "1", "j")
+        app.overview.say("")
+        await press(app, pilot, "k")
+        assert "called off" not in text(app), "there is nothing to call off any more"
+
+
+class Refusing(StillSource):
+    """Is there, and cannot be read."""
+
+    async def page(self, seq: int) -> JobPage | None:
+        raise StoreUnavailable("mongodb has no primary")
+
+    async def log(self, seq: int) -> tuple[LogLine, ...]:
+        raise StoreUnavailable("mongodb has no primary")
+
+
+@pytest.mark.parametrize("key", ["enter", "l"])
+async def test_why_something_cannot_be_read_is_said_and_nothing_opens(key: str) -> None:
+    async with shown(source=Refusing()) as (app, pilot):
+        await press(app, pilot, "3", key)
+        assert app.screen is app.overview
+        assert "mongodb has no primary" in text(app)
+        assert "is not there" not in text(app)
+
+
 @dataclass(slots=True)
 class Deaf(StillSource):
     """Answers once; after that it neither answers nor hears that nobody waits any more."""
@@ -348,3 +380,55 @@ async def test_changes_that_were_folded_say_the_first_and_the_last() -> None:
         row = next(row for row in text(app).splitlines() if "#4889" in row)
         assert "12:01:53" in row
         assert "12 times, last #4911" in row
+
+
+async def test_what_is_typed_ahead_of_a_page_that_closes_goes_to_the_palette() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        assert isinstance(app.screen, Page)
+        type_at_once(app, "escape", ":", *"job 4811", "enter")
+        await until(lambda: "Job #4811" in getattr(app.screen, "text", ""), within=10)
+
+
+@pytest.mark.parametrize("leaving", ["escape", "q", "enter"])
+async def test_an_enter_typed_ahead_into_an_empty_palette_runs_nothing(leaving: str) -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "3", "enter")
+        type_at_once(app, leaving, ":", "enter")
+        await until(lambda: isinstance(app.screen, Choose), within=10)
+        await settle(app, pilot)
+        assert isinstance(app.screen, Choose), "it waits for a name"
+        await press(app, pilot, "down", "enter")
+        assert not isinstance(app.screen, Choose), "but takes what was pointed at"
+
+
+async def test_what_is_typed_after_an_enter_is_no_part_of_the_palettes_line() -> None:
+    async with shown((80, 24), source=Slow(StillBoard())) as (app, pilot):
+        type_at_once(app, ":", *"job 481x", "backspace", "1", "enter", "G")
+        await until(lambda: app.screen is app.overview and app.stage.view.list.place > 0, within=10)
+        await settle(app, pilot)
+        assert "wants a number" not in text(app)
+
+
+async def test_what_is_typed_after_an_enter_is_no_part_of_the_filter() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        type_at_once(app, "3", "/", *"queued", "enter", "j")
+        await until(lambda: app.stage.view.lists[JOBS].place == 1, within=10)
+        assert app.stage.view.lists[JOBS].chosen.text == "queued"
+        type_at_once(app, "/", *"abc", "escape", "1")
+        await until(lambda: app.stage.view.focus == NODES, within=10)
+        await settle(app, pilot)
+        assert app.stage.view.lists[JOBS].chosen.text == ""
+
+
+async def test_what_is_typed_ahead_into_a_log_is_searched_for_and_saves_nothing(
+    tmp_path: object,
+) -> None:
+    async with shown((80, 24), exports=tmp_path) as (app, pilot):
+        await press(app, pilot, "3", "l")
+        log = app.screen
+        assert isinstance(log, Log)
+        type_at_once(app, "/", *"ess", "enter", "w", "q")
+        await until(lambda: app.screen is app.overview, within=10)
+        assert log._sought == "ess"
+        assert not log._is_wrapped

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tontine.records.change import LAST, NEVER, Delta, DeltaKind, Version
 from tontine.records.states import JobState
+from tontine.rules.health import LATEST_JOBS
 
 from ..records.clean import Cleaner
 from ..records.job import JobRow
@@ -24,6 +25,8 @@ MOVES_KEPT = 20_000
 OPEN_KEPT = 20_000
 ENDED_KEPT = 5_000
 GRAVES_KEPT = 10_000
+TASKS_KEPT = 500
+"""Tasks whose latest outcomes are kept, however many jobs of others have ended since."""
 
 
 class JobMoved(NamedTuple):
@@ -54,6 +57,7 @@ class JobTable:
         self._graves: OrderedDict[Any, Version] = OrderedDict()
         self._unfinished: dict[Any, JobRow] = {}
         self._ended: OrderedDict[Any, None] = OrderedDict()
+        self._outcomes: OrderedDict[str, OrderedDict[Any, JobRow]] = OrderedDict()
         self.ended_from = 0.0
         """Jobs that ended before this moment may be left out."""
         self.found: dict[Any, JobRow] = {}
@@ -118,6 +122,7 @@ class JobTable:
         self._versions.clear()
         self._graves.clear()
         self._ended.clear()
+        self._outcomes.clear()
         self.moves.clear()
         self.moves_from = at
         for key, row in self.found.items():
@@ -174,6 +179,11 @@ class JobTable:
         """Those that ended last, the newest first."""
         return [self.rows[key] for key in islice(reversed(self._ended), most)]
 
+    def outcomes(self) -> list[JobRow]:
+        """Of each task those that ended last, the newest first: a task that fails is seen behind
+        one that is busy."""
+        return [row for rows in self._outcomes.values() for row in reversed(rows.values())]
+
     def as_of(self, at: float) -> dict[Any, JobRow]:
         """The rows as they were: everything after `at` undone."""
         rows = dict(self.rows)
@@ -199,11 +209,13 @@ class JobTable:
         if row.is_open:
             self._unfinished[key] = row
             self._ended.pop(key, None)
+            self._outcomes.get(row.task, {}).pop(key, None)
             return
         self._unfinished.pop(key, None)
         if key in self.found:
             return
         self._ended.setdefault(key)
+        self._keep_outcome(key, row)
         if len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))
             seq = self.rows[oldest].seq
@@ -211,6 +223,15 @@ class JobTable:
             if seq is not None:
                 self.known_from = max(self.known_from, seq + 1)
             self._drop(oldest)
+
+    def _keep_outcome(self, key: Any, row: JobRow) -> None:
+        rows = self._outcomes.setdefault(row.task, OrderedDict())
+        rows[key] = row
+        if len(rows) > LATEST_JOBS:
+            rows.popitem(last=False)
+        self._outcomes.move_to_end(row.task)
+        if len(self._outcomes) > TASKS_KEPT:
+            self._outcomes.popitem(last=False)
 
     def _drop(self, key: Any) -> None:
         self.rows.pop(key, None)

@@ -165,10 +165,12 @@ class Board:
     def _lately_of(self, moment: Moment, *, is_live: bool) -> Lately:
         """What ended is looked at once a second: it tells the same for longer."""
         if not is_live:
-            return lately(moment, _last_ended(moment.rows))
+            ended = _last_ended(moment.rows)
+            return lately(moment, ended[:LOOKED_AT], ended)
         if self._lately is None or self._lately[0] != int(moment.at):
-            ended = self.known.jobs.newest_ended(LOOKED_AT)
-            self._lately = (int(moment.at), lately(moment, ended))
+            jobs = self.known.jobs
+            told = lately(moment, jobs.newest_ended(LOOKED_AT), jobs.outcomes())
+            self._lately = (int(moment.at), told)
         return self._lately[1]
 
     def _status(self, moment: Moment, states: Sequence[str], rate: float) -> StatusLine:
@@ -319,7 +321,7 @@ class Board:
 
 def _last_ended(rows: Sequence[JobRow]) -> list[JobRow]:
     ended = [row for row in rows if row.finished_at is not None]
-    return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)[:LOOKED_AT]
+    return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)
 
 
 def _counted_by_rank(truth: Truth | None, roster: Epoch) -> Mapping[int, Waiting]:

@@ -13,7 +13,7 @@ from ..records.job import JobRow
 from .moment import Moment
 
 LOOKED_AT = 500
-"""Of the jobs that ended last."""
+"""Of the jobs that ended last: what they waited and ran is what is usual."""
 WAITS_FROM, RUNS_FROM = 20, 5
 """From so many on one may speak of what is usual."""
 
@@ -33,12 +33,13 @@ class Lately:
     """What nine in ten do not exceed; None where too few are known."""
 
 
-def lately(moment: Moment, last: Iterable[JobRow]) -> Lately:
-    """What the jobs that ended last tell, the newest first, and those that failed and wait for
-    another attempt."""
-    ended = [row for row in last if row.finished_at and moment.at - row.finished_at < LATELY]
+def lately(moment: Moment, last: Iterable[JobRow], outcomes: Iterable[JobRow]) -> Lately:
+    """What the jobs that ended last tell, in all and of each task, the newest first, and those that
+    failed and wait for another attempt."""
+    ended = [row for row in last if _is_late(row, moment.at)]
     tasks: dict[str, Outcomes] = {}
-    for row in (*_failed_once(moment.unfinished), *ended):
+    of_tasks = (row for row in outcomes if _is_late(row, moment.at))
+    for row in (*_failed_once(moment.unfinished), *of_tasks):
         known = tasks.get(row.task, Outcomes(row.task))
         if known.ended < LATEST_JOBS:
             tasks[row.task] = _counted(known, row)
@@ -55,6 +56,10 @@ def lately(moment: Moment, last: Iterable[JobRow]) -> Lately:
         _usual([_waited(row) for row in ended], WAITS_FROM),
         _usual([row.ran for row in ended], RUNS_FROM),
     )
+
+
+def _is_late(row: JobRow, now: float) -> bool:
+    return bool(row.finished_at) and now - (row.finished_at or 0.0) < LATELY
 
 
 def _failed_once(rows: Iterable[JobRow]) -> list[JobRow]:

@@ -127,7 +127,9 @@ class Hands:
             if option is not None and option.what is not None:
                 await self._overview.carry_out(option.what)
 
-        await self._app.push_screen(Choose("Commands", find, self._stage.look), chosen)
+        # An enter that comes too early must not carry out whatever stands first.
+        palette = Choose("Commands", find, self._stage.look, is_asking=True)
+        await self._app.push_screen(palette, chosen)
 
     def _kill(self) -> str:
         """Only the demo knows how, and only of its own nodes."""

@@ -103,22 +103,27 @@ class Pages:
 
     def call_off(self) -> None:
         """What is being read is not wanted any more."""
-        self._app.workers.cancel_group(self._app, READING)
+        stopped = self._app.workers.cancel_group(self._app, READING)
+        if any(not worker.is_finished for worker in stopped):
+            self._overview.say("called off: it was being read")
 
     async def _open_job(self, seq: int, asked_on: Screen[Any]) -> None:
-        found = await self._patiently(f"job {seq}", self._told(self._source.page(seq)))
+        found = await self._patiently(f"job {seq}", self._source.page(seq))
         if found is not None and self._app.screen is asked_on:
             self._show_job(seq, found)
 
     async def _patiently(self, what: str, reading: Coroutine[Any, Any, T | None]) -> T | None:
-        """What was read; where that takes long, or there is nothing, it is said."""
+        """What was read; where that takes long, fails or finds nothing, it is said."""
         slow = self._app.set_timer(SLOW, lambda: self._overview.say(f"reading {what} ..."))
         try:
             found = await reading
+        except TontineError as error:
+            self._requests.refuse(legible(error, 200))
+            return None
         finally:
             slow.stop()
         if found is None:
-            self._requests.refuse(f"{what} is not there, or cannot be read now")
+            self._requests.refuse(f"{what} is not there")
         return found
 
     def _show_job(self, seq: int, page: JobPage) -> None:
@@ -161,7 +166,7 @@ class Pages:
 
     async def _open_plan(self, seq: int | None, id: Any, asked_on: Screen[Any]) -> None:
         what = "this plan" if seq is None else f"plan {seq}"
-        found = await self._patiently(what, self._told(self._source.plan(seq, id)))
+        found = await self._patiently(what, self._source.plan(seq, id))
         if found is not None and self._app.screen is asked_on:
             self._show_plan(found)
 
@@ -212,8 +217,8 @@ class Pages:
         return None
 
     async def _open_log(self, seq: int) -> None:
-        lines = await self._read_log(seq)
-        if self._app.screen is self._overview:
+        lines = await self._patiently(f"the log of job {seq}", self._source.log(seq))
+        if lines is not None and self._app.screen is self._overview:
             self._show_log(seq, lines)
 
     def _show_log(self, seq: int, lines: tuple[LogLine, ...]) -> None:

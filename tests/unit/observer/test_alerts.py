@@ -238,3 +238,17 @@ def test_a_job_that_asks_for_a_version_waits_for_nobody_unless_a_node_has_it() -
     texts = {alert.kind: alert.text for alert in board.picture().alerts}
     assert texts["unknown-task"] == "1 job waits for t.t@>=2, which no live node has"
     assert texts["stalled-share"].endswith("2 jobs waiting")
+
+
+def test_a_broken_task_is_told_behind_a_busy_one() -> None:
+    world = world_of("ada")
+    for number in range(620):
+        is_broken = number < 20
+        world.insert_job(number, number, task="shop.charge" if is_broken else "shop.mail")
+        world.settle(number, "failed" if is_broken else "done")
+    (alert,) = board_of(world).picture().alerts
+    assert (alert.kind, alert.subject) == ("failing", "shop.charge")
+    assert alert.text == "shop.charge fails: 20 of its last 20 jobs"
+    world.change_job(0, state="queued", finished_at=None)
+    (alert,) = board_of(world).picture().alerts
+    assert "19 of its last 19" in alert.text, "what is tried again has not ended"

@@ -22,13 +22,19 @@ Find = Callable[[str], list[Option]]
 class Choose(Dialog[Option | None]):
     """Returns what was chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "close")]
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "choose", "choose")]
+    AT_ONCE: ClassVar[frozenset[str]] = frozenset(
+        {"escape", "enter", "up", "down", "pageup", "pagedown"}
+    )
     CSS = "Choose TextEntry { position: absolute; }"
 
-    def __init__(self, title: str, find: Find, look: Look) -> None:
+    def __init__(self, title: str, find: Find, look: Look, *, is_asking: bool = False) -> None:
+        """Where it is asking, nothing is chosen before something was typed or pointed at."""
         super().__init__(title, look, 74)
         self._find = find
         self._place = 0
+        self._sought = ""
+        self._has_chosen = not is_asking
         self._entry = TextEntry("choice", "type to find")
 
     def compose(self) -> ComposeResult:
@@ -41,7 +47,9 @@ class Choose(Dialog[Option | None]):
 
     @property
     def found(self) -> list[Option]:
-        return self._find(self._entry.value)
+        if self._entry.value != self._sought:
+            self._sought, self._place = self._entry.value, 0
+        return self._find(self._sought)
 
     def body(self, width: int) -> list[Line]:
         found = self.found
@@ -66,16 +74,22 @@ class Choose(Dialog[Option | None]):
         self._entry.styles.width = max(1, self.box.width - 4)
 
     def on_input_changed(self, _: Input.Changed) -> None:
-        self._place = 0
         self.draw()
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
-        found = self.found
-        self.dismiss(found[min(self._place, len(found) - 1)] if found else None)
+        self._choose()
 
-    def action_scroll_lines(self, by: int) -> None:
+    async def action_choose(self) -> None:
+        await self._entry.catch_up()
+        self._choose()
+
+    def _choose(self) -> None:
+        found = self.found
+        if self._has_chosen or self._sought.strip():
+            self.dismiss(found[min(self._place, len(found) - 1)] if found else None)
+
+    async def action_scroll_lines(self, by: int) -> None:
+        await self._entry.catch_up()
+        self._has_chosen = bool(self.found)
         self._place = max(0, self._place + by)
         self.draw()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from ...draw.line import Line, on
@@ -33,6 +33,8 @@ class Dialog(ModalScreen[T]):
         ("G,end", "scroll_lines(100000)", "to the end"),
         ("escape,q", "leave", "close"),
     ]
+    AT_ONCE: ClassVar[frozenset[str]] = frozenset({"escape"})
+    """Keys that mean something here even while something is typed."""
     AUTO_FOCUS = ""
     CSS = """
     Dialog { background: transparent; }
@@ -62,6 +64,25 @@ class Dialog(ModalScreen[T]):
 
     def on_mount(self) -> None:
         self.draw()
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """Obey a key before the next one is looked at: what is typed ahead goes to what this opens
+        or uncovers, and not to what is on its way out."""
+        for key, bindings in self._bindings.key_to_bindings.items():
+            own = [one for one in bindings if "." not in one.action]  # others are Textual's
+            first = [
+                Binding(key, f"hurry({one.action!r}, {key!r})", priority=True) for one in own[-1:]
+            ]
+            # A new list: the one there is belongs to all dialogs of this class.
+            self._bindings.key_to_bindings[key] = [*bindings, *first]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """While something is typed, its line has the first word."""
+        return action != "hurry" or self.focused is None or parameters[1] in self.AT_ONCE
+
+    async def action_hurry(self, action: str, _: str) -> None:
+        await self.app.run_action(action, self)
 
     def on_resize(self, _: events.Resize) -> None:
         self.draw()

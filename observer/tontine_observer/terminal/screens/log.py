@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -37,7 +36,10 @@ class Log(Dialog[None]):
         ("N", "next(-1)", "the match before"),
         ("s", "save", "save"),
         ("P", "page", "pager"),
+        ("escape", "escape", "close"),
+        ("enter", "seek", "the newest match"),
     ]
+    AT_ONCE: ClassVar[frozenset[str]] = frozenset({"escape", "enter"})
     CSS = "Log TextEntry { position: absolute; display: none; }"
 
     def __init__(
@@ -138,22 +140,33 @@ class Log(Dialog[None]):
         self._entry.display = True
         self._entry.styles.offset = (self.box.x + 2, self.box.y + self.box.height - 3)
         self._entry.styles.width = max(1, self.box.width - 4)
-        self._entry.focus()
+        self.set_focus(self._entry)  # now: keys may have been typed ahead
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._sought = event.value
         self.draw()
 
-    def on_input_submitted(self, _: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self._find(event.value)
+
+    def _find(self, text: str) -> None:
+        self._sought = text
         self._close_entry()
         self.action_next(-1)
 
-    def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self._entry.display:
-            event.stop()
-            event.prevent_default()
-            self._entry.value = ""
-            self._close_entry()
+    async def action_seek(self) -> None:
+        if self._entry.display:
+            await self._entry.catch_up()
+            self._find(self._entry.value)
+
+    async def action_escape(self) -> None:
+        """Give up the search, or leave."""
+        if not self._entry.display:
+            self.action_leave()
+            return
+        await self._entry.catch_up()
+        self._entry.value = ""
+        self._close_entry()
 
     def _close_entry(self) -> None:
         self._entry.display = False

@@ -83,6 +83,8 @@ class Overview(Screen[None]):
             # Before the next key is looked at: what is typed ahead goes to what this opens.
             self._bindings.bind(key, f"press_first('{key}')", show=False, priority=True)
             self._bindings.bind(key, f"press('{key}')", show=False)
+        for key in ("enter", "escape"):
+            self._bindings.bind(key, f"end_filter('{key}')", show=False, priority=True)
 
     def compose(self) -> ComposeResult:
         yield from self._sheets.values()
@@ -149,7 +151,8 @@ class Overview(Screen[None]):
 
     def check_action(self, action: str, _: tuple[object, ...]) -> bool:
         """While a filter is typed, its line has the first word."""
-        return action != "press_first" or not self.query_one("#filter", TextEntry).display
+        is_typing = self.query_one("#filter", TextEntry).display
+        return {"press_first": not is_typing, "end_filter": is_typing}.get(action, True)
 
     async def action_press_first(self, key: str) -> None:
         await self.action_press(key)
@@ -189,7 +192,9 @@ class Overview(Screen[None]):
         self._notice_until = 0.0
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._filter(event.value)
+        # It may come after the line was closed: what it says is old then.
+        if event.input.display:
+            self._filter(event.value)
 
     def _completed(self, text: str) -> str | None:
         """What is typed into the filter, completed by what there is in this pane."""
@@ -206,16 +211,16 @@ class Overview(Screen[None]):
         }
         return completed(text, TABLES[pane].fields, known)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.query_one("#filter", FilterEntry).keep(event.value)
+    async def action_end_filter(self, key: str) -> None:
+        """Keep what was typed with enter, drop it with escape; the next key is for the pane."""
+        entry = self.query_one("#filter", FilterEntry)
+        await entry.catch_up()
         self.close_filter()
-        self._search()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self.query_one("#filter", TextEntry).display:
-            event.stop()
-            event.prevent_default()
-            self.close_filter()
+        if key == "enter":
+            entry.keep(entry.value)
+            self._filter(entry.value)
+            self._search()
+        else:
             self._filter("")
 
     def _filter(self, text: str) -> None:
