@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import bson
@@ -83,6 +84,8 @@ class _InlinePlan:
     plan: PlanRecord
     library: Library
     jobs: dict[str, _InlineJob] = field(default_factory=dict)
+    unfit: dict[str, PlanError] = field(default_factory=dict)
+    """Steps whose undo cannot be released, and why."""
 
     @classmethod
     def of(cls, plan: Plan | Mapping[str, Any], library: Library) -> _InlinePlan:
@@ -99,7 +102,24 @@ class _InlinePlan:
             queued = [one for one in self.jobs.values() if one.fact.state is JobState.QUEUED]
             if not queued:
                 return
-            self._work(queued[0])
+            for job, following in zip_longest(queued, queued[1:]):
+                self._work(job)
+                if following is None or not self._waits_for_nobody(job, following):
+                    break
+
+    def _waits_for_nobody(self, job: _InlineJob, following: _InlineJob) -> bool:
+        """Whether nothing is called for yet: what was done is one of many items, of which another
+        follows."""
+        place, next_ = job.fact.place, following.fact.place
+        if job.fact.state is not JobState.DONE or place.item is None or place.kind != "step":
+            return False
+        if (next_.step, next_.kind) != (place.step, "step") or self.plan.steps[place.step].at_once:
+            return False
+        graph = PlanGraph(self.plan.steps)
+        over = (
+            rules.mapped_source(self.plan.steps[name], graph) for name in graph.after[place.step]
+        )
+        return place.step not in over
 
     def retry(self) -> bool:
         """As an operator would; False where there is nothing to run again."""
@@ -134,17 +154,18 @@ class _InlinePlan:
 
     def _advance(self) -> None:
         while self.plan.state not in ENDED_PLAN:
-            plan, jobs = self.plan, len(self.jobs)
+            plan, jobs, unfit = self.plan, len(self.jobs), len(self.unfit)
             facts = [job.fact for job in self.jobs.values()]
             for deed in self._called_for():
                 self._do(deed)
             are_same = facts == [job.fact for job in list(self.jobs.values())[: len(facts)]]
-            if self.plan is plan and len(self.jobs) == jobs and are_same:
+            is_same_plan = self.plan is plan and len(self.unfit) == unfit
+            if is_same_plan and len(self.jobs) == jobs and are_same:
                 return
 
     def _called_for(self) -> list[rules.PlanDeed]:
         known = AllJobs(self.plan, [job.fact for job in self.jobs.values()])
-        asking = rules.called_for(self.plan, PlanGraph(self.plan.steps))
+        asking = rules.called_for(self.plan, PlanGraph(self.plan.steps), unfit=self.unfit)
         answer: Any = None
         try:
             while True:
@@ -177,6 +198,8 @@ class _InlinePlan:
         elif isinstance(deed, rules.BeginUndo):
             self.plan = replace(self.plan, state=PlanState.UNDOING, undo=deed.steps)
         elif isinstance(deed, rules.End):
+            if self.unfit and deed.outcome is PlanState.STUCK:
+                self.plan = replace(self.plan, error=next(iter(self.unfit.values())))
             self._end(deed.outcome)
         elif isinstance(deed, rules.AddSteps):
             self._add(deed.step)
@@ -220,9 +243,9 @@ class _InlinePlan:
                 why = PlanError(rules.INVALID_STEP, str(error), deed.step, item)
                 if deed.kind == "step":
                     self._do(rules.Stop(why))
-                else:
-                    self._end(PlanState.STUCK)
-                return
+                    return
+                self.unfit.setdefault(deed.step, why)
+                continue
             outcome = str(self.plan.outcome) if deed.kind == "finally" else None
             tries = self.plan.try_ or 0
             place = PlanPlace(_SEQ, deed.step, deed.kind, item, tries, outcome)

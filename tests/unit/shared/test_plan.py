@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import plan_tasks
-from tontine import ConfigError, Module, More, Plan
+from tontine import ConfigError, Module, More, Plan, Reject
 from tontine.records.states import PlanState
 from tontine.testing import EagerQueue, run_plan
 
@@ -195,7 +195,7 @@ def test_more_that_cannot_be_fails_its_attempt_inline(kind: str) -> None:
 
 def test_a_result_that_cannot_be_stored_fails_its_attempt_inline() -> None:
     shop = Module("odd")
-    shop.task(name="odd")(lambda: object())
+    shop.task(name="odd")(object)
     ended = run_plan({"steps": {"a": {"task": "odd.odd"}}}, [shop])
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
@@ -242,3 +242,27 @@ def test_what_cannot_be_streamed_is_refused_where_it_is_written() -> None:
     plan.step("shop.sip", {"results": single.stream()})
     with pytest.raises(ConfigError, match="step sip streams add-2, but only a mapped step"):
         plan.document()
+
+
+def test_an_undo_that_cannot_be_released_holds_back_no_other_inline() -> None:
+    shop = Module("inline")
+    ran: list[str] = []
+
+    @shop.task
+    def note(name: str) -> dict[str, str]:
+        ran.append(name)
+        if name == "bad":
+            raise Reject("no")
+        return {"name": name}
+
+    plan = Plan()
+    one = plan.step("inline.note", {"name": "one"}, name="one")
+    one.undo("inline.note", {"name": one["gone"]})
+    two = plan.step("inline.note", {"name": "two"}, name="two")
+    two.undo("inline.note", {"name": "not two"})
+    plan.step("inline.note", {"name": "bad"}, name="bad", after=[one, two])
+    ended = run_plan(plan, [shop])
+    assert ended.state is PlanState.STUCK
+    assert ran[-1] == "not two"
+    assert ended.error is not None
+    assert (ended.error.step, ended.error.type) == ("one", "InvalidStep")
