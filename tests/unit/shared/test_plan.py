@@ -195,7 +195,11 @@ def test_more_that_cannot_be_fails_its_attempt_inline(kind: str) -> None:
 
 def test_a_result_that_cannot_be_stored_fails_its_attempt_inline() -> None:
     shop = Module("odd")
-    shop.task(name="odd")(object)
+
+    @shop.task
+    def odd() -> object:
+        return object()
+
     ended = run_plan({"steps": {"a": {"task": "odd.odd"}}}, [shop])
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
