@@ -211,6 +211,13 @@ def test_the_list_of_ranges_may_be_deleted(world: World, store: Store, quiet: fl
     assert store.database.jobs.find_one({"seq": 2})["state"] == "done"
 
 
+def test_a_job_whose_range_nobody_ever_noted_waits_a_minute(world: World, store: Store) -> None:
+    both(world)
+    put(store, 1, f"{TASK}@>=1.3")
+    world.live_on(80.0, ending=True)
+    assert store.database.jobs.find_one({"seq": 1})["state"] == "done"
+
+
 def test_a_job_with_a_range_that_cannot_be_read_is_failed_by_the_walk(
     world: World, store: Store
 ) -> None:

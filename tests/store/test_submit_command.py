@@ -50,3 +50,24 @@ def test_a_name_without_a_module_is_refused(store: Store, mongo_uri: str) -> Non
     assert isinstance(refused.exception, ConfigError)
     assert 'this cannot be a job: `task` must be like "shop.resize"' in str(refused.exception)
     assert store.database.jobs.count_documents({}) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["store.charge@>=1.2, <2"], ["store.charge", "--version", ">=1.2,<2"]]
+)
+def test_a_range_of_versions_is_written_in_the_one_form(
+    store: Store, mongo_uri: str, arguments: list[str]
+) -> None:
+    assert submit(store, mongo_uri, *arguments).exit_code == 0
+    assert [job["task"] for job in store.database.jobs.find()] == ["store.charge@<2,>=1.2"]
+
+
+@pytest.mark.parametrize("arguments", [["store.charge@1.2"], ["store.charge", "--version", "1.2"]])
+def test_what_is_no_range_is_refused_in_the_words_of_clients(
+    store: Store, mongo_uri: str, arguments: list[str]
+) -> None:
+    refused = submit(store, mongo_uri, *arguments).exception
+    assert isinstance(refused, ConfigError)
+    told = "'1.2' is not a version range: write it like >=1.2,<2 or ==1.2.*"
+    assert str(refused) == told
+    assert store.database.jobs.count_documents({}) == 0

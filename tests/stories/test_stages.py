@@ -21,6 +21,7 @@ pytestmark = pytest.mark.story
 
 PAGE = (ROOT / "docs" / "stages.md").read_text()
 KILLS = int(os.environ.get("STORY_KILLS", "2"))
+"""How often something is killed in a second stage; `scripts/kills` does it 100 times."""
 MODULE = "tests.support.staged_tasks"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from tontine.clock import Clock
-from tontine.records.share import Share
+from tontine.records.share import Share, crowd
 from tontine.records.states import JobState
 from tontine.store import ranges, repair
 from tontine.store.call import AsyncStore
@@ -23,8 +23,9 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 10.0
 FIRST_AFTER, OTHERS_AFTER = 60.0, 90.0
 """How old the last walk may become, for the first member and for others in its place."""
-UNUSED_EVERY = 600.0
-"""How often the first member walks where nobody has ever asked for a range."""
+OTHERS_UNUSED_EVERY = 600.0
+"""How often others walk where nobody has ever noted a range: nothing tells them that the first
+member does."""
 
 
 class RangeWalk:
@@ -47,7 +48,7 @@ class RangeWalk:
         self._server_now = server_now
         self._retention = retention
         self._troubles = troubles
-        self._walked_at = float("-inf")
+        self._walked_at = clock.now()
 
     async def run(self) -> None:
         """Look for ever whether it is time to."""
@@ -63,15 +64,16 @@ class RangeWalk:
 
     async def _look(self) -> None:
         share = self._share()
-        if share is not None and self._is_time(is_first(share)):
+        if share is not None and self._is_time(share):
             self._walked_at = self._clock.now()
             await self.walk()
 
-    def _is_time(self, first: bool) -> bool:
-        known = self._surroundings.ranges
+    def _is_time(self, share: Share) -> bool:
+        known, first = self._surroundings.ranges, is_first(share)
         if not known.is_there:
-            is_old = self._clock.now() - self._walked_at >= UNUSED_EVERY
-            return self._surroundings.lost_ranges or (first and is_old)
+            others_every = OTHERS_UNUSED_EVERY * crowd(share.size)
+            every = FIRST_AFTER if first else others_every
+            return self._surroundings.lost_ranges or self._clock.now() - self._walked_at >= every
         now = self._server_now()
         if known.checked_at is None or now is None:
             return known.checked_at is None

@@ -16,6 +16,7 @@ from ..records.job import Job, utc
 from ..store import insert, schema
 from ..store.call import Store
 from ..store.insert import Wish
+from ..store.ranges import key_of
 from . import plan_submit, waiting
 from .arguments import read_arguments, read_object
 from .complete import complete_arguments, complete_files, complete_tasks
@@ -64,6 +65,11 @@ _CENTURY = 100 * 365.25 * 86400
     help="With --key: insert nothing either for so long after such a job was done.",
 )
 @click.option(
+    "--version",
+    metavar="RANGE",
+    help="Run it only with such a version of its module: >=1.2,<2 or ==1.2.*",
+)
+@click.option(
     "--meta",
     "meta_json",
     metavar="JSON",
@@ -101,6 +107,7 @@ def submit(
     timeout: str | None,
     max_age: str | None,
     unique_for: str | None,
+    version: str | None,
     meta_json: str | None,
     plan_file: str | None,
     tenant: str | None,
@@ -120,6 +127,7 @@ def submit(
       tontine submit shop.resize '{"image": "a.png"}' --wait      prints its result
       tontine submit shop.report --at 2030-01-31T06:00 --key monthly
       tontine submit shop.mail @mail.json --delay 10m
+      tontine submit shop.resize --version '>=1.2,<2'
       tontine submit shop.mail @mail.json --meta '{"tenant": "ada"}'
       tontine submit shop.bill '{"order": {"$oid": "65f0c0ffee65f0c0ffee65f0"}}'
       tontine submit shop.noop --count 100000 --wait              with a progress bar
@@ -131,6 +139,8 @@ def submit(
     if plan_file is not None:
         if task is not None:
             raise ConfigError("give a TASK or --plan, not both: the plan's file names its tasks")
+        if version is not None:
+            raise ConfigError("--version goes with a TASK: the plan's file names its tasks")
         document = plan_submit.read_plan_file(plan_file)
         with opened(store, is_adding=True) as opened_store:
             _prepare(opened_store)
@@ -154,6 +164,7 @@ def submit(
     limit, age, unique = (
         None if text is None else seconds(text) for text in (timeout, max_age, unique_for)
     )
+    task = key_of(task, version)
     wish = Wish(
         task,
         delay=_delay(delay),

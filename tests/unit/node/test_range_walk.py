@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tontine.clock import SystemClock
+from tests.support.interleaving.loop import ManualClock
+from tontine.records.share import Share, crowd
 from tontine.store.ranges import Ranges
 from tontine_node.claiming.range_walk import RangeWalk
 from tontine_node.telling.troubles import Troubles
@@ -16,11 +17,14 @@ from tontine_node.telling.troubles import Troubles
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def is_time(ranges: Ranges, *, first: bool, lost: bool = False) -> bool:
+def is_time(ranges: Ranges, *, first: bool, lost: bool = False, after: float = 0.0) -> bool:
+    """Whether a member walks that did so last some seconds ago."""
     nothing: Any = lambda: None  # noqa: E731
+    clock = ManualClock()
     around = cast("Any", SimpleNamespace(ranges=ranges, lost_ranges=lost))
-    walk = RangeWalk(nothing, SystemClock(), nothing, around, lambda: NOW, nothing, Troubles())
-    return walk._is_time(first)
+    walk = RangeWalk(nothing, clock, nothing, around, lambda: NOW, nothing, Troubles())
+    clock.advance(after)
+    return walk._is_time(Share(epoch=1, rank=0 if first else 1, size=3))
 
 
 @pytest.mark.parametrize(
@@ -36,5 +40,11 @@ def test_the_first_walks_every_minute_and_others_in_its_place(
 def test_a_list_that_was_never_checked_or_was_lost_is_made_by_anybody() -> None:
     assert is_time(Ranges(is_there=True), first=False)
     assert is_time(Ranges(), first=False, lost=True)
-    assert not is_time(Ranges(), first=False)
-    assert is_time(Ranges(), first=True)
+
+
+def test_where_nobody_noted_a_range_the_first_walks_as_often_and_others_seldom() -> None:
+    """A numbered job may be inserted by who makes no notes: it waits for a minute, not for ten."""
+    assert not is_time(Ranges(), first=True, after=59.0)
+    assert is_time(Ranges(), first=True, after=60.0)
+    assert not is_time(Ranges(), first=False, after=599.0)
+    assert is_time(Ranges(), first=False, after=600.0 * crowd(3))
