@@ -8,10 +8,11 @@ from typing import Any
 from tontine.diagnose.audit.invariant import Finding
 from tontine.records.job import LIMIT
 from tontine.records.states import FINAL, JobState
+from tontine.records.task_key import name_of
 
 _ENDS_WELL = (
     *("chaos.quick", "chaos.nap", "chaos.async_nap", "chaos.flaky", "chaos.careful", "chaos.crash"),
-    *("chaos.leave", "chaos.abrupt", "chaos.take", "chaos.give"),
+    *("chaos.leave", "chaos.abrupt", "chaos.take", "chaos.give", "chaos.priced"),
     *("etl.orders", "etl.tally", "letters.send"),
     *("trip.pack", "trip.leg", "trip.join", "trip.back", "trip.ahead", "trip.close"),
 )
@@ -42,6 +43,7 @@ def judge_final(document: Mapping[str, Any]) -> Iterator[Finding]:
 def judge_ending(document: Mapping[str, Any]) -> Iterator[Finding]:
     """It has ended, and as its task says."""
     yield from judge_final(document)
+    document = _whatever_version(document)
     seq, state = document.get("seq"), document.get("state")
     if state == JobState.DONE:
         if not _may_succeed(document):
@@ -68,10 +70,17 @@ def judge_care(
 ) -> Iterator[Finding]:
     """A task that must not run twice has not, unless an operator asked for it; and none runs for
     ever."""
+    document = _whatever_version(document)
     if document.get("task") in ("chaos.abrupt", "chaos.crash") and runs > _RUNS_OF_POISON:
         yield Finding("S9", f"ended its worker, and ran {runs} times", document["seq"])
     if document.get("task") == "chaos.careful" and runs > 1 and document["seq"] not in retried:
         yield Finding("S3", f"must not run twice, and ran {runs} times", document["seq"])
+
+
+def _whatever_version(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A range says who may run a job, not how it ends."""
+    task = document.get("task")
+    return {**document, "task": name_of(task)} if isinstance(task, str) else document
 
 
 def _is_sound(document: Mapping[str, Any]) -> bool:

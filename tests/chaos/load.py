@@ -3,6 +3,7 @@ back."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.chaos.tasks import nested
 from tests.support.odd import NOT_UTF8, as_written
 from tontine import Client
 from tontine.errors import ConfigError, StoreError, SubmitInterrupted, TontineError, UnknownJob
+from tontine.store import states
 from tontine.store.call import Store
 
 _BROKEN: list[dict[str, Any]] = [
@@ -28,6 +30,10 @@ _BROKEN: list[dict[str, Any]] = [
     {"task": "chaos.quick", "args": {}, "max_attempts": "many"},
     {"task": "chaos.quick", "args": {"unheard": "of"}},
 ]
+
+
+_RANGES = (">=1", "<2", ">=0.9,<1.5", "==1.*", " >= 1 , != 1.3")
+"""Of versions: all have 1.0."""
 
 
 class Load:
@@ -76,6 +82,8 @@ class Load:
             self._staged: 4,
             self._counting: 2,
             self._letter: 3,
+            self._ranged: 8,
+            self._priced: 3,
             self.plans.act: 12,
         }
         while not self._stopping.wait(self._random.expovariate(1 / self._pause)):
@@ -127,6 +135,31 @@ class Load:
         for job in self._client.submit_many("etl.tally", rows):
             self._took(job.id, None)
         self.counts["submitted"] += number
+
+    def _ranged(self) -> None:
+        """Jobs for some versions of a module only, which all nodes have; from any driver."""
+        random = self._random
+        task, args = self._wish()
+        if random.random() < 0.2:
+            task, args = "etl.orders", {"rows": 10, "seconds": 0.1, "stumbles": 0}
+        wanted = random.choice(_RANGES)
+        if random.random() < 0.3:
+            self._insert({"task": f"{task}@{wanted}", "args": args})
+            return
+        delay = random.uniform(0.5, 10) if random.random() < 0.2 else None
+        priority = random.choice([0, 0, 0, 5])
+        job = self._client.submit(task, args, version=wanted, delay=delay, priority=priority)
+        self.counts["submitted with a range"] += 1
+        self._took(job.id, job.seq)
+
+    def _priced(self) -> None:
+        """A new version of a state, and jobs that look at it."""
+        value = {"euro": self._random.randrange(1000)}
+        given = json.dumps(value).encode()
+        self._store.run(states.set_state("chaos/prices", given, value, by="load"))
+        job = self._client.submit("chaos.priced", {"seconds": self._random.uniform(0.05, 2)})
+        self.counts["states set"] += 1
+        self._took(job.id, job.seq)
 
     def _letter(self) -> None:
         job = self._client.submit("letters.send")

@@ -91,14 +91,14 @@ KINDS = {
         "data",
         8,
         (0.0, 0.2),
-        "odd values in a job, a plan, a node's record, a schedule, roster or counter",
+        "odd values in a job, a plan, a node's record, a schedule, roster, ranges or counter",
         ANY,
     ),
     "drop": Kind(
         "data",
         3,
         (2.0, 3.0),
-        "gone: the index of seqs or one of plans, the bell, the roster, a collection, 500 numbers",
+        "gone: an index of seqs or plans, the bell, roster, ranges, a state, outputs, 500 numbers",
         ANY,
     ),
 }

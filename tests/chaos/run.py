@@ -201,6 +201,7 @@ def _calm_down(scene: Scene, say: Say) -> None:
     until = time.monotonic() + 12 * scene.lease + 60
     while time.monotonic() < until and not (_is_done(scene) and _is_complete(scene)):
         _look_around(scene)
+        scene.vandal.put_back()
         scene.injector.ask_again()
 
 

@@ -21,6 +21,8 @@ from tontine import Module, current_job
 
 chaos = Module("chaos", version="1.0", authors=["The tests <tests@example.org>"])
 
+prices = chaos.state("prices", default={})
+
 _FLOCK = "hhqqi"
 _files: dict[str, int] = {}
 
@@ -114,6 +116,17 @@ def crash(times: int) -> dict[str, int]:
 def careful(seconds: float) -> dict[str, int]:
     with running() as told:
         time.sleep(seconds)
+        return told
+
+
+@chaos.task
+def priced(seconds: float) -> dict[str, int]:
+    """A job sees one version of a state, whatever becomes of it meanwhile (MI7)."""
+    with running() as told:
+        before = prices.version, prices.value
+        time.sleep(seconds)
+        if (prices.version, prices.value) != before:
+            raise RuntimeError(f"{before} became {prices.version}, {prices.value}")
         return told
 
 

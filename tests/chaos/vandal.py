@@ -30,14 +30,19 @@ from tontine.store.names import (
     JOBS,
     LOGS,
     NODES,
+    OUTPUTS,
     PLANS,
+    RANGES,
     ROSTER,
     SCHEDULES,
+    STATES,
 )
+from tontine.store.states import CHANGES
 
 TICK = "tick"
 """The schedule that nobody touches: it must fire whatever becomes of the others."""
 
+_STATE = "chaos/prices"
 _ODD = ("odd-0", "odd-1", "odd-2")
 _WITHIN = 2.0
 _JOB_FIELDS = (
@@ -70,7 +75,7 @@ _NODE_FIELDS = (
         "tick",
         "metrics",
     ),
-    *("troubles", "lease_until"),
+    *("troubles", "lease_until", "wants", "wants", "reload", "reloaded", "contexts"),
 )
 _PLAN_FIELDS = (
     *("state", "try", "rev", "steps", "widths", "marks", "added", "undo", "no_undo", "outcome"),
@@ -95,6 +100,8 @@ class Vandal:
         self.plan_seqs: set[Any] = set()
         """The numbers of plans that were touched, or one of whose jobs was."""
         self._shared: list[tuple[str, datetime]] = []
+        self._wants: dict[Any, Any] = {}
+        """What nodes were to have, by their ids, before somebody spoilt that."""
         self._healed_within = timedelta(seconds=healed_within)
         self._store = store
         self._database: Database[Any] = store.database
@@ -112,6 +119,13 @@ class Vandal:
         ):  # when calm returns it is made sure of
             self.set_up()
 
+    def put_back(self) -> None:
+        """As an operator would: what nodes are to have. Nobody else can know."""
+        for node, wants in list(self._wants.items()):
+            with suppress(PyMongoError), pymongo.timeout(_WITHIN):
+                self._database[NODES].update_one({"_id": node}, {"$set": {"wants": wants}})
+                del self._wants[node]
+
     def take_down(self) -> None:
         """No more jobs from schedules."""
         self._database[SCHEDULES].delete_many({})
@@ -123,7 +137,7 @@ class Vandal:
     def excuses(self, change: Delta) -> bool:
         """Whether a change is one of a document that was touched, before it can have been put
         right."""
-        if change.collection == CLUSTER:
+        if change.collection in (CLUSTER, STATES):
             at = datetime.fromtimestamp(change.at, UTC)
             second = timedelta(seconds=1)
             return any(
@@ -154,6 +168,7 @@ class Vandal:
             self._scribble_schedule: 2,
             self._scribble_roster: 1,
             self._scribble_counter: 1,
+            self._scribble_ranges: 1,
         }
         self.hurt_node = ""
         return self._try(lambda: random.choices(list(ways), list(ways.values()))[0](random))
@@ -165,6 +180,10 @@ class Vandal:
             self._drop_plan_index: 2,
             self._drop_roster: 3,
             self._lower_counter: 3,
+            self._drop_ranges: 2,
+            self._drop_state: 1,
+            self._drop_changes: 1,
+            self._drop_outputs: 2,
             **{partial(self._drop_collection, name): 1 for name in (BELL, SCHEDULES, EVENTS, LOGS)},
         }
         self.hurt_node = ""
@@ -196,13 +215,17 @@ class Vandal:
         return "; ".join(said)
 
     def _scribble_node(self, random: Random) -> str:
-        live = list(self._database[NODES].find({"state": {"$ne": "dead"}}, {"name": 1}))
+        live = list(self._database[NODES].find({"state": {"$ne": "dead"}}, {"name": 1, "wants": 1}))
         if not live:
             return ""
         node = random.choice(sorted(live, key=lambda one: str(one["_id"])))
         self.nodes.add(repr(node["_id"]))
         self.hurt_node = str(node.get("name"))
         field, value = random.choice(_NODE_FIELDS), random.choice(list(odd.VALUES))
+        if field == "wants" and value == "[]":
+            value = "[1]"  # the other is an order, and nothing odd
+        if field == "wants":
+            self._wants.setdefault(node["_id"], node.get("wants"))
         odd.scribble(self._database[NODES], {"_id": node["_id"]}, field, value)
         return f"{field}: {value} in the record of {node['_id']}"
 
@@ -226,7 +249,11 @@ class Vandal:
         return f"{field}: {value} in schedule {name}"
 
     def _scribble_roster(self, random: Random) -> str:
-        return self._scribble_shared(ROSTER, random.choice(["epoch", "members"]), random)
+        fields = ["epoch", "members", "kinds", "kinds", "kinds.0.of", "kinds.0.modules"]
+        return self._scribble_shared(ROSTER, random.choice(fields), random)
+
+    def _scribble_ranges(self, random: Random) -> str:
+        return self._scribble_shared(RANGES, random.choice(["tasks", "checked_at"]), random)
 
     def _scribble_counter(self, random: Random) -> str:
         return self._scribble_shared(COUNTER, "seq", random) if self._seqs_are_unique() else ""
@@ -263,6 +290,31 @@ class Vandal:
         self._touch(ROSTER)
         self._database[CLUSTER].delete_one({"_id": ROSTER})
         return "the roster"
+
+    def _drop_ranges(self) -> str:
+        """Nodes walk the queue and note them again (MV3)."""
+        gone = self._database[CLUSTER].delete_one({"_id": RANGES}).deleted_count
+        return "the ranges" if gone else ""
+
+    def _drop_state(self) -> str:
+        self._touch(_STATE)
+        gone = self._database[STATES].delete_one({"_id": _STATE}).deleted_count
+        return f"the state {_STATE}" if gone else ""
+
+    def _drop_changes(self) -> str:
+        gone = self._database[CLUSTER].delete_one({"_id": CHANGES}).deleted_count
+        return "the count of changes of states" if gone else ""
+
+    def _drop_outputs(self) -> str:
+        """Of one job: the stages that made them run again (ME4)."""
+        found = self._database[OUTPUTS].find_one({}, {"_id": 1}, sort=[("_id", -1)])
+        if found is None:
+            return ""
+        seq = found["_id"]["seq"]
+        job = self._database[JOBS].find_one({"seq": seq}, {"_id": 1})
+        self.jobs |= {repr(job["_id"])} if job else set()
+        self._database[OUTPUTS].delete_many({"_id.seq": seq})
+        return f"the outputs of job {seq}"
 
     def _lower_counter(self) -> str:
         if not self._seqs_are_unique():

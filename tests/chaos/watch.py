@@ -15,7 +15,7 @@ from tontine.diagnose.audit.invariant import Finding
 from tontine.records.change import Delta
 from tontine.store import read
 from tontine.store.call import Store
-from tontine.store.names import CLUSTER, JOBS, NODES, PLANS
+from tontine.store.names import CLUSTER, JOBS, NODES, PLANS, STATES
 from tontine.store.stream import changes
 
 
@@ -25,7 +25,7 @@ class Witness:
     def __init__(self, uri: str, database: str) -> None:
         self.findings: list[tuple[Delta, Finding]] = []
         self.trouble = ""
-        self.history = History(JOBS, NODES, CLUSTER, PLANS)
+        self.history = History(JOBS, NODES, CLUSTER, PLANS, STATES)
         self._client: MongoClient[dict[str, object]] = MongoClient(uri, tz_aware=True)
         self._store = Store(self._client[database])
         self._until: float | None = None

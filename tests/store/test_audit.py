@@ -141,6 +141,16 @@ def _done(name: str, attempt: int) -> dict[str, Any]:
                 ),
             )
         ),
+        (
+            {
+                **FRESH,
+                "task": "shop.orders@>=2",
+                "attempt": 3,
+                "stages": [_done("a", 1) | {"version": "2.1"}, _done("b", 2) | {"version": "1.9"}],
+            },
+            "MI3",
+            "stage b of shop.orders@>=2 ran in version 1.9",
+        ),
         ({**FRESH, "state": "asleep"}, "S1", "state is 'asleep'"),
         ({"task": "shop.mail", "state": "queued", "attempt": 0, "fails": 0}, "S1", "lost is None"),
         ({**FRESH, "seq": 1.0}, "S1", "seq is no integer"),
@@ -462,3 +472,47 @@ def test_it_says_what_it_looked_at(store: Store, mongo_uri: str, tmp_path: Path)
     assert (lines["S2"], lines["S3"]) == ("0 changes, 1 document, 1 run)", "1 run)")
     refused = CliRunner().invoke(tontine, ["audit", *where, "--watch", "0"])
     assert (refused.exit_code, "watch for longer than that" in refused.stderr) == (2, True)
+
+
+def _kind(of: Any, *names: str) -> dict[str, Any]:
+    return {
+        "modules": [{"name": name, "version": "1", "tasks": ["mail"]} for name in names],
+        "of": of,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kinds", "fact"),
+    [
+        ([_kind(["a-1"], "shop"), _kind(["a-1"], "etl")], "two places for what they offer: a-1"),
+        ([_kind(["a-1", "a-1"], "shop")], "two places for what they offer: a-1"),
+        (7, "its kinds are no list"),
+        (["shop"], "kind 0 is none"),
+        ([_kind("a-1", "shop")], "kind 0 is of no list of node ids"),
+        ([_kind(["a-1"]) | {"modules": [{"tasks": ["mail"]}]}], "kind 0 has modules that are none"),
+        ([_kind(["a-1"]) | {"modules": None}], "kind 0 has modules that are none"),
+        # What nobody reads does no harm: an id of no member, also twice, a kind of nobody.
+        ([_kind(["a-1", "gone-1"], "shop"), _kind(["gone-1"], "etl"), _kind([], "x")], None),
+        (None, None),
+    ],
+)
+def test_what_members_offer_is_said_in_one_place(
+    store: Store, kinds: Any, fact: str | None
+) -> None:
+    add_node(store, "a-1")
+    change = {"$set": {"kinds": kinds}} if kinds is not None else {"$unset": {"kinds": 1}}
+    store.database.cluster.update_one({"_id": "roster"}, change, bypass_document_validation=True)
+    assert violated(store) == ({} if fact is None else {"MI1": [f"epoch 1: {fact}"]})
+
+
+def test_a_job_with_a_range_held_by_a_node_without_such_a_version_is_found(store: Store) -> None:
+    add_node(store, "a-1")
+    old = {"name": "shop", "version": "1.2", "tasks": ["shop.mail"]}
+    held = {**BUSY, "task": "shop.mail@>=2", "created_at": LONG_AGO}
+    plant(store, held, {**held, "task": "shop.mail@<2"}, {**held, "task": "etl.x@>=2"})
+    tamper(store, "a-1", modules=[old], metrics={"held": 3})
+    fact = "working at attempt 1 on a-1, which has 1.2 and holds shop.mail@>=2"
+    assert violated(store) == {"MI3": [fact]}
+    # While a worker of an earlier generation runs its last job the record has both.
+    tamper(store, "a-1", modules=[old, old | {"version": "2.0", "state": "draining"}])
+    assert violated(store) == {}

@@ -18,7 +18,7 @@ from tontine.diagnose.audit.invariant import Checked
 from tontine.records.change import Delta, DeltaKind
 from tontine.records.job import JobError
 from tontine.records.states import NodeState
-from tontine.store import claim, control, members, names, number, repair, retention, settle
+from tontine.store import claim, control, members, names, number, repair, retention, settle, states
 from tontine.store.call import Store
 from tontine.store.stream import changes
 
@@ -212,3 +212,18 @@ def test_nodes_and_a_roster_that_were_there_before_are_judged_from_their_first_c
     watch(store, tally, 600.0)
     violated = [one.invariant for one in tally.conclusions() if one.violations]
     assert violated == ["S5", "S6", "S8"]
+
+
+def test_states_are_watched_without_their_values(store: Store) -> None:
+    def act() -> None:
+        for value in ("x" * 100_000, "y" * 100_000):
+            store.run(states.set_state("shop/prices", value.encode(), value, by="me"))
+        store.run(states.remove_state("shop/prices"))
+        store.run(states.set_state("shop/prices", b"z", "z", by="me"))
+        store.database.states.update_one({"_id": "shop/prices"}, {"$set": {"version": 1}})
+
+    found = [change for change in seen(store, act, "end") if change.collection == names.STATES]
+    assert not any("data" in change.fields for change in found)
+    history = History(names.JOBS, names.NODES, names.CLUSTER, names.PLANS, names.STATES)
+    facts = [finding.fact for change in found for finding in history.see(change)]
+    assert facts == ["the state shop/prices went from version 4 to 1"]

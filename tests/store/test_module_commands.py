@@ -281,6 +281,19 @@ def test_what_anybody_may_write_is_read_with_care() -> None:
         Want("b", "c"),
     )
     assert read_wants("a") is None
+    assert read_wants([1]) is None, "what cannot be read takes nothing from a node"
+    assert read_wants([]) == ()
+
+
+@pytest.mark.parametrize("odd", [2**63 - 1, -5, "x", [1], float("nan"), float("inf"), None])
+def test_a_reload_is_heard_whatever_somebody_wrote_in_its_place(
+    store: Store, web: str, odd: Any
+) -> None:
+    store.database.nodes.update_one({"_id": web}, {"$set": {"reload": odd, "reloading": 7}})
+    beat = store.run(members.heartbeat(web, {}, 20.0, 3.0))
+    assert beat.reload <= 7, "nobody asked"
+    store.run(modules.ask_to_reload([web]))
+    assert store.run(members.heartbeat(web, {}, 20.0, 3.0)).reload == 8
 
 
 def test_the_heartbeat_tells_what_is_wanted(store: Store, web: str) -> None:

@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from ..config import StoreConfig, seconds
-from ..diagnose.audit.history import WATCHED, History
+from ..diagnose.audit.history import ONLY_WATCHED, WATCHED, History
 from ..diagnose.audit.invariant import AuditVerdict, Checked, Conclusion, Finding
 from ..diagnose.audit.jobs import KEPT, Suspects, judge_counter, judge_job, judge_seqs, twins
 from ..diagnose.audit.nodes import NodesRead, judge_node, judge_return, standing, suspicions
@@ -102,16 +102,16 @@ def read_runs(path: Path) -> Runs:
 def watch(store: Store, tally: Checked, duration: float) -> None:
     """Judge every change for so many seconds, or until Ctrl-C."""
     from ..diagnose.audit import read
-    from ..store.names import CLUSTER, JOBS, NODES, PLANS
+    from ..store.names import CLUSTER, JOBS, NODES, PLANS, STATES
 
-    history = History(JOBS, NODES, CLUSTER, PLANS)
+    history = History(JOBS, NODES, CLUSTER, PLANS, STATES)
     history.start_from(store.run(read.node_records()), store.run(read.cluster_documents()))
     try:
         _watch(store, tally, duration, history)
     except KeyboardInterrupt:
         note("stopped watching: here is what was seen")
     tally.looked_at(history.changes, *WATCHED, what="change")
-    tally.trust("S8")
+    tally.trust(*ONLY_WATCHED)
 
 
 def _watch(store: Store, tally: Checked, duration: float, history: History) -> None:
@@ -173,6 +173,7 @@ def _judge_records(store: Store, tally: Checked) -> None:
     events = _tried(tally, ["S5"], lambda: store.run(read.recorded_epochs())) or []
     roster = store.run(read.roster_document())
     tally.looked_at(len(events) + (roster is not None), "S5")
+    tally.looked_at(int(roster is not None), "MI1")
     tally.add(judge_roster(roster))
     tally.add(judge_epochs(events, roster_of(roster)))
 
@@ -195,7 +196,7 @@ def _judge_jobs(
         ):
             if chunk[-1]["seq"] > given:
                 given = store.run(read.counter())
-            tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "MI5", "L1")
+            tally.looked_at(len(chunk), "S1", "S2", "S4", "S7", "MI3", "MI5", "L1")
             tally.add(judge_seqs(twins(last, chunk, "seq")))
             tally.add(judge_counter(chunk, given))
             for document in chunk:

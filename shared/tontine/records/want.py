@@ -23,7 +23,8 @@ class Want:
 
 
 def read_wants(value: Any) -> tuple[Want, ...] | None:
-    """What can be read of it, each source once; None when that is no list at all."""
+    """What can be read of it, each source once; None when that is no list at all, or one of things
+    that are no wants: only an empty one wants nothing."""
     if not isinstance(value, list):
         return None
     found: dict[str, Want] = {}
@@ -32,7 +33,7 @@ def read_wants(value: Any) -> tuple[Want, ...] | None:
             context = one.get("context")
             want = Want(one["source"], context if is_text(context) else None)
             found.setdefault(want.source, want)
-    return tuple(found.values())
+    return tuple(found.values()) if found or not value else None
 
 
 def to_documents(wants: Iterable[Want]) -> list[dict[str, Any]]:

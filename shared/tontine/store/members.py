@@ -23,7 +23,13 @@ from .call import Operation, delete_many, find, find_one, find_one_and_update, u
 from .names import CLUSTER, NODES, ROSTER
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
-_LAST_BEAT = 2**53
+_LAST_COUNT = 2**53
+
+
+def is_counting(field: str) -> dict[str, Any]:
+    """Whether a field of a record can be a count, for the server: further than anybody counts,
+    somebody wrote it."""
+    return {"$and": [{"$isNumber": field}, {"$gte": [field, 0]}, {"$lt": [field, _LAST_COUNT]}]}
 
 
 def register(node: str, record: Mapping[str, Any], lease_for: float) -> Operation[None]:
@@ -66,12 +72,9 @@ def heartbeat(
     """Beat once (N3). `LeaseLost` when the record is dead or gone."""
     # Whatever somebody has written there, the beat must move: a sum that stays the same would bury
     # a live node.
-    is_sound = {
-        "$and": [{"$isNumber": "$beat"}, {"$gte": ["$beat", 0]}, {"$lt": ["$beat", _LAST_BEAT]}]
-    }
     update = {
         **{name: {"$literal": value} for name, value in values.items()},
-        "beat": {"$toLong": {"$add": [{"$cond": [is_sound, "$beat", 0]}, 1]}},
+        "beat": {"$toLong": {"$add": [{"$cond": [is_counting("$beat"), "$beat", 0]}, 1]}},
         "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
     }
     record = yield find_one_and_update(
@@ -93,7 +96,7 @@ def heartbeat(
         at,
         _state(record.get("state")),
         read_wants(record.get("wants")),
-        int(reload) if isinstance(reload, int) else 0,
+        int(reload) if isinstance(reload, int) and reload < _LAST_COUNT else 0,
     )
 
 

@@ -10,6 +10,7 @@ from ..records.states import NodeState
 from ..records.want import Want
 from .bell import ring
 from .call import Operation, find, update_many, update_one
+from .members import is_counting
 from .names import MODULES, NODES
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
@@ -81,6 +82,11 @@ def ask_to_reload(nodes: Iterable[str]) -> Operation[int]:
     """Ask these, by id, for new workers; how many were asked. A call that is repeated asks once
     more, which does no harm."""
     matching = {"_id": {"$in": list(nodes)}, "state": _ALIVE}
-    answer = yield update_many(NODES, matching, {"$inc": {"reload": 1}}, repeats=True)
+    # From what the node has heard of, where somebody wrote what is no count: a node does what is
+    # above that.
+    last = {"$cond": [is_counting("$reloading"), "$reloading", 0]}
+    known = {"$cond": [is_counting("$reload"), "$reload", last]}
+    update = [{"$set": {"reload": {"$toLong": {"$add": [known, 1]}}}}]
+    answer = yield update_many(NODES, matching, update, repeats=True)
     yield from ring(NODES)
     return int(answer.modified_count)

@@ -5,7 +5,7 @@ sends them; taking them one by one from the driver costs as much again as readin
 on from where it was for as long as the server remembers; when it no longer does, `StreamLost` says
 so, and the reader must look at everything again.
 
-`changes` is for an audit: jobs, nodes, cluster and plans, in order, and nothing left out.
+`changes` is for an audit: jobs, nodes, cluster, plans and states, in order, and nothing left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pymongo.errors import ConnectionFailure, CursorNotFound, OperationFailure, 
 from ..errors import NoStreams, StoreError, StoreUnavailable, StreamLost
 from ..records.change import NEVER, Delta, DeltaKind
 from .call import DECODED, PLAIN, AsyncStore, Store, translated
-from .names import CLUSTER, EVENTS, JOBS, NODES, PLANS, ROSTER
+from .names import CLUSTER, EVENTS, JOBS, NODES, PLANS, ROSTER, STATES
 
 QUIET_MS = 500
 BATCH = 500
@@ -82,10 +82,12 @@ _OBSERVED: list[dict[str, Any]] = [
 _AUDITED: list[dict[str, Any]] = [
     {
         "$match": {
-            "ns.coll": {"$in": [JOBS, NODES, CLUSTER, PLANS]},
+            "ns.coll": {"$in": [JOBS, NODES, CLUSTER, PLANS, STATES]},
             "operationType": {"$in": ["insert", "update", "replace", "delete"]},
         }
     },
+    # The value of a named state may have 4 MB, and is nobody's business here.
+    {"$project": {"fullDocument.data": 0, f"{_FIELDS}.data": 0}},
     _FLAT,
 ]
 # Dates without a time zone are read ten times as fast; they are UTC.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -401,3 +401,80 @@ def test_the_roster_and_the_counter_that_were_there_before_are_made_use_of() -> 
     assert watched(roster(5, "b")) == ["S5"]
     assert watched(roster(4, "b")) == ["S5"]
     assert watched(delta("cluster", "update", "counter", {"seq": 89})) == ["S7"]
+
+
+def kinds(epoch: int, **offers: str) -> Delta:
+    """Members, and the version of `shop` that each offers."""
+    said = [
+        {"modules": [{"name": "shop", "version": version, "tasks": ["mail"]}], "of": [node]}
+        for node, version in offers.items()
+    ]
+    fields = {"epoch": epoch, "members": list(offers), "kinds": said}
+    return delta("cluster", "update", "roster", fields)
+
+
+def test_a_roster_with_two_places_for_a_member_is_caught() -> None:
+    twice = kinds(1, a="1.2", b="1.3")
+    twice.fields["kinds"][1]["of"].append("a")
+    assert told(twice) == [("MI1", "epoch 1: two places for what they offer: a")]
+    assert told(kinds(1, a="1.2")) == []
+    part = delta("cluster", "update", "roster", {"epoch": 2, "kinds.0.of": ["a", "b"]})
+    assert told(kinds(1, a="1.2"), part) == [], "what they are now is not known"
+    gone = delta("cluster", "update", "roster", {"epoch": 2}, ["kinds"])
+    assert told(kinds(1, a="1.2"), gone) == []
+
+
+def test_a_run_outside_the_range_of_its_job_is_caught() -> None:
+    def ran(*steps: Mapping[str, Any], rosters: Sequence[Delta]) -> list[tuple[str, str]]:
+        ranged = delta("jobs", "insert", 1, FRESH | {"task": "shop.mail@>=1.3"})
+        return told(*rosters, ranged, *update(*steps))
+
+    never = ("MI3", "shop.mail@>=1.3 ran on a, which has never offered such a version")
+    old, new = kinds(1, a="1.2"), kinds(2, a="1.3")
+    failed = {**AGAIN, "fails": 1, "error": {"type": "Broken"}}
+    assert ran(CLAIM, DONE, rosters=[old]) == [never]
+    assert ran(CLAIM, failed, rosters=[old]) == [never]
+    assert ran(CLAIM, AGAIN, rosters=[old]) == [], "a claim that came late is released"
+    assert ran(CLAIM, DONE, rosters=[old, new]) == []
+    assert ran(CLAIM, DONE, rosters=[new, kinds(3, a="1.2")]) == [], "an old worker may run on"
+    assert ran(CLAIM, DONE, rosters=[]) == [], "nothing is known of what it offers"
+    plain = delta("jobs", "insert", 1, FRESH)
+    assert told(old, plain, *update(CLAIM, DONE)) == []
+
+
+def test_a_lost_job_that_must_not_run_again_and_does_is_caught() -> None:
+    def lost(task: str, *, careful: Any, then: Mapping[str, Any]) -> list[tuple[str, str]]:
+        born = delta("nodes", "insert", "a", {"state": "initializing", "beat": 0, "lease": 20.0})
+        noted = delta("nodes", "update", "a", {"careful": careful, "careful_changes": 1})
+        dead = delta("nodes", "update", "a", {"state": "dead", "death": "stopped"})
+        job = delta("jobs", "insert", 1, FRESH | {"task": task})
+        return told(born, noted, job, *update(CLAIM), dead, *update(then))
+
+    again = {**AGAIN, "lost": 1, "error": LOST}
+    failed = {"state": "failed", "lost": 1, "error": LOST, "finished_at": START}
+    for task in ("bank.pay", "bank.pay@>=2"):
+        fact = f"attempt 1 of {task} was lost, and it is queued again"
+        assert lost(task, careful=["bank.pay"], then=again) == [("MI8", fact)]
+        assert lost(task, careful=["bank.pay@>=2"], then=again) == [("MI8", fact)]
+        assert lost(task, careful=["bank.pay"], then=failed) == []
+        assert lost(task, careful=["bank.pay"], then=AGAIN) == [], "it was released, not started"
+        assert lost(task, careful=["bank.look"], then=again) == []
+        assert lost(task, careful="odd", then=again) == []
+
+
+def test_a_version_of_a_state_that_does_not_grow_is_caught() -> None:
+    first = delta("states", "insert", "shop/prices", {"version": 1, "bytes": 2})
+    second = delta("states", "update", "shop/prices", {"version": 2})
+    removed = delta("states", "update", "shop/prices", {"version": 3, "removed": True}, ["bytes"])
+    again = delta("states", "update", "shop/prices", {"version": 4}, ["removed"])
+    assert told(first, second, removed, again) == []
+    assert told(again, second) == [("MI7", "the state shop/prices went from version 4 to 2")]
+    assert told(first, delta("states", "delete", "shop/prices")) == [
+        ("MI7", "the state shop/prices was deleted with its version, 1")
+    ]
+    assert told(first, delta("states", "update", "shop/prices", {"bytes": 9})) == [
+        ("MI7", "the state shop/prices changed without a new version: 1")
+    ]
+    assert told(first, delta("states", "update", "shop/prices", {"version": "x"})) == [
+        ("MI7", "the version of the state shop/prices is 'x', after 1")
+    ]

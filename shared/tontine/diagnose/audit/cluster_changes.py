@@ -1,5 +1,5 @@
-"""Judges changes of the roster (S5) and of the counter of seqs (S7); what else is in `cluster` may
-come and go."""
+"""Judges changes of the roster (S5, MI1) and of the counter of seqs (S7), and remembers who has
+offered what (MI3); what else is in `cluster` may come and go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...records.change import Delta, DeltaKind
+from ...records.offer import Offer
+from ...records.roster import Roster
 from .invariant import Finding
-from .roster import fault, is_step, shown
+from .roster import fault, is_step, judge_kinds, shown
 
 _ROSTER, _COUNTER = "roster", "counter"
 
@@ -19,6 +21,7 @@ class ClusterChanges:
     def __init__(self) -> None:
         self._roster: dict[str, Any] = {}
         self._counter: int | None = None
+        self._offers: dict[str, set[Offer]] = {}
         self._is_recalled = False
         """Whether the roster is one from before the first change: epochs may have been missed
         since."""
@@ -26,8 +29,20 @@ class ClusterChanges:
     def recall(self, document: Mapping[str, Any]) -> None:
         if document["_id"] == _ROSTER:
             self._roster, self._is_recalled = dict(document), True
+            self._note_offers()
         elif document["_id"] == _COUNTER:
             self._counter = document.get("seq")
+
+    def has_offered(self, node: str, key: str) -> bool:
+        """Whether a node has ever offered a task key, as far as rosters were seen; True where none
+        of them told what it offers."""
+        offers = self._offers.get(node)
+        return offers is None or any(offer.has(key) for offer in offers)
+
+    def _note_offers(self) -> None:
+        for kind in Roster.from_document(self._roster).kinds:
+            for node in kind.of:
+                self._offers.setdefault(node, set()).add(kind.offer)
 
     def see(self, change: Delta) -> Iterator[Finding]:
         if change.id == _ROSTER:
@@ -55,18 +70,21 @@ class ClusterChanges:
         after = dict(change.fields) if change.is_whole else {**before, **change.fields}
         for name in change.removed:
             after[name] = None
-        if "members" not in change.fields and "members" in change.touched - set(change.removed):
-            after.pop(
-                "members", None
-            )  # changed in a part only, which nobody does: what they are now is not known
+        for name in ("members", "kinds"):
+            if name not in change.fields and name in change.touched - set(change.removed):
+                after.pop(name, None)  # changed in a part only: what they are now is not known
         self._roster, self._is_recalled = after, False
+        self._note_offers()
         if (
             "epoch" in after
             and "members" in after
             and (wrong := fault(after["epoch"], after["members"]))
         ):
             yield Finding("S5", wrong)
-        elif "epoch" in before:
+            return
+        if "epoch" in after and "members" in after:
+            yield from judge_kinds(after)
+        if "epoch" in before:
             yield from _judge_step(before, after, is_recalled)
 
 

@@ -1,5 +1,5 @@
-"""Judges each change of a job, a node, a plan or the roster against the one before it, as a change
-stream tells them."""
+"""Judges each change of a job, a node, a plan, a named state or the roster against the one before
+it, as a change stream tells them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .job_changes import JobChanges
 from .node_changes import NodeChanges
 from .plan_changes import PlanChanges
 from .plan_counts import PLAN_INVARIANTS
+from .state_changes import StateChanges
 
-WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "S8", *PLAN_INVARIANTS)
+ONLY_WATCHED = ("S8", "MI7", "MI8")
+"""The invariants that changes alone can show."""
+WATCHED = ("S1", "S2", "S4", "S5", "S6", "S7", "MI1", "MI3", *ONLY_WATCHED, *PLAN_INVARIANTS)
 """The invariants that changes can show."""
 
 
@@ -27,15 +30,20 @@ class History:
     more, S8 and a part of S2 mean nothing.
     """
 
-    def __init__(self, jobs: str, nodes: str, cluster: str, plans: str) -> None:
+    def __init__(
+        self, jobs: str, nodes: str, cluster: str, plans: str, states: str = "states"
+    ) -> None:
         self.changes = 0
         self._nodes, self._cluster, self._plans = NodeChanges(), ClusterChanges(), PlanChanges()
-        self._jobs = JobChanges(self._nodes.is_alive)
+        self._jobs = JobChanges(
+            self._nodes.is_alive, self._cluster.has_offered, self._nodes.is_careful
+        )
         self._judges = {
             jobs: self._see_job,
             nodes: self._nodes.see,
             cluster: self._cluster.see,
             plans: self._plans.see_plan,
+            states: StateChanges().see,
         }
 
     def _see_job(self, change: Delta) -> Iterator[Finding]:

@@ -27,7 +27,11 @@ INVARIANTS = {
     ),
     "L2": "an outage of the datastore kills no node",
     "L3": "every live, wanted node is in the roster, every dead or unwanted one is not",
+    "MI1": "the roster has one place for what a member offers, so that each job has one owner",
+    "MI3": "a job with a range of versions runs in none outside it",
     "MI5": "stages that are done are each there once, of attempts that the job has made, in order",
+    "MI7": "the version of a named state only grows, also over a removal",
+    "MI8": 'a lost attempt of a task with on_lost="fail" is its last',
     "key": "at most one unfinished job per key",
     "PS1": "a step, item, undo or finally of a plan has one job at most, and is done once",
     "PS2": "a step's job starts only when all that it comes after has ended well",
@@ -44,6 +48,8 @@ UNSEEN = {
     "S8": "documents do not tell when a node last beat before it died (--watch does)",
     "S9": "documents do not tell which job ended a node",
     "L2": "documents do not tell of outages",
+    "MI7": "documents do not tell which version a state had before (--watch does)",
+    "MI8": "documents do not tell what a task was when its attempt was lost (--watch does)",
 }
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...records.change import Delta, DeltaKind
+from ...records.job import is_whole
 from ...records.states import OPEN, JobState
+from ...records.task_key import has_range
 from .invariant import Finding
 from .job_moves import Before, Facts, judge_counts, judge_move, judge_numbering, went_back
 from .plan_changes import plan_of
 
-_VALUES = ("seq", "state", "attempt", "node", "fails", "lost", "finished_at")
+_VALUES = ("seq", "state", "attempt", "node", "fails", "lost", "finished_at", "task")
 _MARKS = ("result", "error", "cancel")
 _NAMES = (*_VALUES, *_MARKS)
 _UNKNOWN = ...
@@ -23,11 +25,21 @@ class JobChanges:
     """What is known of each job. A field is missing where it is not known, and None where the
     document has none."""
 
-    def __init__(self, is_alive: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        is_alive: Callable[[str], bool],
+        has_offered: Callable[[str, str], bool] = lambda *_: True,
+        is_careful: Callable[[str, str], bool] = lambda *_: False,
+    ) -> None:
         self.put_back: set[int] = set()
         self._is_alive = is_alive
+        self._has_offered = has_offered
+        self._is_careful = is_careful
         self._known: dict[str, tuple[Any, ...]] = {}
         self._claimed_at: dict[str, float] = {}
+        self._careful: set[str] = set()
+        """Jobs that are held and must not run again once they are lost, by what their holder said
+        before it claimed them."""
         self._seqs: dict[int, str] = {}
 
     def see(self, change: Delta) -> Iterator[Finding]:
@@ -42,6 +54,8 @@ class JobChanges:
         if after.get("state") == JobState.WORKING:
             if _is_claim(change, before):
                 claimed_at = change.at
+                if self._is_careful(*_holding(after)):
+                    self._careful.add(key)
             if claimed_at is not None:
                 self._claimed_at[key] = claimed_at
         yield from self._judge_seq(change, key)
@@ -49,6 +63,28 @@ class JobChanges:
             seq = after.get("seq") if before.get("seq") is None else before["seq"]
             for invariant, fact in self._judge(change, Before(before, claimed_at), after):
                 yield Finding(invariant, fact, seq)
+            for invariant, fact in self._judge_run(key, before, after, claimed_at is not None):
+                yield Finding(invariant, fact, seq, str(before.get("node")))
+        if after.get("state") != JobState.WORKING:
+            self._careful.discard(key)
+
+    def _judge_run(
+        self, key: str, before: Facts, after: Facts, was_seen: bool
+    ) -> Iterator[tuple[str, str]]:
+        """An attempt that ended, of a claim that was seen: whether its node may have run it, and
+        whether it may be made again."""
+        if before.get("state") != JobState.WORKING or after.get("state") == JobState.WORKING:
+            return
+        node, task = _holding(before)
+        has_run = after.get("state") == JobState.DONE or _grew("fails", before, after)
+        if was_seen and has_run and has_range(task) and not self._has_offered(node, task):
+            yield "MI3", f"{task} ran on {node}, which has never offered such a version"
+        is_again = after.get("state") == JobState.QUEUED and _grew("lost", before, after)
+        if is_again and key in self._careful:
+            yield (
+                "MI8",
+                f"attempt {before.get('attempt')} of {task} was lost, and it is queued again",
+            )
 
     def _judge_seq(self, change: Delta, key: str) -> Iterator[Finding]:
         seq = change.fields.get("seq")
@@ -70,6 +106,15 @@ class JobChanges:
         yield from judge_counts(was, after)
         if "state" in was:
             yield from judge_move(change, before, after, self._is_alive)
+
+
+def _holding(facts: Facts) -> tuple[str, str]:
+    return str(facts.get("node")), str(facts.get("task") or "")
+
+
+def _grew(name: str, before: Facts, after: Facts) -> bool:
+    was, now = before.get(name), after.get(name)
+    return is_whole(was) and is_whole(now) and now > was
 
 
 def _judge_removal(change: Delta, before: Facts) -> Iterator[Finding]:

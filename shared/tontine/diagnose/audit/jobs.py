@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ...records.job import is_whole
+from ...records.job import is_text, is_whole
 from ...records.stage import StageDone, stages_in
 from ...records.states import FINAL, JobState
+from ...records.task_key import fits, has_range
 from .invariant import Finding
 
 KEPT = 100
@@ -49,6 +50,8 @@ def judge_job(document: Mapping[str, Any]) -> Iterator[Finding]:
     ended = attempt - 1 if state in (JobState.WORKING, JobState.DONE) else attempt
     if "stages" in document and (fact := _misplaced(stages_in(document["stages"]), attempt)):
         yield Finding("MI5", fact, seq)
+    if "stages" in document and (fact := _outside(document)):
+        yield Finding("MI3", fact, seq)
     if document["fails"] + document["lost"] > max(0, ended):
         counts = ", ".join(f"{name} {document[name]}" for name in _COUNTS)
         yield Finding("S4", f"{state.value} with {counts}", seq)
@@ -65,6 +68,17 @@ def _misplaced(stages: Sequence[StageDone], attempt: int) -> str:
     if attempts != sorted(attempts):
         told = ", ".join(f"{stage.name} at {stage.attempt}" for stage in stages)
         return f"a stage was done before the one that it follows: {told}"
+    return ""
+
+
+def _outside(document: Mapping[str, Any]) -> str:
+    """Which stage ran in a version that the job's range excludes."""
+    task = document.get("task")
+    if not is_text(task) or not has_range(task):
+        return ""
+    for stage in stages_in(document["stages"]):
+        if stage.version and not fits(task, stage.version):
+            return f"stage {stage.name} of {task} ran in version {stage.version}"
     return ""
 
 

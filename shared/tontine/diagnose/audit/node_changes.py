@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from ...records.change import Delta, DeltaKind, seconds
+from ...records.job import is_text
 from ...records.states import NODE_MOVES, NodeState
+from ...records.task_key import name_of
 from .invariant import Finding
 
 _LEASE_EXPIRED = "lease expired"
@@ -26,6 +28,13 @@ class NodeChanges:
         self._states: dict[str, str] = {}
         self._leases: dict[str, float] = {}
         self._beat_at: dict[str, float] = {}
+        self._careful: dict[str, frozenset[str]] = {}
+        """Also of the dead: their jobs are judged by it."""
+
+    def is_careful(self, node: str, key: str) -> bool:
+        """Whether a node has noted that jobs of a task must not run again when they are lost
+        (MO7)."""
+        return name_of(key) in self._careful.get(node, ())
 
     def is_alive(self, node: str) -> bool:
         """Whether the last that was seen of a node was a sign of life."""
@@ -35,6 +44,7 @@ class NodeChanges:
         """A record from before the first change. Its state may be another by now, unless it is
         dead."""
         node, lease, until = str(record["_id"]), record.get("lease"), record.get("lease_until")
+        self._note_careful(node, record.get("careful"))
         if record.get("state") == NodeState.DEAD:
             self._dead.add(node)
         elif isinstance(lease, int | float):
@@ -46,6 +56,7 @@ class NodeChanges:
         node = str(change.id)
         if change.kind is DeltaKind.GONE:
             self._forget(node)
+            self._careful.pop(node, None)
         elif node in self._dead:
             yield from _judge_dead(change, node)
         else:
@@ -54,6 +65,8 @@ class NodeChanges:
     def _judge(self, change: Delta, node: str) -> Iterator[Finding]:
         if isinstance(lease := change.fields.get("lease"), int | float):
             self._leases[node] = lease
+        if change.is_whole or "careful" in change.touched:
+            self._note_careful(node, change.fields.get("careful"))
         was = self._states.get(node)
         now = str(change.fields["state"]) if "state" in change.fields else was
         if (
@@ -84,6 +97,11 @@ class NodeChanges:
                 f"declared dead {quiet:.1f} s after a beat, with a lease of {lease:g} s",
                 node=node,
             )
+
+    def _note_careful(self, node: str, keys: Any) -> None:
+        """By the names of tasks, whatever range a job asks for."""
+        known = keys if isinstance(keys, list) else ()
+        self._careful[node] = frozenset(name_of(key) for key in known if is_text(key))
 
     def _forget(self, node: str) -> None:
         for known in (self._states, self._leases, self._beat_at):

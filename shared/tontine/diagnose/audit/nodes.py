@@ -14,6 +14,7 @@ from ...records.node import DEFAULT_LEASE, Sighting
 from ...records.roster import Roster
 from ...records.share import crowd
 from ...records.states import NodeState
+from ...records.task_key import fits, has_range, module_of
 from ...rules.health import dead_holders, dead_members, is_beating, is_stray, working_members
 from .invariant import Finding
 from .jobs import Claims, OpenJob
@@ -114,7 +115,7 @@ def judge_return(first: NodesRead, last: NodesRead) -> Iterator[Finding]:
 def suspicions(look: NodesRead) -> Suspicions:
     """What looks wrong now, under keys that stay the same as long as it stays wrong in the same
     way."""
-    rules = (_shares, _membership, _dead_members, _held, _adrift, _queued, _raw, _keys)
+    rules = (_shares, _membership, _dead_members, _held, _adrift, _outside, _queued, _raw, _keys)
     return {key: finding for rule in rules for key, finding in rule(look)}
 
 
@@ -215,6 +216,23 @@ def _adrift(look: NodesRead) -> Suspected:
                     key,
                     Finding("L1", f"working at attempt {job.attempt} {fact}", job.seq, node.id),
                 )
+
+
+def _outside(look: NodesRead) -> Suspected:
+    """Jobs with a range that a node holds which has the module in no version inside it. One that
+    came late is released, and a worker of an earlier version is in the record as long as it
+    runs."""
+    nodes = {node.id: node for node in look.keepers}
+    for job in look.jobs:
+        node = nodes.get(job.node or "")
+        if node is None or not job.is_held or not has_range(job.task):
+            continue
+        versions = [one.version for one in node.loaded if one.name == module_of(job.task)]
+        if versions and not any(fits(job.task, version) for version in versions):
+            has = f"which has {', '.join(versions)} and holds {job.task}"
+            fact = f"working at attempt {job.attempt} on {job.node}, {has}"
+            key = ("outside", job.seq, job.attempt, job.node)
+            yield key, Finding("MI3", fact, job.seq, job.node)
 
 
 def _queued(look: NodesRead) -> Suspected:

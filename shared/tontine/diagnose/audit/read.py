@@ -47,6 +47,7 @@ _JUDGED = dict.fromkeys(
         "stages.name",
         "stages.state",
         "stages.attempt",
+        "stages.version",
         "plan",
         "refused",
     ),

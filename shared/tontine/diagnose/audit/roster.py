@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...records.job import is_text
+from ...records.offer import ModuleOffer
 from ...records.roster import Roster
 from .invariant import Finding
 
@@ -22,6 +23,31 @@ def fault(epoch: Any, members: Any) -> str:
     return f"twice in epoch {epoch}: {', '.join(twice)}" if twice else ""
 
 
+def kinds_fault(kinds: Any, members: Any) -> str:
+    """Why it is not certain what each member offers; empty when it is. Ids that are no members' are
+    ignored by all, and a member in no kind is old software."""
+    if kinds is None:
+        return ""
+    if not isinstance(kinds, list):
+        return "its kinds are no list"
+    placed: list[Any] = []
+    for number, kind in enumerate(kinds):
+        if not isinstance(kind, Mapping):
+            return f"kind {number} is none"
+        of, modules = kind.get("of"), kind.get("modules")
+        if not isinstance(of, list) or not all(is_text(one) for one in of):
+            return f"kind {number} is of no list of node ids"
+        if not isinstance(modules, list) or None in map(_module, modules):
+            return f"kind {number} has modules that are none"
+        placed += [one for one in of if one in members]
+    twice = sorted({one for one in placed if placed.count(one) > 1})
+    return f"two places for what they offer: {', '.join(twice)}" if twice else ""
+
+
+def _module(document: Any) -> ModuleOffer | None:
+    return ModuleOffer.from_document(document) if isinstance(document, Mapping) else None
+
+
 def roster_of(document: Mapping[str, Any] | None) -> Roster | None:
     """The roster, if the document is one."""
     if document is None:
@@ -33,6 +59,13 @@ def roster_of(document: Mapping[str, Any] | None) -> Roster | None:
 def judge_roster(document: Mapping[str, Any] | None) -> Iterator[Finding]:
     if document is not None and (wrong := fault(document.get("epoch"), document.get("members"))):
         yield Finding("S5", wrong)
+    elif document is not None:
+        yield from judge_kinds(document)
+
+
+def judge_kinds(document: Mapping[str, Any]) -> Iterator[Finding]:
+    if wrong := kinds_fault(document.get("kinds"), document["members"]):
+        yield Finding("MI1", f"epoch {document['epoch']}: {wrong}")
 
 
 def judge_epochs(events: Sequence[Mapping[str, Any]], roster: Roster | None) -> Iterator[Finding]:
