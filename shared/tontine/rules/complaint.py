@@ -39,6 +39,8 @@ class Complaint:
     text: str
     advice: str
     weight: Weight = Weight.BAD
+    short: str = ""
+    """The text where there is little room; nothing where it is short already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) 
     inherit = f"{together(heirs)} {_verb(len(heirs), 'inherits', 'inherit')} {share}"
     soon = f"in about {inherited_in:.0f} s" if inherited_in >= 0.5 else "now"
     advice = "look at its machine and its log; nothing is lost, its jobs go to the others"
-    return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING)
+    short = f"{names} silent for {longest}: {share} inherited {soon}"
+    return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING, short)
 
 
 def quiet(nodes: Sequence[Silence], heirs: Sequence[str], lease: float) -> list[Complaint]:
@@ -231,13 +234,14 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
         text = f"{len(worst):,} tasks fail, {chosen.task} worst: {numbers}"
     else:
         text = f"{chosen.task} fails: {numbers}" if worst else f"jobs fail: {numbers}"
+    short = text
     if chosen.error:
         text += f", at last {chosen.error}"
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "
     advice += "`tontine retry` runs them again"
     subject = ", ".join(sorted(one.task for one in worst))
     weight = Weight.BAD if chosen.is_broken else Weight.WARNING
-    return Complaint("failing", subject, text, advice, weight)
+    return Complaint("failing", subject, text, advice, weight, short)
 
 
 def stuck(queue: Queue) -> Complaint:
