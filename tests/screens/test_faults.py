@@ -492,7 +492,7 @@ async def test_a_small_screen_says_whose_share_is_inherited_when() -> None:
     board = StillBoard(picture(alerts=(Alert.of(said, Target(Pane.NODES)),)))
     async with shown((80, 24), board) as (app, _):
         second = text(app).splitlines()[1]
-        wanted = "node-00 and node-01 silent for 12 s: their shares inherited in about 8 s"
+        wanted = "node-00 and node-01 silent for 12 s: inherited in about 8 s"
         assert wanted in second
 
 

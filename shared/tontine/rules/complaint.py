@@ -121,7 +121,7 @@ def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) 
     inherit = f"{together(heirs)} {_verb(len(heirs), 'inherits', 'inherit')} {share}"
     soon = f"in about {inherited_in:.0f} s" if inherited_in >= 0.5 else "now"
     advice = "look at its machine and its log; nothing is lost, its jobs go to the others"
-    short = f"{names} silent for {longest}: {share} inherited {soon}"
+    short = f"{names} silent for {longest}: inherited {soon}"
     return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING, short)
 
 
