@@ -48,7 +48,6 @@ def _row(
     until: float,
 ) -> FailureRow:
     moments = [one.at for one in failed]
-    moments += [row.started_at for row in again if not failed and row.started_at is not None]
     newest = sorted(failed, key=lambda one: -one.at)[:MOST]
     return FailureRow(
         *key,

@@ -88,8 +88,9 @@ def test_where_not_all_queued_jobs_are_known_the_stores_count_is_shown() -> None
     assert [row.queued for row in rows] == [None]
 
 
-def test_jobs_that_are_tried_again_and_never_started_have_no_moment() -> None:
-    waiting = job(2)._replace(task="t.a", error="E: no 12", started_at=None)
+@pytest.mark.parametrize("started_at", [None, 1900.0])
+def test_jobs_that_are_tried_again_have_no_moment_of_failing(started_at: float | None) -> None:
+    waiting = job(2)._replace(task="t.a", error="E: no 12", started_at=started_at)
     failed = [Failed(1, "t.b", "F", "other", 50.0)]
     first, second = grouped(failed, [waiting], 0.0, 2000.0)
     assert (first.task, first.last) == ("t.b", 50.0)
