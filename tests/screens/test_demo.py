@@ -3,6 +3,7 @@ screen these keys mean nothing."""
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,7 +14,8 @@ from textual.pilot import Pilot
 
 from tests.screens.dump import press, settle, shown, text
 from tests.screens.still import StillBoard, StillSource, picture
-from tontine.cli.wire import Order, Wire
+from tontine.cli.demo.crew import NAMES
+from tontine.cli.wire import MOST_NODES, Order, Wire
 from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.demo import DemoLink
 from tontine_observer.terminal.settings import Settings
@@ -95,3 +97,34 @@ def test_a_wire_carries_whole_lines_and_survives_its_other_end() -> None:
     wire.send(death_in=3.0)
     assert wire.orders() == []
     wire.close()
+
+
+async def test_keys_of_the_demo_say_what_is_true() -> None:
+    starting = replace(picture(12).nodes[0], state="initializing")
+    for nodes in (picture(12).nodes[:12], (starting,)):
+        living = tuple(replace(one, state="working") for one in nodes)
+        shown_nodes = living if len(nodes) > 1 else nodes
+        with wired() as (wire, link):
+            board = StillBoard(replace(picture(3), nodes=shown_nodes))
+            async with demo_shown(link, board) as (app, pilot):
+                await press(app, pilot, "A" if len(nodes) > 1 else "K")
+                assert wire.orders() == []
+                wanted = "the demo has no more" if len(nodes) > 1 else "is still starting"
+                assert wanted in text(app)
+
+
+def test_a_demo_has_as_many_names_as_nodes() -> None:
+    assert len(NAMES) == MOST_NODES
+
+
+async def test_a_small_screen_counts_down_beside_a_story() -> None:
+    told = replace(picture(3), alerts=(), story="bea died holding #301: ada has it, 0 lost")
+    with wired() as (wire, link):
+        wire.send(death_in=600.0)
+        app = ObserverApp(StillSource(StillBoard(told)), Settings(zone=UTC), link)
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.stage.touch()
+            await settle(app, pilot)
+            second = text(app).splitlines()[1]
+            assert "bea died holding #301: ada has it, 0 lost" in second
+            assert re.search(r"next death in (600|5\d\d) s", second)

@@ -14,12 +14,17 @@ from tests.screens.still import NOW, StillBoard, StillSource, flow, job, node, p
 from tests.support.feeding import until
 from tontine.errors import StoreUnavailable
 from tontine.records.share import Share
+from tontine.rules import complaint
+from tontine.rules.complaint import Silence
 from tontine_observer.draw.line import plain
+from tontine_observer.records.alert import Alert
 from tontine_observer.records.job import JobPage, LogLine
 from tontine_observer.records.link import Link, Mode
+from tontine_observer.records.pane import Pane, Target
 from tontine_observer.stage.layout import CHANGES, JOBS, NODES, SHARES
 from tontine_observer.terminal.app import ObserverApp
 from tontine_observer.terminal.screens.choose import Choose
+from tontine_observer.terminal.screens.help import Help
 from tontine_observer.terminal.screens.log import Log
 from tontine_observer.terminal.screens.page import Page
 
@@ -432,3 +437,70 @@ async def test_what_is_typed_ahead_into_a_log_is_searched_for_and_saves_nothing(
         await until(lambda: app.screen is app.overview, within=10)
         assert log._sought == "ess"
         assert not log._is_wrapped
+
+
+async def test_a_node_that_dies_under_the_cursor_leaves_it_among_the_living() -> None:
+    board = StillBoard()
+    async with shown(WIDE, board) as (app, pilot):
+        await press(app, pilot, "j", "j")
+        nodes = board.shown.nodes
+        dead = replace(nodes[2], state="dead", died_at=NOW)
+        rest = [one for one in nodes if one.id != dead.id]
+        living = [one for one in rest if one.state != "dead"]
+        sunk = (*living, *(one for one in rest if one.state == "dead"), dead)
+        board.generations["nodes"] = 1
+        board.change(shown=replace(board.shown, nodes=sunk))
+        await press(app, pilot)
+        assert app.stage.current(NODES).name == "node-03"
+        assert app.stage.view.lists[NODES].place == 2
+        await press(app, pilot, "G")
+        await press(app, pilot)
+        assert app.stage.current(NODES).id == dead.id, "whoever goes to the dead stays there"
+
+
+@pytest.mark.parametrize(("queued", "is_told"), [(2, False), (5000, True)])
+async def test_a_few_jobs_that_come_and_go_are_no_queue_that_grows(
+    queued: int, is_told: bool
+) -> None:
+    even = replace(flow(), counts={"queued": queued, "working": 4}, out_rate=9.0, empty_in=None)
+    for size in ((80, 24), WIDE):
+        board = StillBoard(picture(flow=even, alerts=()))
+        async with shown(size, board) as (app, _):
+            assert ("never empty" in text(app)) is is_told
+            assert ("the queue grows" in text(app)) is is_told
+
+
+async def test_tasks_of_jobs_and_those_that_nobody_has_complete() -> None:
+    lost = Alert("unknown-task", "shop.gone, zoo.feed@>=2,<3", "2 jobs wait")
+    rows = (job(0)._replace(task="only.in.jobs"),)
+    board = StillBoard(picture(alerts=(lost,)), rows)
+    async with shown(board=board) as (app, pilot):
+        await press(app, pilot, "3")
+        assert app.overview._completed("task:only") == "task:only.in.jobs"
+        assert app.overview._completed("task:zoo") == "task:zoo.feed@>=2,<3"
+
+
+async def test_a_small_screen_says_when_the_queue_is_empty() -> None:
+    long = replace(flow(), counts={"queued": 5000, "working": 4}, out_rate=9.0, empty_in=754.0)
+    async with shown((80, 24), StillBoard(picture(flow=long))) as (app, _):
+        assert "empty in 13m" in text(app)
+
+
+async def test_a_small_screen_says_whose_share_is_inherited_when() -> None:
+    silent = [Silence("node-00", 12.0), Silence("node-01", 9.0)]
+    said = complaint.silent(silent, ["node-02", "node-03", "node-04"], 8.0)
+    board = StillBoard(picture(alerts=(Alert.of(said, Target(Pane.NODES)),)))
+    async with shown((80, 24), board) as (app, _):
+        second = text(app).splitlines()[1]
+        wanted = "node-00 and node-01 silent for 12 s: inherited in about 8 s"
+        assert wanted in second
+
+
+async def test_help_is_whole_on_a_small_screen_and_knows_every_state() -> None:
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, "question_mark")
+        assert isinstance(app.screen, Help)
+        told = " ".join(plain(line) for line in app.screen.body(78))
+        assert "silent" in told
+        assert "gone" in told
+        assert all(len(plain(line)) <= 78 for line in app.screen.body(78))

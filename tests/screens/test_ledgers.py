@@ -150,7 +150,8 @@ def only_file(directory: Path) -> str:
 
 async def test_a_log_follows_wraps_searches_and_saves(tmp_path: Path) -> None:
     lines = tuple((NOW, 1, f"line {number} " + "word " * 40) for number in range(100))
-    source = StillSource(lines=lines)
+    running = job(0)._replace(state="working", finished_at=None)
+    source = StillSource(StillBoard(rows=(running,)), lines=lines)
     async with shown((80, 24), source=source, exports=tmp_path) as (app, pilot):
         await press(app, pilot, "3", "l")
         screen = app.screen
@@ -202,3 +203,23 @@ async def test_without_a_terminal_there_is_no_pager() -> None:
     async with shown() as (app, _):
         assert "terminal" in (pager.show(app, "x", "cat") or "")
         assert "cannot be read" in (pager.show(app, "x", "'") or "")
+
+
+async def test_the_log_of_a_job_that_ended_waits_for_nothing() -> None:
+    source = StillSource(StillBoard(rows=(job(0), job(1)._replace(state="working"))), lines=())
+    async with shown(source=source) as (app, pilot):
+        await press(app, pilot, "3", "G", "l")
+        assert isinstance(app.screen, Log)
+        assert "nothing was printed yet" not in app.screen.text
+        assert "0 lines, ended" in app.screen.text
+        await press(app, pilot, "escape", "g", "l")
+        assert "nothing was printed yet" in app.screen.text
+        assert "0 lines, following" in app.screen.text
+
+
+async def test_a_new_search_takes_the_place_of_what_was_said() -> None:
+    async with shown() as (app, pilot):
+        await press(app, pilot, "3", "l", "n")
+        assert "/ searches first" in app.screen.text  # type: ignore[attr-defined]
+        await press(app, pilot, "slash", *"asking")
+        assert "asking: 1 found" in app.screen.text  # type: ignore[attr-defined]

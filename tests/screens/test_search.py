@@ -116,7 +116,7 @@ async def test_a_list_that_takes_long_to_filter_is_filtered_over_several_frames(
 async def test_the_filter_completes_and_remembers() -> None:
     async with shown() as (app, pilot):
         await press(app, pilot, "3", "slash", *"ta")
-        await press(app, pilot, "tab", *"shop.re")
+        await press(app, pilot, "tab", *"shop.res")
         await press(app, pilot, "tab")
         assert app.stage.view.lists[JOBS].chosen.text == "task:shop.resize"
         await press(app, pilot, "enter", "escape", "slash", *"node:node-02", "enter", "escape")

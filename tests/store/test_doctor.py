@@ -58,7 +58,7 @@ def test_a_healthy_database_passes(store: Store, mongo_uri: str) -> None:
     assert code == 0, found
     assert verdicts(found, FIT) <= {"ok", "warn"}
     assert found["topology"].startswith("warn: replica set")
-    assert found["nodes"] == "warn: no node is alive"
+    assert found["nodes"] == "warn: no node is there, and no job waits"
     assert store.database.cluster.count_documents({"_id": {"$regex": "^doctor"}}) == 0
 
 
@@ -123,13 +123,14 @@ def test_dead_members_that_nobody_removes_fail(store: Store, mongo_uri: str) -> 
         }
     )
     code, found = examine(mongo_uri, store.database.name)
-    assert (code, found["roster"].partition(":")[0]) == (0, "warn")
+    assert (code, found["roster"].partition(":")[0]) == (1, "warn")
+    assert found["nodes"] == "fail: no node is there, and 1 job waits"
     add_node(store, "alive")
     code, found = examine(mongo_uri, store.database.name)
     assert code == 1
     assert (
         found["roster"]
-        == "fail: the roster has dead members: ghost-1, and no live node removes them"
+        == "fail: ghost-1 is dead and still in the roster: its share waits to be inherited"
     )
     assert found["held jobs"].startswith("fail: 1 job held by dead nodes: ghost-1")
 
@@ -144,7 +145,8 @@ def test_nodes_that_stand_still_or_stay_outside_are_told(store: Store, mongo_uri
     code, found = examine(mongo_uri, store.database.name)
     assert code == 1
     assert found["membership"] == "fail: live nodes that are not in the roster: outside"
-    assert found["heartbeats"].startswith("fail: silent for more than a lease")
+    assert found["heartbeats"].startswith("fail: silent is gone for 6")
+    assert found["heartbeats"].endswith("s, and nobody buries it")
     assert found["agreement"].startswith("warn: live nodes have different leases")
 
 
@@ -155,7 +157,9 @@ def test_unknown_tasks_and_unnumbered_jobs_are_told(store: Store, mongo_uri: str
     )
     store.database.jobs.insert_one({"task": "x.y"})
     found = examine(mongo_uri, store.database.name, "--quick")[1]
-    assert found["tasks"] == "warn: jobs wait for tasks that no live node has: x.1 (3), x.0 (2)"
+    assert found["tasks"] == (
+        "fail: 5 jobs wait for 2 tasks that no live node has: x.1 (3) and x.0 (2)"
+    )
     assert found["numbering"].startswith("warn: 1 job without a number")
     assert found["retention"].endswith("about 0 finished jobs now")
 

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tontine.legible import count, duration
-from tontine.records.node import BEATS_IN_A_LEASE
+from tontine.legible import count
 from tontine.records.states import Desired, JobState, NodeState
 from tontine.records.trouble import LASTING, Trouble
 from tontine.rules import complaint, health
@@ -29,12 +28,6 @@ from .moment import Moment
 from .nodes import troubles_of
 
 COUNTED_AT_MOST = 1000
-IDLE_FOR = 10.0
-FOREIGN_FOR = 5.0
-GROWING_OVER = 60.0
-GROWING_FROM = 100
-_SKEW_OF_LEASE = 0.5
-_LOG = "look into its log, and restart it if this lasts"
 
 _ORDER = (
     "nobody-left",
@@ -98,8 +91,11 @@ def _member_alerts(moment: Moment, living: _Living, flow: Flow) -> Iterator[Aler
     """Nodes that are silent, gone, or dead and still counted on."""
     waiting = moment.counts.get(JobState.QUEUED, 0) - flow.later
     is_over = [fact.is_gone(moment.at) for fact in living.silent]
-    if not living.beating and ((living.silent and all(is_over)) or (not is_over and waiting > 0)):
-        said = complaint.nobody_left(_silences(moment, living.silent), max(0, waiting))
+    if not living.beating and all(is_over):
+        # What the dead still hold waits for somebody, too.
+        waiting = max(waiting, moment.unnumbered) + moment.counts.get(JobState.WORKING, 0)
+        silences, were_there = _silences(moment, living.silent), bool(moment.facts)
+        said = complaint.nobody_left(silences, max(0, waiting), were_there=were_there)
         target = Target(Pane.NODES, living.silent[0].id if living.silent else "")
         yield Alert.of(said, target, _ids(living.silent))
         return
@@ -113,18 +109,8 @@ def _member_alerts(moment: Moment, living: _Living, flow: Flow) -> Iterator[Aler
         if health.is_gone(moment.facts.get(member)) and not _is_being_healed(moment, member)
     ]
     if dead:
-        names = together([moment.name_of(member) for member in dead])
-        whose = "its share waits" if len(dead) == 1 else "their shares wait"
-        are = "is" if len(dead) == 1 else "are"
-        text = f"{names} {are} dead and still in the roster: {whose} to be inherited"
-        yield Alert(
-            "dead-member",
-            names,
-            text,
-            target=Target(Pane.NODES, dead[0]),
-            advice="live nodes take it out within seconds: `tontine doctor` says why they do not",
-            nodes=tuple(dead),
-        )
+        said = complaint.dead_members(sorted(map(moment.name_of, dead)))
+        yield Alert.of(said, Target(Pane.NODES, dead[0]), tuple(dead))
 
 
 def _silent_alerts(moment: Moment, living: _Living) -> Iterator[Alert]:
@@ -133,21 +119,11 @@ def _silent_alerts(moment: Moment, living: _Living) -> Iterator[Alert]:
     members = [fact for fact in living.beating if fact.id in moment.members]
     heirs = members or living.beating  # who starts will inherit, too
     lease = min((fact.lease for fact in heirs), default=living.silent[0].lease)
-    late = [
-        fact
-        for fact in living.silent
-        if health.is_unburied_after(fact.beat_age(moment.at) or 0.0, lease) and heirs
-    ]
-    young = tuple(fact for fact in living.silent if fact not in late)
-    if late:
-        said = complaint.unburied(_silences(moment, late))
-        yield Alert.of(said, Target(Pane.NODES, late[0].id), _ids(late))
-    if young:
-        silences = _silences(moment, young)
-        longest = max(one.seconds for one in silences)
-        wait = max(0.0, lease * (1 + 1 / BEATS_IN_A_LEASE) - longest)
-        said = complaint.silent(silences, sorted(fact.name for fact in heirs), wait)
-        yield Alert.of(said, Target(Pane.NODES, young[0].id), _ids(young))
+    names = sorted(fact.name for fact in heirs)
+    for part in complaint.late_and_young(_silences(moment, living.silent), names, lease):
+        facts = [fact for fact in living.silent if fact.name in {one.name for one in part}]
+        for said in complaint.quiet(part, names, lease):
+            yield Alert.of(said, Target(Pane.NODES, facts[0].id), _ids(facts))
 
 
 def _silences(moment: Moment, facts: Sequence[NodeFact]) -> list[Silence]:
@@ -171,23 +147,14 @@ def _share_alerts(shares: Sequence[ShareRow], explained: set[str]) -> Iterator[A
     if not stalled:
         return
     worst = max(stalled, key=lambda row: row.oldest_age or 0.0)
-    state = worst.state
-    if state not in ("missing", NodeState.DEAD):
-        state = f"{state}, but claims nothing"
-    more = " or more" if worst.is_partial else ""
-    others = "" if len(stalled) == 1 else f"{len(stalled)} shares stalled, the worst: "
-    text = (
-        f"{others}share {worst.rank} stalled {duration(worst.oldest_age or 0.0)}: owner "
-        f"{worst.name} {state}, {count(worst.waiting, 'job')}{more} waiting"
-    )
-    yield Alert(
-        "stalled-share",
-        ", ".join(str(row.rank) for row in stalled),
-        text,
-        target=Target(Pane.SHARES, str(worst.rank)),
-        advice="`tontine why` of a job in it tells more; look into the log of its owner",
-        nodes=tuple(row.owner for row in stalled),
-    )
+    said = complaint.stalled([_stalled(row) for row in stalled])
+    owners = tuple(row.owner for row in stalled)
+    yield Alert.of(said, Target(Pane.SHARES, str(worst.rank)), owners)
+
+
+def _stalled(row: ShareRow) -> complaint.Stalled:
+    waiting = count(row.waiting, "job") + (" or more" if row.is_partial else "")
+    return complaint.Stalled(row.rank, row.name, row.state, waiting, row.oldest_age or 0.0)
 
 
 def _trouble_alerts(moment: Moment) -> Iterator[Alert]:
@@ -199,24 +166,13 @@ def _trouble_alerts(moment: Moment) -> Iterator[Alert]:
     )
     still = [fact for fact in still if not fact.is_silent(moment.at)]
     if still:
-        names = together([fact.name for fact in still])
-        stands = (
-            "beats, but its claim loop stands"
-            if len(still) == 1
-            else ("beat, but their claim loops stand")
-        )
-        text = f"{names} {stands} still"
-        target = Target(Pane.NODES, still[0].id)
-        yield Alert("standing-still", names, text, target=target, advice=_LOG, nodes=_ids(still))
+        said = complaint.standing_still([fact.name for fact in still])
+        yield Alert.of(said, Target(Pane.NODES, still[0].id), _ids(still))
     yield from _failing_inside(moment)
     for fact in moment.facts.values():
-        if fact.is_dead or fact.skew is None or abs(fact.skew) <= _SKEW_OF_LEASE * fact.lease:
-            continue
-        side = "ahead of" if fact.skew > 0 else "behind"
-        text = f"{fact.name}'s clock is {duration(abs(fact.skew))} {side} the server's"
-        advice = "set the clock of its machine, with NTP for instance"
-        target = Target(Pane.NODES, fact.id)
-        yield Alert("clock-skew", fact.name, text, Weight.WARNING, target, advice, (fact.id,))
+        if not fact.is_dead and health.is_skewed(fact.skew, fact.lease):
+            said = complaint.skewed(fact.name, fact.skew or 0.0)
+            yield Alert.of(said, Target(Pane.NODES, fact.id), (fact.id,))
 
 
 def _failing_inside(moment: Moment) -> Iterator[Alert]:
@@ -282,7 +238,7 @@ def _is_orphan(moment: Moment, row: JobRow) -> bool:
     return (
         row.node not in moment.members
         and fact.desired == Desired.RUNNING
-        and moment.at - since > FOREIGN_FOR
+        and moment.at - since > health.FOREIGN_FOR
     )
 
 
@@ -299,7 +255,14 @@ def _task_alerts(moment: Moment) -> Iterator[Alert]:
         return
     is_served = moment.serving()
     unknown = {task: number for task, number in moment.unknown.items() if not is_served(task)}
-    said = complaint.unknown_tasks(unknown, COUNTED_AT_MOST)
+    known = frozenset(
+        task
+        for fact in moment.facts.values()
+        if not fact.is_dead
+        for module in fact.modules
+        for task in module.tasks
+    )
+    said = complaint.unknown_tasks(unknown, COUNTED_AT_MOST, known)
     if said is not None:
         first = said.subject.partition(",")[0]
         yield Alert.of(said, Target(Pane.JOBS, "", f"state:queued task:{first}"))
@@ -314,9 +277,7 @@ def _queue_alerts(
     if health.is_stuck(queue):
         yield Alert.of(complaint.stuck(queue), Target(Pane.JOBS, "", "state:working"))
     elif _is_idle(moment, flow, queue):
-        text = f"nobody is working, and jobs have waited for {duration(queue.oldest_for or 0.0)}"
-        advice = "`tontine doctor` looks into the nodes, `tontine why` into a job"
-        yield Alert("nobody-working", "", text, target=Target(Pane.SHARES), advice=advice)
+        yield Alert.of(complaint.nobody_working(queue.oldest_for or 0.0), Target(Pane.SHARES))
     elif is_explained:
         pass
     elif health.waits_too_long(queue):
@@ -382,24 +343,18 @@ def _is_idle(moment: Moment, flow: Flow, queue: health.Queue) -> bool:
         for fact in moment.facts.values()
         if not fact.is_dead
     )
-    return (
-        (queue.oldest_for or 0.0) > IDLE_FOR
-        and not is_busy
-        and not flow.out_rate
-        and not flow.counts.get(JobState.WORKING)
-    )
+    is_busy = is_busy or bool(flow.out_rate or flow.counts.get(JobState.WORKING))
+    return health.is_idle(queue, is_busy=is_busy)
 
 
 def _growth_alerts(flow: Flow) -> Iterator[Alert]:
     if flow.depth is None:
         return
-    columns = int(GROWING_OVER / flow.depth.step)
+    columns = int(health.GROWING_OVER / flow.depth.step)
     recent = [value for value in flow.depth.values[-columns - 1 :] if value is not None]
     if len(recent) <= columns:
         return
     first, middle, last = recent[0], recent[len(recent) // 2], recent[-1]
-    if last >= GROWING_FROM and last > 1.2 * first and last > middle > first:
-        rate = (last - first) / GROWING_OVER
-        text = f"the queue grows: {last:,.0f} queued, {rate:,.1f} more every second"
-        advice = "start more nodes, or give them more slots, if this goes on"
-        yield Alert("backlog-growing", "", text, Weight.WARNING, Target(Pane.FLOW), advice)
+    if health.grows(first, middle, last):
+        said = complaint.growing(last, (last - first) / health.GROWING_OVER)
+        yield Alert.of(said, Target(Pane.FLOW))

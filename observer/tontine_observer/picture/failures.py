@@ -37,7 +37,7 @@ def grouped(
         _row(key, groups.get(key, ()), again.get(key, ()), since, until)
         for key in groups.keys() | again.keys()
     ]
-    return tuple(sorted(found, key=lambda row: (-row.last, row.key)))
+    return tuple(sorted(found, key=lambda row: (-(row.last or 0.0), row.key)))
 
 
 def _row(
@@ -47,12 +47,12 @@ def _row(
     since: float,
     until: float,
 ) -> FailureRow:
-    moments = [one.at for one in failed] or [row.started_at or until for row in again]
+    moments = [one.at for one in failed]
     newest = sorted(failed, key=lambda one: -one.at)[:MOST]
     return FailureRow(
         *key,
-        first=min(moments),
-        last=max(moments),
+        first=min(moments, default=None),
+        last=max(moments, default=None),
         count=len(failed),
         curve=_curve([one.at for one in failed], since, until),
         seqs=tuple(one.seq for one in newest),

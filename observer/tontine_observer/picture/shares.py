@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tontine.legible import count
 from tontine.records.share import Share
 from tontine.records.states import JobState, NodeState
+from tontine.rules.health import STALLED_AFTER
 
 from ..records.job import JobRow
 from ..records.share import ShareRow
@@ -17,7 +18,6 @@ from .moment import Moment
 
 CELLS_SHOWN = 160
 ENDED_BEFORE = 4
-STALLED_AFTER = 10.0
 _CODES = {JobState.DONE.value: "d", JobState.FAILED.value: "f", JobState.CANCELLED.value: "x"}
 _FOREIGN_SHOWN = 3
 

@@ -35,7 +35,9 @@ def task_rows(
     working = Counter(row.task for row in jobs.rows if row.state == "working")
     counted: Mapping[str, int] | None = waiting if jobs.is_complete else queued
     ended = [row for row in jobs.rows if not row.is_open and row.finished_at is not None]
-    span = min(OVER, now - jobs.ended_since)
+    # Where every job is known, none has ended before the first one came.
+    first = min((row.created_at for row in jobs.rows if row.created_at is not None), default=now)
+    span = min(OVER, now - max(jobs.ended_since, first))
     recent: dict[str, list[JobRow]] = {}
     for row in ended:
         if (row.finished_at or 0.0) > now - span:

@@ -36,7 +36,7 @@ def timeline(
     edges = [start + step * column for column in range(columns)]
     lanes = [_lane(node, life, start, step, columns, now) for node, life in lives.lives.items()]
     present = [lane for lane in lanes if lane.states.strip()]
-    present.sort(key=lambda lane: (lane.is_gone, lane.name))
+    present.sort(key=lambda lane: (lane.is_gone, -_left_at(lives.lives[lane.id]), lane.name))
     return Timeline(
         start=date(start),
         step=step,
@@ -88,6 +88,15 @@ def _lane(id: str, life: list[Dated], start: float, step: float, columns: int, n
     named = next((fact for _, fact in reversed(life) if fact is not None), None)
     shown = "".join(states).ljust(columns)
     return Track(id, named.name if named else id, shown, last is None or last.is_dead)
+
+
+def _left_at(life: list[Dated]) -> float:
+    """When a node died or its record went; the living have not."""
+    is_over = [fact is None or fact.is_dead for _, fact in life]
+    if not is_over[-1]:
+        return 0.0
+    first = next((place for place in range(len(life), 0, -1) if not is_over[place - 1]), 0)
+    return life[first][0]
 
 
 def _stretches(life: list[Dated], start: float, end: float) -> list[tuple[float, str]]:

@@ -18,7 +18,10 @@ def completed(text: str, fields: Iterable[str], values: Mapping[str, Iterable[st
     _, field, _, typed = match.groups()
     if field is None:
         ending = _first(typed, fields)
-        return f"{text}{ending}:" if typed and ending is not None else None
+        if not typed or ending is None:
+            return None
+        found = f"{text}{ending}"
+        return found if found.endswith(".") else f"{found}:"  # the name goes on after a dot
     name = field.lower()
     ending = _first(typed.rpartition(",")[2].lstrip('"'), values.get(ALIASES.get(name, name), ()))
     return f"{text}{ending}" if ending else None

@@ -61,8 +61,9 @@ def sought(wanted: RowFilter, around: Around) -> Sought:
             states &= _states(term)
     numbers: Condition = {}
     for term in plain:
-        if term.field == "seq" and term.relation != "~":
-            numbers |= _seqs(term)
+        # A single range or some numbers lead to an index; several ranges are looked for among all.
+        if term.field == "seq" and term.relation != "~" and "seq" in (one := _numbered(term)):
+            numbers |= one["seq"]
     since = max((at for term in plain if (at := _since(term, around.now))), default=None)
     meant = Filter(
         states=frozenset() if states == frozenset(JobState) else states,
@@ -82,7 +83,7 @@ def _positive(term: Term, around: Around) -> Condition:
     if term.field.startswith(ARGS):
         return _any([_argument(term, value) for value in term.values])
     if term.field == "seq":
-        return _number_text("$seq", term) if term.relation == "~" else {"seq": _seqs(term)}
+        return _number_text("$seq", term) if term.relation == "~" else _numbered(term)
     if term.field == "state":
         return {"state": {"$in": sorted(_states(term))}}
     if term.field == "node":
@@ -106,6 +107,14 @@ def _states(term: Term) -> frozenset[JobState]:
     """The states of which any part was typed."""
     wanted = [value.casefold() for value in term.values]
     return frozenset(state for state in JobState if any(part in state.value for part in wanted))
+
+
+def _numbered(term: Term) -> Condition:
+    """Numbers one by one, or any of several ranges."""
+    if len(term.values) == 1 or not any(span(value.lstrip("#")) for value in term.values):
+        return {"seq": _seqs(term)}
+    each = (Term(term.field, term.relation, (value,)) for value in term.values)
+    return {"$or": [{"seq": _seqs(one)} for one in each]}
 
 
 def _seqs(term: Term) -> Condition:

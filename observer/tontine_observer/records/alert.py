@@ -23,6 +23,8 @@ class Alert:
     """What to do."""
     nodes: tuple[str, ...] = ()
     """The ids of the nodes that it is about."""
+    short: str = ""
+    """The text where there is little room for it."""
 
     @classmethod
     def of(cls, complaint: Complaint, target: Target, nodes: tuple[str, ...] = ()) -> Alert:
@@ -34,4 +36,5 @@ class Alert:
             target,
             complaint.advice,
             nodes,
+            complaint.short,
         )

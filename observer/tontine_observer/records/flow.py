@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tontine.rules.health import GROWING_FROM
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -51,6 +53,11 @@ class Flow:
     """Seconds until the queue is empty at the rate of the last minute; None when it never is."""
     is_counted: bool = True
     """False until the finished jobs were counted once."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so many wait that it matters when there will be none."""
+        return self.counts.get("queued", 0) >= GROWING_FROM
 
     @property
     def net_rate(self) -> float:

@@ -30,8 +30,9 @@ class FailureRow:
     kind: str
     message: str
     """Without its numbers."""
-    first: float
-    last: float
+    first: float | None
+    last: float | None
+    """When; None where all of them are tried again, of which nobody noted when they failed."""
     count: int
     curve: tuple[float, ...]
     """How many, over the time that was looked at."""

@@ -361,7 +361,7 @@ COMMANDS: tuple[Command, ...] = (
         "pane_1",
         ("1",),
         "",
-        "Nodes, and again: as large as the screen",
+        "Nodes as large as the screen, and back; where panes are tabs, it turns to it first",
         partial(moves.show_pane, pane=PANES[0]),
     ),
     Command("pane_2", ("2",), "", "Shares", partial(moves.show_pane, pane=PANES[1])),

@@ -10,6 +10,7 @@ from typing import Any
 
 from textual.app import App
 
+from tontine.cli.wire import MOST_NODES
 from tontine.errors import TontineError
 from tontine.legible import legible
 from tontine.records.states import NodeState
@@ -138,12 +139,17 @@ class Hands:
             return "there is no node under the cursor"
         if node.state == NodeState.DEAD or node.is_gone:
             return f"{node.name} is dead already"
+        if node.state == NodeState.INITIALIZING:
+            return f"{node.name} is still starting: it can be killed once it works"
         self._demo.kill(node.id)
         return f"{node.name} is killed: see how the others inherit its share"
 
     def _add(self) -> str:
         if self._demo is None:
             return "there is no demo here"
+        living = [node for node in self._stage.scene.picture.nodes if node.state != NodeState.DEAD]
+        if len(living) >= MOST_NODES:
+            return f"{len(living)} nodes are there, and the demo has no more: K kills one"
         self._demo.add()
         return "another node starts"
 

@@ -234,8 +234,13 @@ class Pages:
             self._stage.zone,
             save,
             self._page,
+            partial(self._has_ended, seq),
         )
         self._app.push_screen(screen)
+
+    def _has_ended(self, seq: int) -> bool:
+        rows = self._stage.scene.jobs.rows
+        return any(row.seq == seq and not row.is_open for row in rows)
 
     def _page(self, text: str) -> str | None:
         return pager.show(self._app, text, self._settings.pager)

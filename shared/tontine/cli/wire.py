@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+MOST_NODES = 12
+"""So many nodes a demo runs at most."""
 _AT_ONCE = 65_536
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
-from ..legible import count, duration
+from ..legible import count, duration, legible
+from ..lookalike import near_tasks
 from ..records.states import NodeState
-from .health import Queue, is_broken, is_failing
+from ..records.task_key import name_of
+from .health import Queue, inherited_in, is_broken, is_failing, is_unburied_after
 
 START = "start a node: `tontine node MODULE`"
 _NAMED = 3
@@ -36,6 +39,8 @@ class Complaint:
     text: str
     advice: str
     weight: Weight = Weight.BAD
+    short: str = ""
+    """The text where there is little room; nothing where it is short already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,12 @@ def together(names: Sequence[str], most: int = _NAMED) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-def nobody_left(silent: Sequence[Silence], waiting: int) -> Complaint:
-    """No node beats any more, or there is none."""
+def nobody_left(silent: Sequence[Silence], waiting: int, *, were_there: bool = True) -> Complaint:
+    """No node beats any more, or there is none; where there never was one, nobody misses it."""
     jobs = f"{count(waiting, 'job')} {_verb(waiting, 'waits', 'wait')}" if waiting else ""
+    if not silent and not jobs:
+        weight = Weight.WARNING if were_there else Weight.NOTICE
+        return Complaint("nobody-left", "", "no node is there, and no job waits", START, weight)
     if not silent:
         return Complaint("nobody-left", "", f"no node is there, and {jobs}", START)
     names = together([one.name for one in silent])
@@ -113,7 +121,94 @@ def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) 
     inherit = f"{together(heirs)} {_verb(len(heirs), 'inherits', 'inherit')} {share}"
     soon = f"in about {inherited_in:.0f} s" if inherited_in >= 0.5 else "now"
     advice = "look at its machine and its log; nothing is lost, its jobs go to the others"
-    return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING)
+    short = f"{names} silent for {longest}: inherited {soon}"
+    return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING, short)
+
+
+def quiet(nodes: Sequence[Silence], heirs: Sequence[str], lease: float) -> list[Complaint]:
+    """What there is to say of nodes that do not beat, the worst first; `lease` is that of those who
+    inherit."""
+    late, young = late_and_young(nodes, heirs, lease)
+    found = [unburied(late)] if late else []
+    if young:
+        wait = inherited_in(min(one.seconds for one in young), lease)
+        found.append(silent(young, heirs, wait))
+    return found
+
+
+def late_and_young(
+    nodes: Sequence[Silence], heirs: Sequence[str], lease: float
+) -> tuple[list[Silence], list[Silence]]:
+    """Those whom the heirs should have buried, and the others."""
+    late = [one for one in nodes if heirs and is_unburied_after(one.seconds, lease)]
+    return late, [one for one in nodes if one not in late]
+
+
+def dead_members(names: Sequence[str]) -> Complaint:
+    """Dead nodes that nobody takes out of the roster."""
+    told = together(names)
+    whose = _verb(len(names), "its share waits", "their shares wait")
+    are = _verb(len(names), "is", "are")
+    text = f"{told} {are} dead and still in the roster: {whose} to be inherited"
+    advice = "live nodes take it out within seconds: `tontine doctor` and their logs say why they "
+    return Complaint("dead-member", told, text, f"{advice}do not")
+
+
+def standing_still(names: Sequence[str]) -> Complaint:
+    """Nodes that beat and claim nothing, whatever waits."""
+    told = together(names)
+    stands = _verb(
+        len(names), "beats, but its claim loop stands", "beat, but their claim loops stand"
+    )
+    advice = "look into its log, and restart it if this lasts"
+    return Complaint("standing-still", told, f"{told} {stands} still", advice)
+
+
+def skewed(name: str, skew: float) -> Complaint:
+    """A node whose clock is wrong."""
+    side = "ahead of" if skew > 0 else "behind"
+    text = f"{name}'s clock is {duration(abs(skew))} {side} the server's"
+    advice = "set the clock of its machine, with NTP for instance"
+    return Complaint("clock-skew", name, text, advice, Weight.WARNING)
+
+
+def nobody_working(oldest_for: float) -> Complaint:
+    """There is work that could be done, and nobody does any."""
+    text = f"nobody is working, and jobs have waited for {duration(oldest_for)}"
+    advice = "`tontine doctor` looks into the nodes, `tontine why` into a job"
+    return Complaint("nobody-working", "", text, advice)
+
+
+def growing(queued: float, rate: float) -> Complaint:
+    """More comes in than goes out, and goes on to."""
+    text = f"the queue grows: {queued:,.0f} queued, {rate:,.1f} more every second"
+    advice = "start more nodes, or give them more slots, if this goes on"
+    return Complaint("backlog-growing", "", text, advice, Weight.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """A share in which nobody claims."""
+
+    rank: int
+    owner: str
+    state: str
+    waiting: str
+    """How many jobs, in words."""
+    seconds: float
+
+
+def stalled(shares: Sequence[Stalled]) -> Complaint:
+    """Shares in which jobs wait and nothing is claimed."""
+    worst = max(shares, key=lambda one: one.seconds)
+    state = worst.state
+    if state not in ("missing", NodeState.DEAD):
+        state = f"{state}, but claims nothing"
+    others = "" if len(shares) == 1 else f"{len(shares)} shares stalled, the worst: "
+    text = f"{others}share {worst.rank} stalled {duration(worst.seconds)}: owner "
+    text += f"{worst.owner} {state}, {worst.waiting} waiting"
+    advice = "`tontine why` of a job in it tells more; look into the log of its owner"
+    return Complaint("stalled-share", ", ".join(str(one.rank) for one in shares), text, advice)
 
 
 def unburied(nodes: Sequence[Silence]) -> Complaint:
@@ -139,13 +234,14 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
         text = f"{len(worst):,} tasks fail, {chosen.task} worst: {numbers}"
     else:
         text = f"{chosen.task} fails: {numbers}" if worst else f"jobs fail: {numbers}"
+    short = text
     if chosen.error:
         text += f", at last {chosen.error}"
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "
     advice += "`tontine retry` runs them again"
     subject = ", ".join(sorted(one.task for one in worst))
     weight = Weight.BAD if chosen.is_broken else Weight.WARNING
-    return Complaint("failing", subject, text, advice, weight)
+    return Complaint("failing", subject, text, advice, weight, short)
 
 
 def stuck(queue: Queue) -> Complaint:
@@ -175,8 +271,11 @@ def empty(seconds: float | None) -> str:
     return "it is never empty" if seconds is None else f"it is empty in {duration(seconds)}"
 
 
-def unknown_tasks(waiting: Mapping[str, int], most: int) -> Complaint | None:
-    """Jobs of tasks that no live node has; `most` is how far they were counted."""
+def unknown_tasks(
+    waiting: Mapping[str, int], most: int, known: frozenset[str] = frozenset()
+) -> Complaint | None:
+    """Jobs of tasks that no live node has; `most` is how far they were counted, `known` are the
+    tasks that nodes have."""
     if not waiting:
         return None
     tasks = sorted(waiting, key=lambda task: (-waiting[task], task))
@@ -184,12 +283,29 @@ def unknown_tasks(waiting: Mapping[str, int], most: int) -> Complaint | None:
     many = f"{most:,} jobs or more" if max(waiting.values()) >= most else count(jobs, "job")
     wait = _verb(jobs, "waits", "wait")
     if len(tasks) == 1:
-        text = f"{many} {wait} for {tasks[0]}, which no live node has"
+        hint = _meant(tasks[0], known)
+        text = f"{many} {wait} for {legible(tasks[0], 100)}, which no live node has"
+        text += f" ({hint})" if hint else ""
     else:
-        told = together([f"{task} ({waiting[task]:,})" for task in tasks])
+        named = [_told_task(task, waiting[task], known) for task in tasks[: _NAMED + 1]]
+        told = together([*named, *tasks[_NAMED + 1 :]])
         text = f"{many} {wait} for {len(tasks):,} tasks that no live node has: {told}"
     advice = "start a node with the module of the task, or cancel the jobs"
     return Complaint("unknown-task", ", ".join(tasks), text, advice)
+
+
+def _told_task(task: str, number: int, known: frozenset[str]) -> str:
+    hint = _meant(task, known)
+    return f"{legible(task, 100)} ({number:,}{f', {hint}' if hint else ''})"
+
+
+@lru_cache(maxsize=64)
+def _meant(task: str, known: frozenset[str]) -> str:
+    """What may be wrong with the name of a task that nobody has."""
+    if name_of(task) in known:
+        return "there are other versions"
+    near = near_tasks(name_of(task), known)
+    return f"is {near[0]} meant?" if near else ""
 
 
 def piling(schedules: Mapping[str, int]) -> Complaint | None:

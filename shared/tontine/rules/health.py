@@ -40,6 +40,16 @@ it is so many times the usual wait."""
 A_MONTH = 30 * 86_400.0
 QUIET_PLAN_AFTER = 3600.0
 """Seconds without any progress of a plan of which nothing is queued or working."""
+IDLE_FOR = 10.0
+"""Seconds that jobs which could run may wait while no node runs any."""
+STALLED_AFTER = 10.0
+"""Seconds without a claim in a share where jobs wait and whose owner has room, or is dead."""
+FOREIGN_FOR = 5.0
+"""Seconds that a node which is no member may still hold what it claimed."""
+GROWING_OVER, GROWING_FROM, GROWING_BY = 60.0, 100, 1.2
+"""A queue of so many that has grown by so much in so many seconds, and goes on growing."""
+SKEWED_FROM = 0.5
+"""Of a lease: a clock that is wrong by more misleads whoever reads its logs."""
 PILES_FROM = 3
 """Unfinished jobs of one schedule that are due: it fires faster than they end."""
 
@@ -104,8 +114,7 @@ def has_lease(node: Sighting) -> bool:
 def buried_in(node: Sighting, lease: float) -> float:
     """About how many seconds from now others, whose lease this is, declare it dead if it stays
     silent (D2)."""
-    one_beat_more = lease * (1 + 1 / BEATS_IN_A_LEASE)
-    return max(0.0, one_beat_more - (node.beat_age or 0.0))
+    return inherited_in(node.beat_age or 0.0, lease)
 
 
 def is_unburied(node: Sighting, lease: float) -> bool:
@@ -204,6 +213,27 @@ def empties_in(waiting: float, in_rate: float, out_rate: float) -> float | None:
         return 0.0
     shrinks_by = out_rate - in_rate
     return waiting / shrinks_by if shrinks_by * A_MONTH > waiting else None
+
+
+def inherited_in(silent_for: float, lease: float) -> float:
+    """About how many seconds from now the others, whose lease this is, inherit a silent node's
+    share."""
+    return max(0.0, lease * (1 + 1 / BEATS_IN_A_LEASE) - silent_for)
+
+
+def is_idle(queue: Queue, *, is_busy: bool) -> bool:
+    """Whether work that could be done has waited for a while, and nobody does any."""
+    return (queue.oldest_for or 0.0) > IDLE_FOR and not is_busy
+
+
+def grows(first: float, middle: float, last: float) -> bool:
+    """Whether a queue that had these lengths, over `GROWING_OVER` seconds, grows."""
+    return last >= GROWING_FROM and last > GROWING_BY * first and last > middle > first
+
+
+def is_skewed(skew: float | None, lease: float) -> bool:
+    """Whether a node's clock is wrong by too much; where nothing is told, it is not."""
+    return skew is not None and abs(skew) > SKEWED_FROM * lease
 
 
 def is_failing(failed: int, ended: int) -> bool:

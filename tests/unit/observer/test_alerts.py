@@ -236,7 +236,9 @@ def test_a_job_that_asks_for_a_version_waits_for_nobody_unless_a_node_has_it() -
     found = {"t.t@>=1": 1, "t.t@>=2": 1}
     intake.count(board.known, world.snapshot(unknown=found).truth())
     texts = {alert.kind: alert.text for alert in board.picture().alerts}
-    assert texts["unknown-task"] == "1 job waits for t.t@>=2, which no live node has"
+    assert texts["unknown-task"] == (
+        "1 job waits for t.t@>=2, which no live node has (there are other versions)"
+    )
     assert texts["stalled-share"].endswith("2 jobs waiting")
 
 

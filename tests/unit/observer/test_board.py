@@ -88,7 +88,9 @@ def test_a_working_node_is_shown_and_raises_no_alert() -> None:
 
 def test_a_dead_member_raises_an_alert_whether_or_not_its_record_is_left() -> None:
     assert kinds(snapshot(node("ada"), members=("ada-1", "gone-1"))) == ["dead-member"]
-    assert kinds(snapshot(node("bea", "dead"), members=("bea-1",))) == ["dead-member"]
+    dead = node("bea", "dead")
+    assert kinds(snapshot(node("ada"), dead, members=("ada-1", "bea-1"))) == ["dead-member"]
+    assert kinds(snapshot(dead, members=("bea-1",))) == ["nobody-left"], "nobody to take it out"
 
 
 def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None:
@@ -96,7 +98,8 @@ def test_a_lease_that_ran_out_raises_an_alert_until_the_node_is_buried() -> None
     assert kinds(snapshot(node("ada", lease_until=late))) == ["nobody-left"]
     assert kinds(snapshot(node("ada", lease_until=late), node("bea"))) == ["silent"]
     assert kinds(snapshot(node("ada", lease_until=later), node("bea"))) == ["unburied"]
-    assert kinds(snapshot(node("ada", "dead", lease_until=late), members=())) == []
+    dead = node("ada", "dead", lease_until=late)
+    assert kinds(snapshot(dead, node("bea"), members=("bea-1",))) == []
 
 
 def test_a_node_that_beats_without_working_is_seen_over_time() -> None:
@@ -137,7 +140,7 @@ def test_unnumbered_jobs_raise_an_alert_when_they_are_old_or_nobody_is_there() -
     old, new = ObjectId.from_datetime(NOW - timedelta(minutes=1)), ObjectId.from_datetime(NOW)
     assert kinds(snapshot(node("ada"), unnumbered=[new])) == []
     assert kinds(snapshot(node("ada"), unnumbered=[old])) == ["unnumbered"]
-    assert kinds(snapshot(unnumbered=["mine"])) == ["unnumbered"]
+    assert kinds(snapshot(unnumbered=["mine"])) == ["nobody-left"]
 
 
 def test_text_from_the_store_is_cleaned_on_its_way_in() -> None:

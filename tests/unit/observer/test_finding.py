@@ -12,7 +12,7 @@ from tontine_observer.query.filters import parse
 from tontine_observer.query.sifting import AT_ONCE, Sieve
 
 KNOWN = {"node": ["ada", "bea"], "task": ["shop.mail", "shop.resize"], "state": ["failed"]}
-FIELDS = ["node", "task", "state", "since"]
+FIELDS = ["node", "task", "state", "since", "args."]
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,8 @@ FIELDS = ["node", "task", "state", "since"]
         ("task:shop.r", "task:shop.resize"),
         ("task:shop.mail,shop.r", "task:shop.mail,shop.resize"),
         ("name:be", "name:bea"),
+        ("ar", "args."),
+        ("state:failed !ar", "state:failed !args."),
         ("node:ada", None),
         ("nothing", None),
         ("", None),

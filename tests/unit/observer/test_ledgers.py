@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.still import NOW, job, node
+from tontine_observer.draw.columns import arrange
 from tontine_observer.picture.failures import grouped, signature
 from tontine_observer.picture.tasks import task_rows
 from tontine_observer.records.job import JobList
 from tontine_observer.records.ledger import Failed
 from tontine_observer.records.request import MOST
+from tontine_observer.stage.panes.failures import COLUMNS as FAILURE_COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,8 @@ def test_a_task_shows_what_waits_what_failed_and_who_has_it() -> None:
     ended = [row for row in mine if not row.is_open]
     task = found["shop.resize"]
     assert task.queued == sum(row.state == "queued" for row in mine)
-    assert task.rate == pytest.approx(len(ended) / 600)
+    first = min(row.created_at or now for row in rows)
+    assert task.rate == pytest.approx(len(ended) / min(600, now - first))
     assert task.failing == sum(row.state == "failed" for row in ended) / len(ended)
     assert task.run_p50 == pytest.approx(2.2)
     assert task.wait_p50 == pytest.approx(1.0)
@@ -83,3 +86,28 @@ def test_where_not_all_queued_jobs_are_known_the_stores_count_is_shown() -> None
     assert all(row.is_partial for row in rows)
     rows = task_rows(listed, [], NOW.timestamp(), None, is_whole=True)
     assert [row.queued for row in rows] == [None]
+
+
+@pytest.mark.parametrize("started_at", [None, 1900.0])
+def test_jobs_that_are_tried_again_have_no_moment_of_failing(started_at: float | None) -> None:
+    waiting = job(2)._replace(task="t.a", error="E: no 12", started_at=started_at)
+    failed = [Failed(1, "t.b", "F", "other", 50.0)]
+    first, second = grouped(failed, [waiting], 0.0, 2000.0)
+    assert (first.task, first.last) == ("t.b", 50.0)
+    assert (second.task, second.first, second.last) == ("t.a", None, None)
+
+
+def test_rates_of_a_young_queue_are_of_its_age() -> None:
+    now = NOW.timestamp()
+    ended = [
+        job(0)._replace(seq=number, state="done", created_at=now - 50, finished_at=now - 20)
+        for number in range(100)
+    ]
+    (task,) = task_rows(JobList(tuple(ended), is_whole=True), [], now, None, is_whole=True)
+    assert task.rate == pytest.approx(2.0)
+
+
+def test_on_a_small_screen_an_error_has_most_of_the_room() -> None:
+    widths = {place.column.name: place.width for place in arrange(FAILURE_COLUMNS, 76)}
+    assert widths["error"] >= 28
+    assert widths["error"] > widths["task"] + 10

@@ -266,3 +266,17 @@ def test_what_nodes_said_they_did_lies_between_the_moves_that_were_kept() -> Non
     lives.fill_in(((at, "n", "n", state) for at, state in [*told, (200.0, "waiting")]), 100.0)
     found = [(at, fact.state if fact else None) for at, fact in lives.lives["n"]]
     assert found == [*kept[:2], (20.0, "working"), (40.0, "waiting"), *kept[2:], (65.0, "working")]
+
+
+def test_of_the_dead_the_last_to_die_comes_first() -> None:
+    world = World()
+    for name in ("ada", "bea", "cyd", "dee"):
+        world.put_node(name)
+    for name in ("cyd", "bea"):
+        world.change_node(name, state="dead", died_at=moment(world.now))
+    world.change_node("cyd", note="touched since")
+    board = Board("test", clock=lambda: world.now)
+    intake.load(board.known, World().snapshot())
+    intake.take(board.known, world.deltas)
+    lanes = board.timeline(moment(world.now - 60), 1.0, 60).lanes
+    assert [lane.name for lane in lanes] == ["ada", "dee", "bea", "cyd"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tontine.legible import duration
 from tontine.rules.complaint import Weight
 
-from ...draw.line import Line, clip, cut, fit, justify, length, on
+from ...draw.line import Line, clip, cut, fit, justify, length, on, size
 from ...draw.words import age
 from ...records.alert import Alert
 from ...records.link import ELECTION, Mode
@@ -13,8 +13,8 @@ from ..layout import Box
 from .badges import next_try
 from .scene import Scene
 
-COUNTED_FROM = 100
-"""Columns from which on there is room for a countdown beside a story."""
+WORDY_FROM = 100
+"""Columns from which on there is room for whole sentences beside each other."""
 _ORDER = {Weight.BAD: 0, Weight.WARNING: 1, Weight.NOTICE: 2}
 _LOOKS = {
     Weight.BAD: ("alert", "alarm"),
@@ -67,11 +67,13 @@ def draw(scene: Scene, box: Box) -> list[Line]:
         ("  x ", "key"),
         ("puts aside ", "muted"),
     ]
-    if width < 100:
+    if width < WORDY_FROM:
         end = [(more, "muted"), ("  ! x ", "key")]
     if width < 70:
         end = [(more, "muted"), (" ", "text")]
-    text = cut(worst.text, max(10, width - length(end) - 4), scene.glyphs.more)
+    room = max(10, width - length(end) - 4)
+    told = worst.text if size(worst.text) <= room or not worst.short else worst.short
+    text = cut(told, room, scene.glyphs.more)
     line = justify([(f" {scene.glyphs.alert} ", role), (text, role)], end, width)
     return [on(fit(line, width), ground)]
 
@@ -97,7 +99,7 @@ def _outage(scene: Scene, width: int) -> Line:
 
 def _narrated(scene: Scene, width: int) -> Line:
     """What has just happened, where nothing is wrong."""
-    end = _countdown(scene) if width >= COUNTED_FROM else []
+    end = _countdown(scene, width)
     told = cut(scene.picture.story, max(1, width - length(end) - 4), scene.glyphs.more)
     line = justify([(f" {scene.glyphs.told} ", "time"), (told, "strong")], end, width)
     return on(line, "shade")
@@ -113,7 +115,7 @@ def _calm(scene: Scene, width: int) -> Line:
     rest = f"; {aside} put aside" if aside else ""
     glyph = scene.glyphs.job["done"]
     line: Line = [(f" {glyph} ", "good"), (f"nothing needs you{rest}", "muted")]
-    return fit([*line, (_outlook(scene), "faint"), *_countdown(scene)], width)
+    return fit([*line, (_outlook(scene), "faint"), *_countdown(scene, width)], width)
 
 
 def _outlook(scene: Scene) -> str:
@@ -122,11 +124,14 @@ def _outlook(scene: Scene) -> str:
     if not flow.counts.get("queued") or not flow.out_rate:
         return ""
     if flow.empty_in is None:
-        return "   the queue grows"
+        return "   the queue grows" if flow.is_long else ""
     return f"   the queue is empty in {duration(flow.empty_in)}" if flow.empty_in >= 1 else ""
 
 
-def _countdown(scene: Scene) -> Line:
+def _countdown(scene: Scene, width: int) -> Line:
     """In the demo: how long everybody still lives."""
     left = scene.demo.death_in if scene.demo else None
-    return [] if left is None else [(f"   the demo kills a node in {left:.0f} s ", "time")]
+    if left is None:
+        return []
+    what = "the demo kills a node" if width >= WORDY_FROM else "next death"
+    return [(f"   {what} in {left:.0f} s ", "time")]

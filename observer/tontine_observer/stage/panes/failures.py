@@ -17,11 +17,11 @@ from .table import Table
 COLUMNS = (
     Column("count", "FAILED", 6, 99, is_right=True),
     Column("again", "AGAIN", 5, 50, is_right=True),
-    Column("task", "TASK", 11, 98, most=24),
-    Column("error", "ERROR", 14, 97, most=76),
+    Column("task", "TASK", 11, 97, most=24),
+    Column("error", "ERROR", 28, 98, most=76),
     Column("first", "FIRST", 5, 60, is_right=True),
     Column("last", "LAST", 5, 90, is_right=True),
-    Column("curve", "WHEN", 12, 70, most=24),
+    Column("curve", "WHEN", 12, 40, most=24),
 )
 FIELDS = frozenset({"count", "again", "task", "error", "first", "last"})
 
@@ -32,8 +32,8 @@ def facts(row: FailureRow, scene: Scene) -> Facts:
         "again": len(row.again),
         "task": row.task,
         "error": f"{row.kind}: {row.message}",
-        "first": scene.seconds - row.first,
-        "last": scene.seconds - row.last,
+        "first": _since(row.first, scene),
+        "last": _since(row.last, scene),
     }
 
 
@@ -44,10 +44,14 @@ def cells(row: FailureRow, scene: Scene, widths: dict[str, int]) -> dict[str, Sp
         "again": (amount(len(row.again)) if row.again else "-", "warn" if row.again else "faint"),
         "task": (row.task, "text"),
         "error": [(row.kind, "job.failed"), (f": {row.message}" if row.message else "", "text")],
-        "first": (age(scene.seconds - row.first), "muted"),
-        "last": (age(scene.seconds - row.last), "text"),
+        "first": (age(_since(row.first, scene)), "muted"),
+        "last": (age(_since(row.last, scene)), "text"),
         "curve": (spark(curve, len(curve), scene.glyphs, _top(scene)), "spark"),
     }
+
+
+def _since(at: float | None, scene: Scene) -> float | None:
+    return None if at is None else scene.seconds - at
 
 
 def _top(scene: Scene) -> float:

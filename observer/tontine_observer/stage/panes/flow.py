@@ -59,7 +59,9 @@ def _flat(scene: Scene, width: int, height: int) -> list[Line]:
     second += [(spark(_values(flow.outgoing), plot, glyphs, top), "spark.out")]
     second += [(f" {rate(flow.out_rate)}/s".ljust(8), "text"), *net]
     if height < 4:
-        return [first, second, [*_ages(scene), ("   ", "text"), *_oldest(scene)]]
+        waits, runs = _ages(scene)[:4], _ages(scene)[4:]
+        parts = [(6, waits), (3, runs), (9, [("   ", "text")])]
+        return [first, second, pack([*parts, *_oldest_parts(scene)], width)]
     return [first, second, _ages(scene), [(" ", "text"), *_oldest(scene)]]
 
 
@@ -113,18 +115,22 @@ def _ages(scene: Scene) -> Line:
 
 
 def _oldest(scene: Scene) -> Line:
+    return [span for _, part in _oldest_parts(scene) for span in part]
+
+
+def _oldest_parts(scene: Scene) -> list[tuple[int, Line]]:
+    """The oldest job that waits, and when none will, by what matters most."""
     flow = scene.picture.flow
     if flow.oldest is None:
         waits = flow.counts.get("queued", 0) > flow.later + flow.unnumbered and flow.started is None
-        return [("the oldest is not known" if waits else "no job waits", "faint")]
+        return [(8, [("the oldest is not known" if waits else "no job waits", "faint")])]
     where = "" if flow.oldest_rank is None else f", share {flow.oldest_rank}"
     is_told = speaks_of(scene, "stuck", "waiting-long", "nobody-working", "stalled-share")
     role = "bad" if is_told else "text"
     return [
-        ("oldest ", "muted"),
-        (age(flow.oldest_age), role),
-        (f" (#{flow.oldest}{where})", "muted"),
-        (_emptied(flow), "muted"),
+        (8, [("oldest ", "muted"), (age(flow.oldest_age), role)]),
+        (4, [(f" (#{flow.oldest}{where})", "muted")]),
+        (7, [(_emptied(flow), "muted")]),
     ]
 
 
@@ -132,7 +138,9 @@ def _emptied(flow: Flow) -> str:
     """When the queue will be empty at this rate, where that takes a while."""
     if not flow.out_rate or (flow.empty_in is not None and flow.empty_in < 1):
         return ""
-    return " never empty" if flow.empty_in is None else f" empty in {age(flow.empty_in)}"
+    if flow.empty_in is None:
+        return " never empty" if flow.is_long else ""
+    return f" empty in {age(flow.empty_in)}"
 
 
 def _tall(scene: Scene, width: int, height: int) -> list[Line]:

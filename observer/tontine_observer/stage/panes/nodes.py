@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tontine.records.states import NodeState
+
 from ...draw.columns import Column
 from ...draw.line import Line, Span
 from ...draw.plot import spark
@@ -160,4 +162,5 @@ TABLE: Table[NodeRow] = Table(
     cells,
     _empty,
     FIELDS,
+    is_over=lambda node: node.state == NodeState.DEAD,
 )

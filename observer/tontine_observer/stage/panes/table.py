@@ -37,6 +37,8 @@ class Table(Generic[T]):
     has_heading: bool = True
     is_found: Callable[[T, Scene], bool] | None = None
     """Whether a row meets the filter by the word of the store."""
+    is_over: Callable[[T], bool] | None = None
+    """Whether a row has ended, and is listed after those that have not."""
 
     @property
     def sortable(self) -> list[str]:
@@ -76,6 +78,19 @@ def settle(view: ListView, keys: Sequence[str], height: int) -> None:
         view.key = keys[view.place]
     view.top = view.place - max(0, min(before, height - 1))
     view.top = max(0, min(view.top, len(keys) - height))
+
+
+def _stay(table: Table[T], view: ListView, rows: Sequence[T]) -> None:
+    """A row that ends goes down to the others that did; the cursor stays among those that go on,
+    where it was."""
+    if table.is_over is None or not rows or not view.key or view.key != view.living:
+        return
+    keys = Keys(rows, table.key)
+    here = place_of(keys, view.key, view.place)
+    living = [number for number, row in enumerate(rows) if not table.is_over(row)]
+    if living and keys[here] == view.key and table.is_over(rows[here]):
+        view.place = min(living, key=lambda number: abs(number - view.place))
+        view.key = keys[view.place]
 
 
 def _choose_anew(view: ListView, keys: Sequence[str]) -> None:
@@ -119,7 +134,10 @@ def draw(table: Table[T], scene: Scene, rows: Sequence[T], box: Box) -> list[Lin
     width, height = inside(box)
     head = 1 if table.has_heading and height > 2 else 0
     room = max(0, height - head)
+    _stay(table, view, rows)
     settle(view, Keys(rows, table.key), room)
+    if table.is_over is not None and rows:
+        view.living = "" if table.is_over(rows[view.place]) else view.key
     visible = [rows[number] for number in range(view.top, min(len(rows), view.top + room))]
     places, drawn = _laid_out(table, scene, visible, width - 2)
     lines: list[Line] = []

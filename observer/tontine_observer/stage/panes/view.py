@@ -68,6 +68,8 @@ class ListView:
     """The filter under which the cursor found its place."""
     lost: str = ""
     """The row that the cursor was on before a filter hid it."""
+    living: str = ""
+    """The row under the cursor when it was last seen, if it was one of those that go on."""
     newest: str = ""
     """The first row when the cursor stopped following it, and how many have come before it."""
     newer: int = 0

@@ -22,7 +22,13 @@ Find = Callable[[str], list[Option]]
 class Choose(Dialog[Option | None]):
     """Returns what was chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("enter", "choose", "choose")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("enter", "choose", "choose"),
+        ("up", "step(-1)", "the one above"),
+        ("down", "step(1)", "the one below"),
+        ("pageup", "step(-10)", "a page up"),
+        ("pagedown", "step(10)", "a page down"),
+    ]
     AT_ONCE: ClassVar[frozenset[str]] = frozenset(
         {"escape", "enter", "up", "down", "pageup", "pagedown"}
     )
@@ -88,7 +94,7 @@ class Choose(Dialog[Option | None]):
         if self._has_chosen or self._sought.strip():
             self.dismiss(found[min(self._place, len(found) - 1)] if found else None)
 
-    async def action_scroll_lines(self, by: int) -> None:
+    async def action_step(self, by: int) -> None:
         await self._entry.catch_up()
         self._has_chosen = bool(self.found)
         self._place = max(0, self._place + by)

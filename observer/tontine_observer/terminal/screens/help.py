@@ -75,6 +75,9 @@ BADGES = (
 )
 
 
+_STATES = ("initializing", "working", "waiting", "paused", "silent", "gone", "dead")
+
+
 class Help(Dialog[None]):
     """All of it, the pane's own part first."""
 
@@ -96,14 +99,10 @@ class Help(Dialog[None]):
             lines.append([("", "text")])
         lines.append([(" Badges", "title")])
         for name, word, text in BADGES:
-            lines.append(
-                [
-                    ("  ", "text"),
-                    (f" {word} ", f"badge.{name}"),
-                    (" " * (9 - len(word)), "text"),
-                    (text, "muted"),
-                ]
-            )
+            first, *rest = wrap(text, max(10, width - 14))
+            badge: Line = [("  ", "text"), (f" {word} ", f"badge.{name}")]
+            lines.append([*badge, (" " * (9 - len(word)), "text"), (first, "muted")])
+            lines += [[(" " * 13 + more, "muted")] for more in rest]
         return lines
 
     def _signs(self) -> list[Line]:
@@ -117,9 +116,7 @@ class Help(Dialog[None]):
                 if code.strip()
             ]
         line: Line = [(" ", "text")]
-        for code, state in zip(
-            "iw-px", ("initializing", "working", "waiting", "paused", "dead"), strict=True
-        ):
+        for code, state in zip("iw-psgx", _STATES, strict=True):
             glyph = glyphs.lane[code] if self._pane == TIME else glyphs.node[state]
             line += [(f" {glyph} ", LANE_ROLES[code]), (f"{state} ", "muted")]
         return [line]

@@ -10,6 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from tontine.legible import count
+
 from ...draw.line import Line, on, wrap
 from ...draw.style import Look
 from ...draw.words import moment
@@ -51,6 +53,7 @@ class Log(Dialog[None]):
         zone: tzinfo | None,
         save: Deliver,
         page: Deliver,
+        has_ended: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(title, look, 10_000)
         self._read = read
@@ -58,6 +61,7 @@ class Log(Dialog[None]):
         self._zone = zone
         self._save = save
         self._page = page
+        self._has_ended = has_ended
         self._is_following = True
         self._is_wrapped = True
         self._sought = ""
@@ -101,7 +105,8 @@ class Log(Dialog[None]):
             lines += [on(one, "cursor") for one in shown] if self._has(text) else shown
         if self._is_following:
             self._top = len(lines)
-        return lines or [[(" nothing was printed yet", "muted")]]
+        yet = "" if self._has_ended() else " yet"
+        return lines or [[(f" nothing was printed{yet}", "muted")]]
 
     def _has(self, text: str) -> bool:
         return bool(self._sought) and self._sought.casefold() in text.casefold()
@@ -109,7 +114,8 @@ class Log(Dialog[None]):
     def fixed(self, _: int) -> list[Line]:
         matches = sum(self._has(text) for _, _, text in self._lines)
         found = f"{self._sought}: {matches:,} found" if self._sought else ""
-        state = f"{len(self._lines):,} lines{', following' if self._is_following else ''}"
+        going = ", following" if self._is_following else ""
+        state = f"{count(len(self._lines), 'line')}{', ended' if self._has_ended() else going}"
         keys: Line = [(" ", "text")]
         for key, label in (
             ("f", "follow"),
@@ -143,7 +149,7 @@ class Log(Dialog[None]):
         self.set_focus(self._entry)  # now: keys may have been typed ahead
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._sought = event.value
+        self._sought, self._said = event.value, ""
         self.draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -207,9 +207,17 @@ class Overview(Screen[None]):
                 pane, NODE_STATES
             ),
             "node": [node.name for node in nodes],
-            "task": {task for node in nodes for one in node.modules for task in one.tasks},
+            "task": self._tasks(),
         }
         return completed(text, TABLES[pane].fields, known)
+
+    def _tasks(self) -> set[str]:
+        """Those that nodes have, that jobs are of, and that jobs wait for in vain."""
+        scene = self.stage.scene
+        known = {task for node in scene.picture.nodes for one in node.modules for task in one.tasks}
+        lacking = [one.subject for one in scene.picture.alerts if one.kind == "unknown-task"]
+        named = {task for subject in lacking for task in subject.split(", ")}
+        return known | named | {row.task for row in scene.jobs.rows}
 
     async def action_end_filter(self, key: str) -> None:
         """Keep what was typed with enter, drop it with escape; the next key is for the pane."""

@@ -11,8 +11,8 @@ from ...legible import count, duration
 from ...store import events, read
 from ...store.call import Store
 from ...testing.cluster import Cluster, NodeProcess
-from ..wire import Order
-from .crew import LEASE, NAMES, launch_next
+from ..wire import MOST_NODES, Order
+from .crew import LEASE, launch_next
 
 KILL_AFTER, REPLACE_AFTER, ENCORE_AFTER = 10.0, 10.0, 30.0
 PEACE_AFTER = 15.0
@@ -66,16 +66,28 @@ class Story:
     def obey(self, order: Order) -> None:
         """Do what whoever watches wants, to the demo's own nodes."""
         try:
-            if order.verb == "add" and len(self._crew.running) < len(NAMES):
-                node = launch_next(self._crew)
-                self._say(f"started node {node.name} (pid {node.process.pid})")
+            if order.verb == "add":
+                self._add()
             elif order.verb == "kill":
-                for node in self._crew.running:
-                    if self._crew.is_ready(node) and node.id == order.node:
-                        self._kill_at = max(self._kill_at, self.age + PEACE_AFTER)
-                        self._end(node, self._store.run(read.count_held()))
+                self._kill_wanted(order.node)
         except StoreError as error:
             self._say(f"the store is away: {error}")
+
+    def _add(self) -> None:
+        if len(self._crew.running) >= MOST_NODES:
+            self.tell(f"no other node starts: {MOST_NODES} run, and there are no more names")
+            return
+        node = launch_next(self._crew)
+        self._say(f"started node {node.name} (pid {node.process.pid})")
+
+    def _kill_wanted(self, id: str) -> None:
+        wanted = [node for node in self._crew.running if node.id == id]
+        for node in wanted:
+            if self._crew.is_ready(node):
+                self._kill_at = max(self._kill_at, self.age + PEACE_AFTER)
+                self._end(node, self._store.run(read.count_held()))
+            else:
+                self.tell(f"{node.name} is not killed: it is still starting")
 
     def go_on(self) -> None:
         """Do what it is time for, and tell what has happened since."""

@@ -21,7 +21,9 @@ from .jobs import Claims, OpenJob
 
 A_FEW = 3
 """Leases, after which a dead node's jobs and place must be given on."""
-STUCK_AFTER = 60.0
+UNCLAIMED_AFTER = 60.0
+"""Seconds that a job may be due while a node has room for it: an audit accuses, and waits longer
+than whoever only looks (`rules.health`)."""
 SUSPECT = 2
 """`lost` from which a job is claimed alone (P2): other work may keep it waiting."""
 TOMBSTONE = "its record was gone"
@@ -77,7 +79,7 @@ class NodesRead:
 
     @property
     def due_before(self) -> datetime:
-        return self.now - timedelta(seconds=max(STUCK_AFTER, A_FEW * self.lease))
+        return self.now - timedelta(seconds=max(UNCLAIMED_AFTER, A_FEW * self.lease))
 
     def is_overdue(self, since: datetime | None) -> bool:
         """Whether a node has been there to see to it for a few leases since then."""

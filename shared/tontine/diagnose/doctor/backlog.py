@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...legible import count, duration, legible
-from ...lookalike import near_tasks
-from ...records.task_key import name_of
+from ...legible import count, duration
 from ...rules import complaint
 from ...rules.complaint import Outcomes
 from ...rules.health import Queue, is_stuck, piles_up, waits_too_long
@@ -106,24 +104,9 @@ class Unclaimable:
 
 
 def judge_tasks(found: Unclaimable) -> Judgement:
-    if not found.waiting:
-        return ok("every queued task has a live node")
-    most = sorted(found.waiting, key=lambda task: found.waiting[task], reverse=True)[:_SHOWN]
-    told = ", ".join(_told_task(task, found) for task in most)
-    return warn(
-        f"jobs wait for tasks that no live node has: {told}",
-        "start a node with these tasks, or cancel the jobs",
-    )
-
-
-def _told_task(task: str, found: Unclaimable) -> str:
-    number = found.waiting[task]
-    many = f"more than {found.limit:,}" if number > found.limit else f"{number:,}"
-    if name_of(task) in found.known:
-        return f"{legible(task, 100)} ({many}, there are other versions)"
-    near = near_tasks(name_of(task), found.known)
-    meant = f", is {near[0]} meant?" if near else ""
-    return f"{legible(task, 100)} ({many}{meant})"
+    counted = {task: min(number, found.limit) for task, number in found.waiting.items()}
+    said = complaint.unknown_tasks(counted, found.limit, found.known)
+    return judgement(said) if said is not None else ok("every queued task has a live node")
 
 
 @dataclass(frozen=True, slots=True)

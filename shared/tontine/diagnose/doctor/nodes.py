@@ -12,9 +12,8 @@ from ...records.node import Sighting, differing_versions
 from ...records.roster import Roster
 from ...records.states import NodeState
 from ...records.trouble import LASTING, Trouble
-from ...rules.complaint import Silence, nobody_left
+from ...rules import complaint
 from ...rules.health import (
-    buried_in,
     claim_loop_stands_still,
     dead_holders,
     dead_members,
@@ -22,7 +21,6 @@ from ...rules.health import (
     is_beating,
     is_silent,
     is_stray,
-    is_unburied,
     is_unnumbered_too_long,
     working_members,
 )
@@ -43,6 +41,8 @@ class NodesSeen:
     roster: Roster
     held: Mapping[str, int]
     raw: Unnumbered
+    waiting: int = 0
+    """Jobs that are due."""
 
     @property
     def live(self) -> list[Sighting]:
@@ -60,9 +60,13 @@ class NodesSeen:
 Looks = Sequence[NodesSeen]
 
 
-def _names(ids: Iterable[str], looks: Looks) -> str:
+def _named(ids: Iterable[str], looks: Looks) -> list[str]:
     known = {node.id: node.name for look in looks for node in look.nodes}
-    return ", ".join(sorted(known.get(one, one) for one in ids))
+    return sorted(known.get(one, one) for one in ids)
+
+
+def _names(ids: Iterable[str], looks: Looks) -> str:
+    return ", ".join(_named(ids, looks))
 
 
 def _in_both(looks: Looks, wrong: Callable[[NodesSeen], set[str]]) -> set[str]:
@@ -73,14 +77,17 @@ def _in_both(looks: Looks, wrong: Callable[[NodesSeen], set[str]]) -> set[str]:
 def judge_nodes(looks: Looks) -> Judgement:
     """Whether anybody is there, and does what."""
     last = looks[-1]
-    gone = [Silence(node.name, node.beat_age or 0.0) for node in last.live if not has_lease(node)]
-    if gone and len(gone) == len(last.live):
-        return judgement(nobody_left(gone, 0))
-    if not last.beating:
-        return warn(
-            "no node is alive" if not last.live else "no node beats",
-            "start one: `tontine node MODULE`",
+    if not any(has_lease(node) for node in last.live):
+        # What the dead still hold waits for somebody, too.
+        waiting, were_there = last.waiting + sum(last.held.values()), bool(last.nodes)
+        return judgement(
+            complaint.nobody_left(_silences(last.live), waiting, were_there=were_there)
         )
+    if not last.beating:
+        return judgement(complaint.silent(_silences(last.live), (), 0.0))
+    if last.waiting and not last.roster.members:
+        idle = {node.name: node.state.value for node in last.beating}
+        return judgement(complaint.no_member(idle, last.waiting))
     states = [node.state.value for node in last.beating]
     told = ", ".join(
         f"{states.count(state.value)} {state.value}" for state in NodeState if state.value in states
@@ -88,6 +95,11 @@ def judge_nodes(looks: Looks) -> Judgement:
     if all(node.is_leaving for node in last.beating):
         return warn(f"all nodes are paused or leaving: {told}", "`tontine resume --all`")
     return ok(f"{count(len(states), 'node')}: {told}")
+
+
+def _silences(nodes: Iterable[Sighting]) -> list[complaint.Silence]:
+    found = [complaint.Silence(node.name, node.beat_age or 0.0) for node in nodes]
+    return sorted(found, key=lambda one: one.name)
 
 
 def judge_roster(looks: Looks) -> Judgement:
@@ -108,7 +120,7 @@ def judge_roster(looks: Looks) -> Judgement:
         return warn(
             f"{told}; live nodes remove them within seconds", "run this again without --quick"
         )
-    return fail(f"{told}, and no live node removes them", "look into the nodes' logs")
+    return judgement(complaint.dead_members(_named(dead, looks)))
 
 
 def judge_membership(looks: Looks) -> Judgement:
@@ -129,20 +141,12 @@ def judge_beats(looks: Looks) -> Judgement:
     silent = [node for node in last.nodes if is_silent(node)]
     if not silent:
         return ok("all heartbeats are young") if last.live else ok("no node, no heartbeat")
-    told = ", ".join(f"{node.name} ({duration(node.beat_age or 0)})" for node in silent)
     if not last.beating:
-        return warn(
-            f"no heartbeat for a while, and nobody to inherit: {told}",
-            "start a node: `tontine node MODULE`",
-        )
-    lease = min(node.lease for node in last.beating)
-    if any(is_unburied(node, lease) for node in silent):
-        return fail(
-            f"silent for more than a lease, and nobody buries them: {told}",
-            "look into the live nodes' logs",
-        )
-    wait = max(buried_in(node, lease) for node in silent)
-    return warn(f"heartbeats stand still: {told}; the others inherit in about {wait:.0f} s", "")
+        return judge_nodes(looks)
+    heirs = working_members(last.nodes, last.roster) or last.beating  # who starts inherits, too
+    names = sorted(node.name for node in heirs)
+    lease = min(node.lease for node in heirs)
+    return judgement(complaint.quiet(_silences(silent), names, lease)[0])
 
 
 def judge_ticks(looks: Looks) -> Judgement:
@@ -154,10 +158,7 @@ def judge_ticks(looks: Looks) -> Judgement:
     still = {node.id: claim_loop_stands_still(before[node.id], node) for node in there}
     stuck = {node for node, stands in still.items() if stands}
     if stuck:
-        return fail(
-            f"the claim loop stands still, although it beats, in: {_names(stuck, looks)}",
-            "look into its log and restart it",
-        )
+        return judgement(complaint.standing_still(_named(stuck, looks)))
     if not there:
         return ok("no node, no claim loop")
     if all(stands is None for stands in still.values()):

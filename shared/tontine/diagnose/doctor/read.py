@@ -452,7 +452,21 @@ def look() -> Operation[NodesSeen]:
     raw = yield from find_unnumbered(RAW_AT_MOST)
     times = [one.generation_time for one in raw if isinstance(one, ObjectId)]
     seen = Unnumbered(tuple(map(repr, raw)), min(times, default=None), moment)
-    return NodesSeen(moment, tuple(map(Sighting.from_document, nodes)), roster, held, seen)
+    sightings = tuple(map(Sighting.from_document, nodes))
+    return NodesSeen(moment, sightings, roster, held, seen, (yield from _due()))
+
+
+def _due() -> Operation[int]:
+    """How many jobs wait that are due, as far as it is worth counting."""
+    number = 0
+    for index in ("fresh", DUE_INDEX, RANKED_INDEX, "raw"):
+        number += yield from on_index(index, partial(_counting_due, OPEN_JOBS[index]))
+    return number
+
+
+def _counting_due(where: Mapping[str, Any], index: str) -> Call:
+    later = IS_DUE if index == DUE_INDEX else {}
+    return count_documents(JOBS, {**where, **later}, hint=index, limit=NEWEST)
 
 
 def survey() -> Operation[Survey]:
