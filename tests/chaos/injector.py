@@ -254,6 +254,9 @@ class Injector:
     def _scribble(self, fault: Fault) -> Undo | None:
         return _nothing if self._vandal.scribble(Random(fault.amount)) else None
 
+    def _spoil(self, fault: Fault) -> Undo | None:
+        return _nothing if self._vandal.spoil(Random(fault.amount)) else None
+
     def _drop(self, fault: Fault) -> Undo | None:
         return self._vandal.set_up_again if self._vandal.drop(Random(fault.amount)) else None
 

@@ -91,14 +91,21 @@ KINDS = {
         "data",
         8,
         (0.0, 0.2),
-        "odd values in a job, a plan, a node's record, a schedule, roster, ranges or counter",
+        "odd values in a job, a plan, a node's record, a schedule, roster or counter",
         ANY,
     ),
     "drop": Kind(
         "data",
         3,
         (2.0, 3.0),
-        "gone: an index of seqs or plans, the bell, roster, ranges, a state, outputs, 500 numbers",
+        "gone: the index of seqs or one of plans, the bell, the roster, a collection, 500 numbers",
+        ANY,
+    ),
+    "spoil": Kind(
+        "modules",
+        3,
+        (0.0, 0.2),
+        "spoilt: wants, reload, kinds of the roster; gone: ranges, a state, outputs of stages",
         ANY,
     ),
 }

@@ -36,6 +36,7 @@ HEALED_WITHIN = 6
 """Leases after which nothing that was written into roster or counter may show: servers may be down
 meanwhile."""
 TELL_EVERY = 10.0
+TOLD = ("data", "modules")
 FATAL = ("kill", "kill-master", "stop")
 HARMLESS = ("pause", "kill-worker", "freeze-worker")
 """What befalls a node and gives nobody a reason to bury it."""
@@ -155,7 +156,7 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
             whom = scene.crew.hands[fault.target].name
             if scene.injector.inject(fault, now):
                 _note_hurts(scene, fault, whom)
-                details = f": {scene.vandal.told}" if KINDS[fault.kind].befalls == "data" else ""
+                details = f": {scene.vandal.told}" if KINDS[fault.kind].befalls in TOLD else ""
                 say(f"{now:6.1f} s  {fault}{details}")
             else:
                 say(f"{now:6.1f} s  {fault}  (missed)")
@@ -172,7 +173,7 @@ def _suffer(scene: Scene, plan: Plan, seconds: float, say: Say) -> None:
 def _note_hurts(scene: Scene, fault: Fault, whom: str) -> None:
     if KINDS[fault.kind].befalls == "node" and fault.kind not in HARMLESS:
         scene.note_hurt(whom, fault.kind, fault.lasts)
-    elif fault.kind == "scribble" and scene.vandal.hurt_node:
+    elif fault.kind in ("scribble", "spoil") and scene.vandal.hurt_node:
         scene.note_hurt(scene.vandal.hurt_node, fault.kind, fault.lasts)
 
 

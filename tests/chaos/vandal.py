@@ -3,7 +3,7 @@ that is excused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -75,8 +75,9 @@ _NODE_FIELDS = (
         "tick",
         "metrics",
     ),
-    *("troubles", "lease_until", "wants", "wants", "reload", "reloaded", "contexts"),
+    *("troubles", "lease_until"),
 )
+_MODULE_FIELDS = ("wants", "wants", "reload", "reload", "reloading", "contexts", "modules")
 _PLAN_FIELDS = (
     *("state", "try", "rev", "steps", "widths", "marks", "added", "undo", "no_undo", "outcome"),
     *("seq", "key", "tenant", "priority", "on_failure", "finally", "cause", "error"),
@@ -168,10 +169,23 @@ class Vandal:
             self._scribble_schedule: 2,
             self._scribble_roster: 1,
             self._scribble_counter: 1,
-            self._scribble_ranges: 1,
         }
         self.hurt_node = ""
         return self._try(lambda: random.choices(list(ways), list(ways.values()))[0](random))
+
+    def spoil(self, random: Random) -> bool:
+        """Something that modules rely on is not what it was."""
+        ways: dict[Callable[[], str], int] = {
+            partial(self._scribble_node, random, _MODULE_FIELDS): 4,
+            partial(self._scribble_kinds, random): 4,
+            partial(self._scribble_ranges, random): 2,
+            self._drop_ranges: 2,
+            self._drop_state: 1,
+            self._drop_changes: 1,
+            self._drop_outputs: 2,
+        }
+        self.hurt_node = ""
+        return self._try(random.choices(list(ways), list(ways.values()))[0])
 
     def drop(self, random: Random) -> bool:
         """Something that nodes rely on is gone."""
@@ -180,10 +194,6 @@ class Vandal:
             self._drop_plan_index: 2,
             self._drop_roster: 3,
             self._lower_counter: 3,
-            self._drop_ranges: 2,
-            self._drop_state: 1,
-            self._drop_changes: 1,
-            self._drop_outputs: 2,
             **{partial(self._drop_collection, name): 1 for name in (BELL, SCHEDULES, EVENTS, LOGS)},
         }
         self.hurt_node = ""
@@ -214,14 +224,14 @@ class Vandal:
             said.append(f"{field}: {value} in {job['state']} job {job['seq']}")
         return "; ".join(said)
 
-    def _scribble_node(self, random: Random) -> str:
+    def _scribble_node(self, random: Random, fields: Sequence[str] = _NODE_FIELDS) -> str:
         live = list(self._database[NODES].find({"state": {"$ne": "dead"}}, {"name": 1, "wants": 1}))
         if not live:
             return ""
         node = random.choice(sorted(live, key=lambda one: str(one["_id"])))
         self.nodes.add(repr(node["_id"]))
         self.hurt_node = str(node.get("name"))
-        field, value = random.choice(_NODE_FIELDS), random.choice(list(odd.VALUES))
+        field, value = random.choice(fields), random.choice(list(odd.VALUES))
         if field == "wants" and value == "[]":
             value = "[1]"  # the other is an order, and nothing odd
         if field == "wants":
@@ -249,7 +259,10 @@ class Vandal:
         return f"{field}: {value} in schedule {name}"
 
     def _scribble_roster(self, random: Random) -> str:
-        fields = ["epoch", "members", "kinds", "kinds", "kinds.0.of", "kinds.0.modules"]
+        return self._scribble_shared(ROSTER, random.choice(["epoch", "members"]), random)
+
+    def _scribble_kinds(self, random: Random) -> str:
+        fields = ["kinds", "kinds.0.of", "kinds.0.modules"]
         return self._scribble_shared(ROSTER, random.choice(fields), random)
 
     def _scribble_ranges(self, random: Random) -> str:

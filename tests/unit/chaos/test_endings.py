@@ -38,6 +38,8 @@ def job(
         job("give", error="ResultTooLarge"),
         job("give", error="UnstorableResult"),
         job("quick", error="InvalidJob", _id="\ufffd"),
+        job("quick@>=1"),
+        job("careful@<2", {"seconds": 1}, "Lost", lost=1),
     ],
 )
 def test_a_hostile_job_may_end_so(document: dict[str, Any]) -> None:
@@ -55,6 +57,7 @@ def test_a_hostile_job_may_end_so(document: dict[str, Any]) -> None:
         job("give", error="InvalidJob"),
         job("quick", error="InvalidJob"),
         job("quick", state="working"),
+        job("quick@>=1", error="InvalidJob"),
     ],
 )
 def test_it_may_not_end_so(document: dict[str, Any]) -> None:
@@ -70,3 +73,8 @@ def test_poison_does_not_run_for_ever() -> None:
     poison = job("abrupt", {"after": 0.001, "code": 1}, "Lost", lost=4)
     assert not list(judge_care(poison, 8, ()))
     assert list(judge_care(poison, 115, ()))
+
+
+def test_a_range_does_not_let_a_careful_job_run_twice() -> None:
+    assert not list(judge_care(job("careful@<2"), 1, ()))
+    assert list(judge_care(job("careful@<2"), 2, ()))
