@@ -16,7 +16,7 @@ from tontine import ConfigError
 from tontine.filter import Filter
 from tontine.records.job import JobError
 from tontine.records.stage import stages_in
-from tontine.store import control, many, outputs, settle
+from tontine.store import control, many, outputs, repair, settle
 from tontine.store.call import Store
 from tontine.store.outputs import PART, DoneStage
 
@@ -262,6 +262,33 @@ def test_a_retry_from_a_stage_clears_it_and_those_after_it(store: Store) -> None
     announce(store, "fetch", "clean")
     store.run(control.retry(odd, stage="fetch"))
     assert "stages" not in job(store, odd)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_stage_whose_write_landed_is_done_also_if_its_node_died_before_the_answer(
+    store: Store, apart: bool
+) -> None:
+    (seq,) = hold(store, node="gone")
+
+    def write(node: str, attempt: int, place: int, value: str) -> bool | None:
+        steps = outputs.keep_stage(node, seq, attempt, stage(place, value), apart=apart)
+        return store.run(steps)
+
+    write("gone", 1, 0, "fetched")  # nobody hears the answer
+    store.run(repair.repair([]))
+    assert job(store, seq)["state"] == "queued"
+    attempt = hold_again(store, seq)
+    kept = store.run(outputs.read_kept("x", {seq: attempt}))[seq]
+    (done,) = stages_in(kept["stages"])
+    assert (done.name, done.attempt) == ("fetch", 1), "the next attempt begins after it"
+    if apart:
+        output = store.run(outputs.read_output(seq, done))
+        assert output == stage(0, "fetched").body
+    else:
+        assert kept["stages"][0]["output"] == "fetched"
+    assert write("gone", 1, 0, "again") is None, "what the dead node repeats comes too late"
+    assert write("x", attempt, 1, "cleaned") is False
+    assert [one.attempt for one in stages_in(job(store, seq)["stages"])] == [1, attempt]
 
 
 def announce(store: Store, *stages: str, state: str = "waiting") -> None:

@@ -174,6 +174,66 @@ def test_a_node_whose_only_context_cannot_connect_waits_and_recovers(
     works(cluster, "letter.work")
 
 
+CUT = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tontine import Context
+
+mail = Context("mail")
+HERE = Path(__file__).parent
+
+@mail.connection
+@asynccontextmanager
+async def line():
+    keeper = asyncio.current_task()
+
+    async def watch():
+        while not (HERE / "cut").exists():
+            await asyncio.sleep(0.01)
+        (HERE / "cut").unlink()
+        keeper.cancel()
+
+    watching = asyncio.create_task(watch())
+    with (HERE / "opened").open("a") as file:
+        file.write("x")
+    yield watching
+"""
+HOLDING = """
+
+@letter.task
+def hold(began: str, gate: str) -> int:
+    import os, time
+    from pathlib import Path
+    Path(began).touch()
+    while not Path(gate).exists():
+        time.sleep(0.01)
+    return os.getpid()
+"""
+
+
+def test_a_connection_that_dies_while_a_job_runs_costs_its_worker_and_the_job_runs_again(
+    cluster: Cluster, directory: Path
+) -> None:
+    (directory / "mail_profile.py").write_text(CUT)
+    with (directory / "letter_tasks.py").open("a") as file:
+        file.write(HOLDING)
+    begin(cluster, directory)
+    wait_for(cluster, "mail", state="ready")
+    began, gate, opened = (directory / name for name in ("began", "gate", "opened"))
+    with Client(cluster.database) as client:
+        job = client.submit("letter.hold", {"began": str(began), "gate": str(gate)})
+        eventually(began.exists, 60)
+        (directory / "cut").touch()
+        eventually(lambda: len(opened.read_text()) == 2, 60, "another worker opened it again")
+        works(cluster, "plain.work")
+        gate.touch()
+        ended = client.wait(job, timeout=60)
+    assert (ended.state, ended.attempt, ended.lost) == ("done", 2, 1)
+    assert "exited with code 70" in str(ended.errors)
+
+
 def test_a_profile_that_is_no_context_ends_a_node_that_starts_also_beside_others(
     cluster: Cluster, directory: Path
 ) -> None:

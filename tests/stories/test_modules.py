@@ -100,6 +100,31 @@ def test_a_worker_that_is_replaced_after_the_files_changed_fails_no_job(
     assert not failed(cluster), "a worker was given a task that it does not have"
 
 
+def test_nor_does_it_with_jobs_of_the_old_and_of_the_new_code_in_the_queue(
+    cluster: Cluster, file: Path
+) -> None:
+    """What only the old code has waits for code that has it again; nothing fails meanwhile."""
+    node = begin(cluster, "a", str(file))
+    before = workers(node)
+    write(file, "new", version="2.0")
+    with Client(cluster.database) as client:
+        for _ in range(10):
+            client.submit_many("shop.old", [{}] * 20)
+            client.submit_many("shop.new", [{}] * 20)
+        os.kill(before.pop(), signal.SIGKILL)
+        wait_for_done(cluster, "shop.new", 200)
+        assert not failed(cluster), "a worker was given a task that it does not have"
+        write(file, "old", "new", version="3.0")
+        os.kill(workers(node).pop(), signal.SIGKILL)
+        wait_for_done(cluster, "shop.old", 200)
+    assert not failed(cluster)
+
+
+def wait_for_done(cluster: Cluster, task: str, count: int) -> None:
+    done = {"state": {"$in": ["done", "failed"]}, "task": task}
+    eventually(lambda: cluster.database.jobs.count_documents(done) == count, 90, cluster._tail("a"))
+
+
 def module(cluster: Cluster, node: str, name: str) -> dict[str, Any]:
     """What a node's record says of a module: of its newest version, if there are more."""
     record = cluster.record(node) or {}

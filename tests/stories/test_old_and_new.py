@@ -98,6 +98,44 @@ def test_old_joins_and_leaves_among_new_and_every_job_is_done_once(
     assert len(cluster.runs()) == jobs
 
 
+def test_old_leaves_jobs_with_a_range_alone_while_it_joins_and_leaves(
+    cluster: Cluster, old_release: Path
+) -> None:
+    """It does not know their task keys (MV1)."""
+    cluster.options = ["--lease", "4s"]
+    ranged, jobs = "story.double@>=1.0", 0
+
+    def submit() -> int:
+        with Client(cluster.database) as client:
+            client.submit_many("story.double", [{"x": x} for x in range(20)])
+            client.submit_many("story.double", [{"x": x} for x in range(20)], version=">=1.0")
+        return 40
+
+    def old_ones_done() -> bool:
+        return not cluster.jobs(state={"$ne": "done"}, task="story.double")
+
+    old = begin_old(cluster, old_release, "old-1")
+    cluster.wait_for_state("old-1", *LIVE)
+    jobs += submit()
+    eventually(old_ones_done, 60.0, "the old one works")
+    waiting = cluster.jobs(task=ranged)
+    assert [(job["state"], job["attempt"]) for job in waiting] == [("queued", 0)] * 20
+    cluster.begin("new-1")
+    cluster.wait_for_state("new-1", *LIVE)
+    jobs += submit()
+    old.process.terminate()
+    jobs += submit()
+    old.process.wait(60)
+    begin_old(cluster, old_release, "old-2")
+    jobs += submit()
+    cluster.wait_for_state("old-2", *LIVE)
+    jobs += submit()
+    ended = cluster.wait_for_all(jobs)
+    assert {job["state"] for job in ended} == {"done"}
+    assert {job["node"].rsplit("-", 1)[0] for job in ended if job["task"] == ranged} == {"new-1"}
+    assert set(cluster.runs().values()) == {1}
+
+
 def test_the_old_indexes_stay_as_long_as_an_old_node_does(
     cluster: Cluster, old_release: Path
 ) -> None:

@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 10.0
 FIRST_AFTER, OTHERS_AFTER = 60.0, 90.0
 """How old the last walk may become, for the first member and for others in its place."""
-OTHERS_UNUSED_EVERY = 600.0
-"""How often others walk where nobody has ever noted a range: nothing tells them that the first
-member does."""
+UNUSED_EVERY = 600.0
+"""How often to walk where nobody has ever noted a range, for others, whom nothing tells that the
+first member does, and for the first as long as no numbers are given."""
 
 
 class RangeWalk:
@@ -49,6 +49,9 @@ class RangeWalk:
         self._retention = retention
         self._troubles = troubles
         self._walked_at = clock.now()
+        self._counter = self._walked_to = -1
+        """The last number given as it was at the last look, and the last that a walk has seen the
+        job of."""
 
     async def run(self) -> None:
         """Look for ever whether it is time to."""
@@ -64,15 +67,18 @@ class RangeWalk:
 
     async def _look(self) -> None:
         share = self._share()
+        # Of numbers that were given since the last look, the jobs may not be there yet.
+        before, self._counter = self._counter, self._surroundings.counter
         if share is not None and self._is_time(share):
             self._walked_at = self._clock.now()
             await self.walk()
+            self._walked_to = before
 
     def _is_time(self, share: Share) -> bool:
         known, first = self._surroundings.ranges, is_first(share)
         if not known.is_there:
-            others_every = OTHERS_UNUSED_EVERY * crowd(share.size)
-            every = FIRST_AFTER if first else others_every
+            is_news = first and self._surroundings.counter != self._walked_to
+            every = FIRST_AFTER if is_news else UNUSED_EVERY * (1 if first else crowd(share.size))
             return self._surroundings.lost_ranges or self._clock.now() - self._walked_at >= every
         now = self._server_now()
         if known.checked_at is None or now is None:

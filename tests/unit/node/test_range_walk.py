@@ -21,7 +21,7 @@ def is_time(ranges: Ranges, *, first: bool, lost: bool = False, after: float = 0
     """Whether a member walks that did so last some seconds ago."""
     nothing: Any = lambda: None  # noqa: E731
     clock = ManualClock()
-    around = cast("Any", SimpleNamespace(ranges=ranges, lost_ranges=lost))
+    around = cast("Any", SimpleNamespace(ranges=ranges, lost_ranges=lost, counter=7))
     walk = RangeWalk(nothing, clock, nothing, around, lambda: NOW, nothing, Troubles())
     clock.advance(after)
     return walk._is_time(Share(epoch=1, rank=0 if first else 1, size=3))
@@ -48,3 +48,23 @@ def test_where_nobody_noted_a_range_the_first_walks_as_often_and_others_seldom()
     assert is_time(Ranges(), first=True, after=60.0)
     assert not is_time(Ranges(), first=False, after=599.0)
     assert is_time(Ranges(), first=False, after=600.0 * crowd(3))
+
+
+async def test_where_no_numbers_were_given_since_the_last_walk_the_first_walks_seldom() -> None:
+    """An idle node asks the store for little."""
+    clock, walked = ManualClock(), list[float]()
+    around: Any = SimpleNamespace(ranges=Ranges(), lost_ranges=False, counter=7)
+    share = Share(epoch=1, rank=0, size=1)
+    nothing: Any = lambda: None  # noqa: E731
+    walk = RangeWalk(nothing, clock, lambda: share, around, lambda: NOW, nothing, Troubles())
+
+    async def note() -> None:
+        walked.append(clock.now() - 1000.0)
+
+    walk.walk = note  # type: ignore[method-assign]
+    for looked in range(1, 100):
+        clock.advance(10.0)
+        if looked in (30, 36):  # in the very moment of a walk: their jobs may come after it
+            around.counter += 1
+        await walk._look()
+    assert walked == [60.0, 300.0, 360.0, 420.0]
