@@ -20,7 +20,7 @@ def draw(scene: Scene, box: Box) -> list[Line]:
     # What the user did to the picture is said in full before the numbers are.
     is_now = scene.view.at is None and not scene.view.is_frozen
     middle = ((2, 0), (1, 2)) if is_now else ((1, 2), (1, 1), (2, 0))
-    for size, room in ((4, 2), (3, 2), (2, 2), *middle, (1, 0)):
+    for size, room in ((5, 2), (4, 2), (3, 2), (2, 2), *middle, (1, 0)):
         start, end = _facts(scene, size), badges(scene, room)
         if length(start) + length(end) + 1 <= box.width:
             break
@@ -38,17 +38,17 @@ def on_bar(line: Line, width: int) -> Line:
 
 def _facts(scene: Scene, size: int) -> Line:
     status, dot = scene.picture.status, scene.glyphs.dot
-    if size >= 3:
+    if size >= 4:
         where = " ".join(
             filter(None, (status.replica_set, f"({status.primary})" if status.primary else ""))
         )
         since = f"  since {moment(status.since, scene.zone)}" if status.since else ""
         start: Line = [(" tontine ", "brand"), (f"{dot} ", "faint"), (status.database, "strong")]
-        start += [(f" {dot} {where}", "muted")] if where and size == 4 else []
+        start += [(f" {dot} {where}", "muted")] if where and size == 5 else []
         start += [("   epoch ", "muted"), (str(status.epoch), "epoch"), ("  members ", "muted")]
         start += [
             (str(status.members), "strong"),
-            (since if size == 4 else "", "faint"),
+            (since if size == 5 else "", "faint"),
             ("   ", "text"),
         ]
     else:
