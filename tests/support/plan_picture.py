@@ -88,7 +88,7 @@ async def draw(uri: str, database: str, seq: int) -> str:
 
 
 def main(database: str) -> None:
-    command = [str(Path(sys.executable).with_name("tontine")), "node", __file__]
+    command = [str(Path(sys.executable).with_name("tontine")), "node", __file__, "--name", "ada"]
     node = subprocess.Popen([*command, "--processes", "2", "--database", database])
     try:
         uri = resolve(StoreConfig())
