@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .client import Client
     from .filter import Filters
     from .options import BatchOptions, JobOptions
-    from .plan import More, Plan, Step
+    from .plan import ITEM, More, Plan, Step
     from .records.batch import Batch
     from .records.plan import PlanError
     from .records.plan_status import PlanStatus, StepStatus
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .streamed import Stream
 
 __all__ = [
+    "ITEM",
     "AsyncClient",
     "Batch",
     "BatchOptions",
@@ -135,6 +136,7 @@ _LAZY = {
     "Filters": "filter",
     "BatchOptions": "options",
     "JobOptions": "options",
+    "ITEM": "plan",
     "More": "plan",
     "Plan": "plan",
     "Step": "plan",

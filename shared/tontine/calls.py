@@ -4,7 +4,7 @@ arguments."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter
 from typing import Any, ParamSpec
 
@@ -24,6 +24,11 @@ class TaskCall:
     """Its name, like `shop.resize`."""
     args: Mapping[str, Any]
     """By their names."""
+    _task: Task | None = field(default=None, repr=False, compare=False)
+
+    def misfit(self, args: Mapping[str, Any]) -> str | None:
+        """Why the task cannot take these arguments, as far as it is known."""
+        return None if self._task is None else self._task.misfit(args)
 
 
 AnyTask = str | TaskCall | Callable[..., Any]
@@ -39,13 +44,13 @@ def call(task: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> TaskCa
     if not args:
         if reason := one.misfit(kwargs):
             raise TypeError(reason)
-        return TaskCall(one.name, kwargs)
+        return TaskCall(one.name, kwargs, one)
     signature = signature_of(one.function)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"arguments do not fit {one.name}{signature}: {error}") from None
-    return TaskCall(one.name, _by_name(bound, one))
+    return TaskCall(one.name, _by_name(bound, one), one)
 
 
 def named(task: AnyTask, args: Args) -> tuple[str, Args]:

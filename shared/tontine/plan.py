@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from .calls import AnyTask, named
+from .calls import AnyTask, TaskCall, named
 from .config import Duration, seconds
 from .errors import ConfigError
 from .rules.plan_check import problem
@@ -18,6 +18,18 @@ from .rules.plan_check import problem
 Args = Mapping[str, Any] | None
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class _Item:
+    """Stands for what each job of a mapped step gets."""
+
+    def __repr__(self) -> str:
+        return "ITEM"
+
+
+ITEM: Any = _Item()
+"""Among the arguments of `Plan.map`, the one that gets the item: `call(resize, photo=ITEM,
+width=80)`. To type checkers it is of any type, so they know all the other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,7 @@ class Plan:
         over: Handle | Sequence[Any],
         args: Args = None,
         *,
-        as_: str,
+        as_: str | None = None,
         chunk: int = 1,
         at_once: int | None = None,
         name: str | None = None,
@@ -131,9 +143,10 @@ class Plan:
         timeout: Duration | None = None,
     ) -> Step:
         """Add a step of one job for each element of `over`: a list, a step's result, or, item by
-        item, another mapped step. The argument `as_` gets the element; with `chunk` a list of so
-        many. At most `at_once` jobs of it are there at a time."""
-        mapping: dict[str, Any] = {"map": self._over(over), "as": as_}
+        item, another mapped step. The argument `as_`, or the one given as `ITEM`, gets the element;
+        with `chunk` a list of so many. At most `at_once` jobs of it are there at a time."""
+        task, args, item = _without_item(task, args, as_)
+        mapping: dict[str, Any] = {"map": self._over(over), "as": item}
         if chunk != 1:
             mapping["chunk"] = chunk
         if at_once is not None:
@@ -264,6 +277,8 @@ def _is_all_steps(value: Any) -> bool:
 
 def _refuse_deeper(value: Any, where: str) -> None:
     """A step inside of a value would be stored as whatever it is in Python."""
+    if value is ITEM:
+        raise ConfigError(f"{where} is ITEM, or has it inside: only an argument of a map can be")
     if isinstance(value, Step | StepField | StepStream):
         name = value.name if isinstance(value, Step) else value.step.name
         raise ConfigError(
@@ -278,9 +293,32 @@ def _refuse_deeper(value: Any, where: str) -> None:
             _refuse_deeper(one, where)
 
 
+def _without_item(task: AnyTask, args: Args, as_: str | None) -> tuple[AnyTask, Args, str]:
+    """The task and its arguments but the one that gets the item, and the name of that."""
+    given = task.args if isinstance(task, TaskCall) else args
+    if not isinstance(given, Mapping):
+        given = {}
+    marked = [arg for arg, value in given.items() if value is ITEM]
+    names = list(dict.fromkeys([*marked, *([] if as_ is None else [as_])]))
+    if not names:
+        raise ConfigError("a map has one argument that gets the item: give `as_`, or ITEM for it")
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(names)} cannot both get the item of a map")
+    if marked:
+        rest = {arg: value for arg, value in given.items() if value is not ITEM}
+        if isinstance(task, TaskCall):
+            return replace(task, args=rest), args, names[0]
+        return task, rest, names[0]
+    return task, args, names[0]
+
+
 def _named(task: AnyTask, args: Args, item: str | None) -> tuple[str, Args]:
     """The task's name and the arguments; of a mapped step one more comes with each item."""
-    if item is None or not callable(task):
+    if item is None or not (callable(task) or isinstance(task, TaskCall)):
+        return named(task, args)
+    if isinstance(task, TaskCall):
+        if reason := task.misfit({**task.args, item: None}):
+            raise ConfigError(f"this cannot be a job: {reason}")
         return named(task, args)
     name, _ = named(task, {**(args or {}), item: None})
     return name, args

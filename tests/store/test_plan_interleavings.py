@@ -53,6 +53,22 @@ def shapes(choice: Random) -> dict[str, Any]:
                 "z": {**task, "after": ["m"]},
             },
             {"m": {**task, "map": [], "as": "x"}, "z": {**task, "after": ["m"], **UNDO}, "y": task},
+            {
+                "a": {"task": "t.more", **UNDO},
+                "b": {**task, "after": ["a"], **UNDO},
+                "c": {"task": "t.more", "may_fail": True},
+            },
+            {
+                "m": {**task, "map": [1, 2, 3], "as": "x", "chunk": 2, **UNDO},
+                "n": {**task, "map": "m", "as": "x"},
+                "z": {**task, "take": {"all": "n"}},
+            },
+            {"a": {**task, **UNDO}, "b": {**task, **UNDO}, "z": {**task, "take": {"x": "a.none"}}},
+            {
+                "a": {**task, "undo": {"task": "t.u", "take": {"x": "a.none"}}},
+                "b": {**task, **UNDO},
+                "c": {**task, "after": ["a", "b"]},
+            },
         ]
     )
     plan: dict[str, Any] = {"steps": steps, "on_failure": choice.choice(["finish", "cancel"])}

@@ -13,7 +13,11 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tontine import Client, Plan, PlanFailed, Step
+from tontine.diagnose.why.plan import explain_plan
 from tontine.records.states import PlanState
+from tontine.store import members
+from tontine.store.plans.accept import all_know_plans
+from tontine.store.plans.status import read_counted
 
 pytestmark = pytest.mark.story
 
@@ -177,3 +181,26 @@ def test_a_schedule_inserts_a_plan_each_time(client: Client, cluster: Cluster) -
     assert all(one["_id"].startswith("often@20") for one in found)
     seconds = [one["_id"].split("@")[1] for one in found]
     assert len(seconds) == len(set(seconds))
+
+
+def test_a_plan_waits_for_a_node_that_knows_nothing_of_plans(
+    client: Client, cluster: Cluster
+) -> None:
+    """A real node beside the record of one of an earlier release, which any node may see."""
+    record = {"name": "old", "slots": 1, "modules": []}
+    cluster.store.run(members.register("old", record, 600.0))
+    (node,) = begin(cluster, "a")
+    cluster.database.plans.insert_one({"_id": 1, "steps": {"a": {"task": "shop.add"}}})
+    cluster.database.bell.insert_one({"what": "plans"})
+    eventually(lambda: "plans wait" in node.text(), 60, "it says that plans wait")
+    assert "state" not in (cluster.database.plans.find_one({"_id": 1}) or {})
+    found = cluster.store.run(read_counted({"_id": 1}))
+    assert found is not None
+    said = explain_plan(found[1], found[2], all_know=cluster.store.run(all_know_plans()))
+    assert [one.code for one in said] == ["older-nodes", "new"]
+    cluster.database.nodes.update_one({"name": "old"}, {"$set": {"state": "dead"}})
+    eventually(
+        lambda: (cluster.database.plans.find_one({"_id": 1}) or {}).get("state") == "failed",
+        60,
+        "it is accepted, and its step gets too few arguments",
+    )

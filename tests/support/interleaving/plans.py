@@ -2,13 +2,14 @@
 answer, or land much later, and any node may die between two of them.
 
 The store's own operations run on a real MongoDB; claims, tasks and repair are simulated around
-them. After every write that lands the documents are judged (PS1 to PS8), and before every start of
-a task.
+them. A call that may be repeated is made again after an unknown outcome, as the store does. After
+every write that lands the documents are judged (PS1 to PS8), and before every start of a task; in
+the end every plan has ended, and a plan that runs needs no look for it unless somebody died.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -21,13 +22,15 @@ from tontine.records.plan import JobFact, PlanPlace, PlanRecord
 from tontine.records.states import ENDED_PLAN, PLAN_MOVES, JobState, PlanState
 from tontine.rules import plan as rules
 from tontine.rules.plan_graph import PlanGraph
+from tontine.store import control as jobs_control
 from tontine.store import repair, settle
 from tontine.store.call import Call
 from tontine.store.claim import held
 from tontine.store.counter import Reserve
 from tontine.store.plans import accept, control, licence, remove
-from tontine.store.plans.advance import Advancer
+from tontine.store.plans.advance import Advanced, Advancer
 from tontine.store.plans.facts import PlanMemory
+from tontine.store.plans.more import has_more
 from tontine.store.retention import FOR_EVER
 from tontine.store.settle import Outcome
 
@@ -37,6 +40,9 @@ from .network import READS, Direct
 
 FATES = ("go on", "go on", "go on", "go on", "lose", "lose answer", "hold")
 Document = dict[str, Any]
+Tries = dict[int, int]
+ADDED = {"k": {"task": "t.x"}, "l": {"task": "t.x", "after": ["k"], "undo": {"task": "t.u"}}}
+"""What a task adds that is called `t.more`."""
 
 
 @dataclass(eq=False)
@@ -49,6 +55,18 @@ class Doing:
     failed: Callable[[], None]
     call: Call | None = None
     what: str = ""
+    tries: Tries = field(default_factory=dict)
+    """Of each plan the try in which it was read: what it decides is decided for that (PS6)."""
+
+
+@dataclass(eq=False)
+class Late:
+    """A write that nobody waits for any more, and that may land."""
+
+    call: Call
+    what: str
+    tries: Tries
+    is_persons: bool
 
 
 @dataclass(eq=False)
@@ -68,6 +86,8 @@ class Node:
     reserve: Reserve
     memory: PlanMemory = field(default_factory=PlanMemory)
     table: set[tuple[int, int]] = field(default_factory=set)
+    licensed: list[Running] = field(default_factory=list)
+    """What may start, and has yet to."""
     runs: list[Running] = field(default_factory=list)
     barred: set[int] = field(default_factory=set)
     is_dead: bool = False
@@ -81,12 +101,18 @@ class PlanWorld:
         self.clock = ManualClock(0.0)
         self.nodes = [Node(name, Reserve(self.clock)) for name in ("a", "b")]
         self.doing: list[Doing] = []
-        self.late: list[Call] = []
+        self.late: list[Late] = []
         self.log: list[str] = []
         self.plans: dict[Any, Document] = {}
         self.jobs: dict[Any, Document] = {}
         self.done: dict[str, int] = {}
         self.undo_began: set[int] = set()
+        self.is_deadly = self.choice.random() < 0.6
+        """Whether nodes die in it: where they do, a plan may have to wait for a look."""
+        self.has_people = self.is_deadly or self.choice.random() < 0.3
+        """Whether anybody cancels and retries, whose rings may be lost."""
+        self.may_stall = False
+        """Whether something happened after which only a look goes on: a death, a lost ring."""
         self._database = database
         self._direct = Direct(database)
         for name in ("jobs", "plans", "nodes", "cluster"):
@@ -110,6 +136,7 @@ class PlanWorld:
         self.choice.choice(
             [
                 *[self._work] * 6,
+                *[self._start_one] * 6,
                 *[self._end_a_task] * 6,
                 *[self._accept] * 2,
                 *[self._look_at_one] * 2,
@@ -119,6 +146,7 @@ class PlanWorld:
                 self._land_late,
                 self._crash,
                 self._cancel,
+                self._cancel_job,
                 self._retry,
                 self._retry,
                 self._expire_and_remove,
@@ -128,32 +156,57 @@ class PlanWorld:
     def calm_down(self, rounds: int = 400) -> None:
         """No more faults: every plan that is there must end (PL-L1)."""
         while self.late:
-            self._land(self.late.pop())
+            self._land_one(self.late.pop())
         if all(node.is_dead for node in self.nodes):
             self._start_node()
+        self._go_on()
         for _ in range(rounds):
-            while self.doing:
-                self._fate(self.doing[0], "go on")
             self.clock.advance(2.0)
             if self._is_over():
                 return
+            before = (self.plans, self.jobs)
             for what in (self._accept, self._repair, self._reconcile):
                 what()
+                self._go_on()
             for plan in list(self.plans.values()):
-                self._look_at(self._alive(), plan.get("seq"))
-            while self.doing:
-                self._fate(self.doing[0], "go on")
-            for job in list(self.jobs.values()):
-                if job["state"] == "queued":
-                    self._claim(self._alive(), job)
-            while self.doing:
-                self._fate(self.doing[0], "go on")
-            for node in self.nodes:
-                for run in list(node.runs):
-                    self._settle_run(node, run, "done")
-            while self.doing:
-                self._fate(self.doing[0], "go on")
+                if self.may_stall or plan.get("state") != "running":
+                    self._look_at(self._alive(), plan.get("seq"))
+            self._go_on()
+            self._work_all()
+            if before == (self.plans, self.jobs):
+                self._judge_stall()
+                self.may_stall = True
         raise self._violation("PL-L1", f"{self.plans}")
+
+    def _work_all(self) -> None:
+        for job in list(self.jobs.values()):
+            if job["state"] == "queued":
+                self._claim(self._alive(), job)
+        self._go_on()
+        for node in self.nodes:
+            while node.licensed:
+                self._start(node, node.licensed.pop())
+            for run in list(node.runs):
+                self._settle_run(node, run, "done")
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """All that is under way comes to its end."""
+        while self.doing:
+            self._fate(self.doing[0], "go on")
+
+    def _let_stall(self) -> None:
+        """Who asked and got no answer has not rung: the next look at all plans sees it."""
+        self.may_stall = True
+
+    def _judge_stall(self) -> None:
+        """Who settles a job goes on with its plan: nobody has to come and look. Only one that was
+        accepted by somebody who got no answer, and so does not know, begins with a look."""
+        begun = {job["plan"]["seq"] for job in self.jobs.values()}
+        for plan in self.plans.values():
+            is_begun = plan.get("seq") in begun
+            if plan.get("state") == "running" and is_begun and not self.may_stall:
+                raise self._violation("PL6", f"nobody goes on with it: {plan}")
 
     def _is_over(self) -> bool:
         states = [plan.get("state") for plan in self.plans.values()]
@@ -196,39 +249,48 @@ class PlanWorld:
         except StoreUnavailable:
             self.doing.remove(doing)
             doing.failed()
-        except TontineError:
+        except TontineError as error:
             self.doing.remove(doing)
+            if doing.who is not None:
+                raise self._violation("PL6", f"{doing.what} raised {error!r}") from error
 
     def _fate(self, doing: Doing, fate: str) -> None:
         call = doing.call
         assert call is not None
         is_write = call.method not in READS and call.method != "command"
-        if fate in ("go on", "lose answer"):
-            answer = self._land(call, doing.what)
-            if fate == "lose answer" and is_write:
-                answer = StoreUnavailable("the answer was lost")
+        if fate == "go on" or (fate == "lose answer" and not is_write):
+            answer = self._land(call, doing.what, doing.tries)
             if isinstance(answer, TontineError):
                 error = answer
                 self._resume(doing, lambda: doing.steps.throw(error))
             else:
+                doing.tries |= _tries_in(call, answer)
                 self._resume(doing, lambda: doing.steps.send(answer))
             return
-        if fate == "hold" and is_write:
-            self.late.append(call)
+        if fate == "lose answer":
+            self._land(call, doing.what, doing.tries)
+        elif fate == "hold" and is_write:
+            self.late.append(Late(call, doing.what, dict(doing.tries), doing.who is None))
+        if call.repeats and self.choice.random() < 0.7:
+            return  # the store makes it again
         self._resume(doing, lambda: doing.steps.throw(StoreUnavailable("no answer")))
 
-    def _land(self, call: Call, what: str = "late") -> Any:
+    def _land(self, call: Call, what: str, tries: Mapping[int, int]) -> Any:
         answer = self._direct.make(call)
         if call.method not in READS and call.method != "command":
             self.log.append(
                 f"{self.clock.now():.1f} {what}: {call.collection}.{call.method} {call.args}"
             )
-            self._look()
+            self._look(tries)
         return answer
+
+    def _land_one(self, late: Late) -> None:
+        self.may_stall |= late.is_persons  # nobody rings for it
+        self._land(late.call, f"late {late.what}", late.tries)
 
     def _land_late(self) -> None:
         if self.late:
-            self._land(self.late.pop(self.choice.randrange(len(self.late))))
+            self._land_one(self.late.pop(self.choice.randrange(len(self.late))))
 
     # Nodes
 
@@ -241,15 +303,17 @@ class PlanWorld:
         self._born(node)
 
     def _crash(self) -> None:
-        if (node := self._any_node()) is None or self.choice.random() < 0.5:
+        if not self.is_deadly or (node := self._any_node()) is None:
             return
-        node.is_dead = True
+        node.is_dead = self.may_stall = True
         node.runs.clear()
+        node.licensed.clear()
         for doing in [one for one in self.doing if one.who is node]:
             self.doing.remove(doing)
             call = doing.call
             if call is not None and call.method not in READS and self.choice.random() < 0.5:
-                self.late.append(call)  # it was on its way
+                # It was on its way.
+                self.late.append(Late(call, doing.what, dict(doing.tries), is_persons=False))
         self._database.nodes.update_one({"_id": node.name}, {"$set": {"state": "dead"}})
         if len([one for one in self.nodes if not one.is_dead]) < 2:
             self._start_node()
@@ -266,8 +330,12 @@ class PlanWorld:
             )
 
     def _look_at_one(self) -> None:
-        if self.plans and (node := self._any_node()):
-            self._look_at(node, self.choice.choice(list(self.plans.values())).get("seq"))
+        """One that runs is looked at every five minutes: that hides who forgets to go on."""
+        plans = [
+            plan for plan in self.plans.values() if self.is_deadly or plan.get("state") != "running"
+        ]
+        if plans and (node := self._any_node()):
+            self._look_at(node, self.choice.choice(plans).get("seq"))
 
     def _look_at(self, node: Node, seq: int | None) -> None:
         if seq is not None:
@@ -286,8 +354,14 @@ class PlanWorld:
             node,
             "look" if touched is None else "advance",
             advancer.advance({seq: touched}),
+            self._judge_advanced,
             failed=lambda: self._advance(node, seq, None),
         )
+
+    def _judge_advanced(self, found: Advanced) -> None:
+        """Nobody has spoilt a document here: no rule may raise."""
+        for seq, error in found.failed.items():
+            raise self._violation("PL6", f"the advance of plan {seq} raised {error!r}") from error
 
     def _work(self) -> None:
         """A node claims a job that it saw, now or a while ago."""
@@ -309,7 +383,7 @@ class PlanWorld:
             if seq not in ours:
                 node.table.discard(entry)
             elif seq in licences.granted:
-                self._start(node, Running(job, attempt + 1, place))
+                node.licensed.append(Running(job, attempt + 1, place))
             else:
                 outcome = Outcome("unlicensed", seq, attempt + 1, final=seq in licences.orphans)
                 self._settle(node, place, outcome)
@@ -324,6 +398,14 @@ class PlanWorld:
 
         claiming = licence.claim_licensed(node.name, [seq], attempt, {seq: place})
         self._begin(node, "claim", claiming, licensed, in_doubt)
+
+    def _start_one(self) -> None:
+        """What got its licence now, or a while ago."""
+        waiting = [(node, run) for node in self.nodes for run in node.licensed]
+        if waiting:
+            node, run = self.choice.choice(waiting)
+            node.licensed.remove(run)
+            self._start(node, run)
 
     def _start(self, node: Node, run: Running) -> None:
         self._check_start(run)
@@ -343,14 +425,16 @@ class PlanWorld:
         if how == "cancelled" and not asked.get("cancel"):
             how = "failed"  # nobody has asked for it
         error = None if how == "done" else JobError("Oops", "it broke")
-        body = bson.encode({"r": [1, 2], "ms": bson.Int64(0)})
+        more = {"m": ADDED} if run.job["task"] == "t.more" else {}
+        body = bson.encode({"r": [1, 2], **more, "ms": bson.Int64(0)})
         outcome = Outcome(how, seq, run.attempt, 0.0, result=body, error=error)
         self._settle(node, run.place, outcome)
 
     def _settle(self, node: Node, place: PlanPlace, outcome: Outcome) -> None:
         """Sent again until it is answered; what was accepted advances the plan."""
         states = {"done": JobState.DONE, "failed": JobState.FAILED, "retry": JobState.QUEUED}
-        fact = JobFact(place, states.get(outcome.kind, JobState.CANCELLED))
+        adds = outcome.kind == "done" and has_more(outcome.result)
+        fact = JobFact(place, states.get(outcome.kind, JobState.CANCELLED), has_more=adds)
 
         def settled(found: settle.Settled) -> None:
             if not found.accepted and not found.dropped:
@@ -391,16 +475,32 @@ class PlanWorld:
 
     def _seq(self) -> int | None:
         found = [plan["seq"] for plan in self.plans.values() if plan.get("seq")]
-        return self.choice.choice(found) if found else None
+        return self.choice.choice(found) if found and self.has_people else None
 
     def _cancel(self) -> None:
         if (seq := self._seq()) and self.choice.random() < 0.3:
             undo = self.choice.random() < 0.8
-            self._begin(None, "cancel", control.cancel(seq, undo=undo))
+            self._ask("cancel", seq, control.cancel(seq, undo=undo))
 
     def _retry(self) -> None:
         if seq := self._seq():
-            self._begin(None, "retry", control.retry(seq))
+            self._ask("retry", seq, control.retry(seq))
+
+    def _cancel_job(self) -> None:
+        """By its own number (PL15)."""
+        if self.jobs and self.has_people and self.choice.random() < 0.3:
+            job = self.choice.choice(list(self.jobs.values()))
+            seq = int(job["plan"]["seq"])
+            self._ask("cancel job", seq, jobs_control.cancel(int(job["seq"])))
+
+    def _ask(self, what: str, seq: int, steps: Generator[Call, Any, Any]) -> None:
+        """A person asks, and rings for the plan; not who got no answer."""
+
+        def rung(_: Any) -> None:
+            if node := self._any_node():
+                self._look_at(node, seq)
+
+        self._begin(None, what, steps, rung, self._let_stall)
 
     def _expire_and_remove(self) -> None:
         if self.choice.random() < 0.8:
@@ -419,19 +519,34 @@ class PlanWorld:
         found.add_note("the last writes:\n" + "\n".join(self.log[-40:]))
         return found
 
-    def _look(self) -> None:
-        """Judge every change of the documents."""
+    def _look(self, tries: Mapping[int, int] | None = None) -> None:
+        """Judge every change of the documents, and that of one who had read plans in these tries
+        (PS6)."""
         plans = {plan["_id"]: plan for plan in self._database.plans.find()}
         jobs = {job["_id"]: job for job in self._database.jobs.find()}
         before, self.plans, self.jobs = (self.plans, self.jobs), plans, jobs
         for name, plan in before[0].items():
             self._judge_plan(plan, plans.get(name))
+            self._judge_tries(plan, plans.get(name), tries or {})
         for name, job in jobs.items():
             old = before[1].get(name)
+            if old is not None and old != job:
+                self._judge_job_tries(old, tries or {})
             if job["state"] == "done" and (old is None or old["state"] != "done"):
                 self.done[name] = self.done.get(name, 0) + 1
                 if self.done[name] > 1:
                     raise self._violation("PS1", f"{name} was done twice")
+
+    def _judge_tries(self, old: Document, new: Document | None, tries: Mapping[int, int]) -> None:
+        decided = tries.get(old.get("seq") or 0)
+        is_moved = new is not None and old.get("state") != new.get("state")
+        if decided is not None and is_moved and old.get("try", 0) > decided:
+            raise self._violation("PS6", f"what try {decided} decided moved {old} to {new}")
+
+    def _judge_job_tries(self, old: Document, tries: Mapping[int, int]) -> None:
+        decided = tries.get(old["plan"]["seq"])
+        if decided is not None and old["plan"]["try"] > decided:
+            raise self._violation("PS6", f"what try {decided} decided changed {old}")
 
     def _judge_plan(self, old: Document, new: Document | None) -> None:
         if old == new:
@@ -475,7 +590,13 @@ class PlanWorld:
     def _ended_well(self, plan: PlanRecord, name: str, item: int | None = None) -> bool:
         step, seq = plan.steps[name], plan.seq or 0
         if not step.is_mapped or item is not None:
-            return rules.ended_well(self._fact(PlanPlace(seq, name, item=item)), step)
+            fact = self._fact(PlanPlace(seq, name, item=item))
+            if fact is None or (fact.has_more and name not in plan.added):
+                return False
+            added = [one for one, added in plan.steps.items() if added.parent == name]
+            return rules.ended_well(fact, step) and all(
+                self._ended_well(plan, one) for one in added
+            )
         width = plan.widths.get(name)
         return width is not None and all(self._ended_well(plan, name, one) for one in range(width))
 
@@ -526,3 +647,12 @@ class PlanWorld:
         for name in graph.later(place.step) & set(plan.undo):
             if not self._is_undone(plan, name):
                 raise self._violation("PS4", f"{run} starts before {name} is undone")
+
+
+def _tries_in(call: Call, answer: Any) -> Tries:
+    """The tries of the plans in an answer."""
+    if call.collection != "plans" or call.method not in READS or answer is None:
+        return {}
+    found: Iterable[Any] = [answer] if call.method == "find_one" else answer
+    seen = [(one.get("seq"), one.get("try")) for one in found if hasattr(one, "get")]
+    return {int(seq): int(try_) for seq, try_ in seen if seq is not None and try_ is not None}

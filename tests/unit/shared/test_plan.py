@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import plan_tasks
-from tontine import ConfigError, Module, More, Plan, Reject
+from tontine import ITEM, ConfigError, Module, More, Plan, Reject, TaskCall, call
 from tontine.records.states import PlanState
 from tontine.testing import EagerQueue, run_plan
 
@@ -94,6 +94,38 @@ def test_a_step_deeper_than_an_argument_is_refused() -> None:
         plan.step("shop.total", {"x": {"y": [step]}})
     with pytest.raises(ConfigError, match="has step add inside of"):
         plan.map("shop.add", [1, step], as_="x")
+
+
+resize, fetch = plan_tasks.resize, plan_tasks.fetch
+
+
+def test_a_map_takes_a_call_in_which_one_argument_is_the_item() -> None:
+    wanted = {"task": "shop.resize", "args": {"width": 80}, "map": [1, 2], "as": "photo"}
+    plan = Plan()
+    plan.map(call(resize, photo=ITEM, width=80), [1, 2])
+    plan.map(call(resize, ITEM, 80), [1, 2], as_="photo")
+    plan.map(resize, [1, 2], {"photo": ITEM, "width": 80})
+    plan.map("shop.resize", [1, 2], {"photo": ITEM, "width": 80})
+    assert list(plan.document()["steps"].values()) == [wanted] * 4
+    step = plan.map(call(fetch, url="a"), [1, 2], as_="seconds")
+    assert plan.document()["steps"][step.name]["as"] == "seconds"
+    assert call(fetch, url="a") == TaskCall("shop.fetch", {"url": "a"})
+
+
+def test_which_argument_gets_the_item_of_a_map_is_checked_at_once() -> None:
+    plan = Plan()
+    with pytest.raises(ConfigError, match="was 'photo' instead of 'foto' meant"):
+        plan.map(resize, [1], as_="foto")
+    with pytest.raises(ConfigError, match=r"arguments do not fit shop\.resize"):
+        plan.map(call(resize, photo=None), [1], as_="size")
+    with pytest.raises(ConfigError, match="one argument that gets the item: give `as_`, or ITEM"):
+        plan.map("shop.resize", [1])
+    with pytest.raises(ConfigError, match="photo and width cannot both get the item"):
+        plan.map(call(resize, photo=ITEM), [1], as_="width")
+    with pytest.raises(ConfigError, match="argument photo of step resize is ITEM, or has it"):
+        plan.step(call(resize, photo=ITEM))
+    with pytest.raises(ConfigError, match="argument photo of step resize is ITEM, or has it"):
+        plan.map(call(resize, photo={"path": ITEM}), [1], as_="width")
 
 
 def test_mistakes_are_said_where_they_are_made() -> None:
