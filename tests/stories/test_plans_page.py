@@ -25,7 +25,7 @@ def test_the_page_about_plans_works_as_it_is_written(cluster: Cluster, tmp_path:
     cluster.options = ["--lease", "5s", "--processes", "2"]
     node = cluster.begin("a", modules=str(file))
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 14
+    assert len(blocks) == 15
     with Client(cluster.database) as client:
         names: dict[str, Any] = {"client": client, "tasks": load([str(file)]).modules[0]}
         for block in blocks:

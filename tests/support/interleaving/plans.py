@@ -41,6 +41,8 @@ from .network import READS, Direct
 FATES = ("go on", "go on", "go on", "go on", "lose", "lose answer", "hold")
 Document = dict[str, Any]
 Tries = dict[int, int]
+Standing = tuple[int | None, str | None, int | None]
+"""A plan's number, state and try."""
 ADDED = {"k": {"task": "t.x"}, "l": {"task": "t.x", "after": ["k"], "undo": {"task": "t.u"}}}
 """What a task adds that is called `t.more`."""
 
@@ -57,6 +59,8 @@ class Doing:
     what: str = ""
     tries: Tries = field(default_factory=dict)
     """Of each plan the try in which it was read: what it decides is decided for that (PS6)."""
+    seen: set[Standing] = field(default_factory=set)
+    """How plans stood since it began, or since its claim landed: one of these it has read."""
 
 
 @dataclass(eq=False)
@@ -101,6 +105,8 @@ class PlanWorld:
         self.clock = ManualClock(0.0)
         self.nodes = [Node(name, Reserve(self.clock)) for name in ("a", "b")]
         self.doing: list[Doing] = []
+        self.ended: Doing | None = None
+        """The operation that has just come to its end."""
         self.late: list[Late] = []
         self.log: list[str] = []
         self.plans: dict[Any, Document] = {}
@@ -235,6 +241,7 @@ class PlanWorld:
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         doing = Doing(who, steps, then, failed, what=what)
+        doing.seen = self._standing()
         self.doing.append(doing)
         self._resume(doing, lambda: steps.send(None))
 
@@ -245,6 +252,7 @@ class PlanWorld:
                 doing.call = doing.steps.send(None)
         except StopIteration as end:
             self.doing.remove(doing)
+            self.ended = doing
             doing.then(end.value)
         except StoreUnavailable:
             self.doing.remove(doing)
@@ -282,7 +290,16 @@ class PlanWorld:
                 f"{self.clock.now():.1f} {what}: {call.collection}.{call.method} {call.args}"
             )
             self._look(tries)
+            now = self._standing()
+            for doing in self.doing:
+                is_claim = doing.call is call and what == "claim"
+                doing.seen = now if is_claim else doing.seen | now
         return answer
+
+    def _standing(self) -> set[Standing]:
+        return {
+            (plan.get("seq"), plan.get("state"), plan.get("try")) for plan in self.plans.values()
+        }
 
     def _land_one(self, late: Late) -> None:
         self.may_stall |= late.is_persons  # nobody rings for it
@@ -383,6 +400,7 @@ class PlanWorld:
             if seq not in ours:
                 node.table.discard(entry)
             elif seq in licences.granted:
+                self._judge_licence(place)
                 node.licensed.append(Running(job, attempt + 1, place))
             else:
                 outcome = Outcome("unlicensed", seq, attempt + 1, final=seq in licences.orphans)
@@ -609,6 +627,15 @@ class PlanWorld:
             if job["state"] == "done" and (undo is None or undo.state is not JobState.DONE):
                 return False
         return True
+
+    def _judge_licence(self, place: PlanPlace) -> None:
+        """The plan was read after the claim had landed: since then, it must have allowed it."""
+        seen = [] if self.ended is None else self.ended.seen
+        states = [(state, try_) for seq, state, try_ in seen if seq == place.seq]
+        if not any(
+            rules.may_start(place, PlanState(state), try_) for state, try_ in states if state
+        ):
+            raise self._violation("PS5", f"{place} got a licence, and its plan was {states}")
 
     def _check_start(self, run: Running) -> None:
         place = run.place

@@ -238,6 +238,7 @@ def test_a_result_that_cannot_be_stored_fails_its_attempt_inline() -> None:
     assert ended.error.type == "UnstorableResult"
 
 
+@pytest.mark.long
 def test_an_argument_takes_a_thousand_results_inline_and_a_stream_any_number() -> None:
     plan = Plan()
     numbers = plan.map("shop.add", list(range(1_001)), as_="x")
