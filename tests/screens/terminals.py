@@ -136,7 +136,10 @@ def terminal(
     finally:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
-            process.kill()
+            process.terminate()  # so that it ends what it has started
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
         process.wait()
         os.close(master)
 

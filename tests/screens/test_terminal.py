@@ -34,6 +34,35 @@ def test_a_signal_ends_it_and_gives_the_terminal_back(number: signal.Signals) ->
         assert not shown.is_raw
 
 
+STUCK = """
+import signal, sys, threading
+from tontine_observer.terminal import signals
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signals.LEAVES_WITHIN = 0.0
+signals.end_with_terminal()
+print("stuck", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it in this way")
+def test_it_ends_with_its_terminal_whatever_it_waits_for() -> None:
+    master, slave = os.openpty()
+    process = subprocess.Popen([sys.executable, "-c", STUCK], stdin=slave, stdout=subprocess.PIPE)
+    os.close(slave)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"stuck\n"
+        assert process.poll() is None, "its terminal is there"
+        os.close(master)
+        assert process.wait(60) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() -> None:
     with terminal(stand()) as shown:
         shown.wait_for_text("node-07")

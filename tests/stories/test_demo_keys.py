@@ -32,7 +32,7 @@ def test_a_node_that_is_killed_by_a_key_is_inherited(
         shown.wait_for_text("survived")
         shown.press(b"A")
         shown.wait_for_text("another node starts")
-        shown.wait_for_text("cyd joined")
+        eventually(lambda: len(store.run(read.read_nodes(dead=False))) > 2, 90)
         shown.process.send_signal(signal.SIGINT)
         shown.end()
     assert store.run(read.read_nodes(dead=False)) == []

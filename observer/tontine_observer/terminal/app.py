@@ -24,7 +24,7 @@ from .demo import DemoLink
 from .ledgers import keep
 from .screens.overview import Overview
 from .settings import Settings
-from .signals import end_on_signals
+from .signals import end_on_signals, end_with_terminal
 from .theming import leaves_colours_to_terminal, name_of, register
 
 
@@ -64,6 +64,8 @@ class ObserverApp(App[None]):
 
     async def on_mount(self) -> None:
         end_on_signals(self.exit)
+        if not self.is_headless:
+            end_with_terminal()
         await self.push_screen(self.overview)
         self.run_worker(self._run_source(), group="source", exit_on_error=True)
         self.run_worker(keep(self.stage, self.source), group="ledgers", exit_on_error=True)
