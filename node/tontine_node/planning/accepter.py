@@ -12,7 +12,9 @@ from tontine.config import Timing
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.legible import legible
 from tontine.records.share import Share
+from tontine.store.bell import ring
 from tontine.store.call import AsyncStore
+from tontine.store.names import PLANS
 from tontine.store.plans import accept
 from tontine.store.raw import Raw
 from tontine.store.retention import Retention
@@ -59,6 +61,9 @@ class Accepter:
         self._stubborn = Stubborn(clock)
         """Plans that could not be accepted."""
         self._told_at = float("-inf")
+        self._is_in_doubt = False
+        """Whether a plan may have been accepted without an answer: then nobody goes on with it, and
+        all owners are told to look."""
 
     async def run(self) -> None:
         """Accept for ever."""
@@ -85,6 +90,9 @@ class Accepter:
         if share is None:
             return None
         new = await self._store.run(accept.find_new(but=self._stubborn.now()))
+        if self._is_in_doubt:  # what was accepted is in no look of this kind any more
+            await self._store.run(ring(PLANS))
+            self._is_in_doubt = False
         self._is_used = self._is_used or bool(new)
         is_at_once = is_first(share)
         mine = list(new) if is_at_once else self._lying.longer_than(self._timing.help_after, new)
@@ -101,6 +109,7 @@ class Accepter:
         try:
             seq = await self._store.run(accept.accept(new, self._retention()), causal=True)
         except StoreUnavailable:
+            self._is_in_doubt = True
             raise
         except StoreError as error:  # what is wrong with one must not stand before the others
             self._stubborn.put_off(new)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.interleaving.life import TIMING
 from tests.support.interleaving.loop import ManualClock
 from tontine.errors import StoreError, StoreUnavailable
 from tontine.records.plan import PlanRecord
@@ -15,8 +16,10 @@ from tontine.records.share import Share
 from tontine.records.states import PlanState
 from tontine.store.call import AsyncStore
 from tontine.store.plans.advance import Advanced
+from tontine.store.raw import Raw, Some
 from tontine.store.retention import FOR_EVER
 from tontine_node.planning import advances as advancing
+from tontine_node.planning.accepter import Accepter
 from tontine_node.planning.advances import KNOWN_FOR, Advances
 from tontine_node.planning.remover import Remover
 from tontine_node.telling.troubles import Troubles
@@ -89,6 +92,27 @@ async def test_an_older_node_that_joins_is_told_at_once(caplog: pytest.LogCaptur
     assert not await mine.all_know()
     (told,) = caplog.records
     assert told.__dict__["event"] == "plans-halted"
+
+
+async def test_owners_look_after_a_plan_that_may_have_been_accepted() -> None:
+    found = Some([Raw({"_id": 1}, b"")])
+    store = Store(found, True, StoreUnavailable("away"), Some(), None, Some())
+    clock, share = ManualClock(), Share(1, 0, 1)
+    accepter = Accepter(
+        cast("AsyncStore", store),
+        TIMING,
+        clock,
+        lambda: share,
+        advances(store, clock),
+        lambda: FOR_EVER,
+        Troubles(),
+    )
+    with pytest.raises(StoreUnavailable):
+        await accepter._look()
+    await accepter._look()
+    await accepter._look()
+    asked = ["find_new", "all_know_plans", "accept", "find_new", "ring", "find_new"]
+    assert store.asked == asked, "once, when the store is back"
 
 
 async def test_one_plan_that_cannot_be_removed_stands_before_no_other() -> None:
