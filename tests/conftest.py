@@ -4,6 +4,7 @@ test."""
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -62,6 +63,15 @@ def store(mongo_client: MongoClient[dict[str, object]], database: str) -> Store:
 async def async_store(mongo_uri: str, store: Store) -> AsyncIterator[AsyncStore]:
     async with AsyncMongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
         yield AsyncStore(client[store.database.name])
+
+
+@pytest.fixture
+def own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file `tasks.py` that a test imports is its own, and forgotten at its end, as is where it
+    lies."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "tasks", sys)
+    del sys.modules["tasks"]
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def tontine(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.usefixtures("own_tasks")
 def test_the_page_works_as_it_is_written(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,7 +45,6 @@ def test_the_page_works_as_it_is_written(
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 13
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "tasks", raising=False)
     names: dict[str, object] = {}
     try:
         for block in blocks:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.story
 PAGE = (ROOT / "docs" / "plans.md").read_text()
 
 
+@pytest.mark.usefixtures("own_tasks")
 def test_the_page_about_plans_works_as_it_is_written(cluster: Cluster, tmp_path: Path) -> None:
     (tasks,) = re.findall(r"```python tasks.py\n(.*?)```", PAGE, re.DOTALL)
     file = tmp_path / "tasks.py"

@@ -350,6 +350,7 @@ def test_without_modules_it_only_remembers() -> None:
         queue.wait(job, timeout=60)
 
 
+@pytest.mark.usefixtures("own_tasks")
 def test_modules_can_be_named_as_for_a_node() -> None:
     queue = EagerQueue("examples/hello/tasks.py")
     assert (
