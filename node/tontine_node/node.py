@@ -231,7 +231,7 @@ class Node:
         self.settler.journal = Journal(self.id, self.contexts.attempts_of)
         self.settler.keep_lines = self.reporter.keep_lines
         self.settler.back_in_queue = self.claimer.due_in
-        self.planning.connect(self.settler, self.repairer)
+        self.planning.connect(self.settler, self.repairer, self.claimer)
         self.surroundings.states_told = self.states.told
         self.member.moved = self.claimer.look_now
         self.member.inherited = partial(self.claimer.due_in, 0.0)

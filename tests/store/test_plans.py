@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
+from tontine.records.plan import PlanPlace
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, number, retention
 from tontine.store.call import AsyncStore, Causal, Store
 from tontine.store.insert import Wish
-from tontine.store.plans import accept, control, read
+from tontine.store.plans import accept, control, read, release
 from tontine.store.plans.status import read_status
 from tontine.store.plans.values import read_page
 from tontine.store.retention import Retention
@@ -553,3 +555,44 @@ def test_a_result_is_all_of_the_items_or_nothing(
     assert found.state == "done"
     whole = ["x" * size + str(n) for n in range(count)]
     assert found.result == (whole if is_whole else None)
+
+
+def step_job(step: str) -> dict[str, Any]:
+    return {
+        "_id": f"plan/1/{step}",
+        **Wish("t.x").document({}, datetime.now(UTC)),
+        "plan": PlanPlace(1, step).to_document(),
+    }
+
+
+def claims_all(_: Mapping[str, Any]) -> str:
+    return "n"
+
+
+def test_a_job_is_claimed_with_its_release(store: Store) -> None:
+    numbers = store.run(release.put([step_job("a")], claim=claims_all))
+    (job,) = store.database.jobs.find()
+    assert numbers == [job["seq"]]
+    assert (job["state"], job["node"], job["attempt"]) == ("working", "n", 1)
+    ours = store.run(release.put([step_job("a"), step_job("b")], claim=claims_all))
+    assert [store.database.jobs.find_one({"seq": seq}, {"_id": 1}) for seq in ours] == [
+        {"_id": "plan/1/b"}
+    ], "what was there already is not claimed by that"
+    assert not store.run(release.put([step_job("c")], claim=lambda _: None))
+    assert store.database.jobs.count_documents({"state": "queued"}) == 1
+
+
+def test_a_job_whose_number_was_taken_waits(store: Store) -> None:
+    store.run(insert.submit(Wish("t.x"), {}))
+    store.database.cluster.update_one({"_id": "counter"}, {"$set": {"seq": bson.Int64(0)}})
+    asked = []
+
+    def claim(job: Mapping[str, Any]) -> str:
+        asked.append(int(job["seq"]))
+        return "n"
+
+    assert not store.run(release.put([step_job("a")], claim=claim))
+    job = store.database.jobs.find_one({"_id": "plan/1/a"}) or {}
+    assert (job["state"], job["attempt"], job.get("node")) == ("queued", 0, None)
+    assert asked == [1], "the number that it was claimed under"
+    assert job["seq"] > 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from tontine.errors import StoreError
 from tontine.store.bell import Hint
-from tontine.store.call import AsyncStore
+from tontine.store.call import AsyncStore, Causal
 from tontine.store.names import JOBS
 
 from ..claims import Claims
@@ -43,6 +44,7 @@ class Claimer:
         turns: Sequence[Turn],
         troubles: Troubles,
     ) -> None:
+        self._node = node
         self.tick = 0
         self.is_open = False
         self.wake = asyncio.Event()
@@ -156,6 +158,19 @@ class Claimer:
     def _look_again(self, hint: Hint) -> None:
         heard = [turn.look_again(hint) for turn in self._turns]
         if any(heard):
+            self.wake.set()
+
+    def claim_released(self, job: Mapping[str, Any]) -> str | None:
+        """A step's job that is about to be inserted: this node, if it claims it with that."""
+        if self._may_claim() and any(taker.enter(job) for taker in self._turns.values()):
+            return self._node
+        return None
+
+    async def keep_released(self, ours: Collection[int], seen: Causal) -> None:
+        """Of the jobs that were claimed so, these are this node's; of any others a read tells."""
+        for taker in self._turns.values():
+            await taker.keep_entered(ours, seen)
+        if self.has_doubts:
             self.wake.set()
 
     def due_in(self, delay: float) -> None:

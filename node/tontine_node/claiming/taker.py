@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
+import bson
 from bson.datetime_ms import DatetimeMS
+from bson.errors import BSONError
 
 from tontine.clock import Clock
 from tontine.errors import StoreError, StoreUnavailable, Unstorable
@@ -15,7 +18,8 @@ from tontine.records.job import SUSPECT, JobError, unfit
 from tontine.records.plan import PlanPlace
 from tontine.store import claim
 from tontine.store.bell import Hint
-from tontine.store.call import AsyncStore, Causal
+from tontine.store.call import DECODED, AsyncStore, Causal
+from tontine.store.fresh import FIELDS
 from tontine.store.plans.licence import read_licences
 from tontine.store.raw import Raw
 from tontine.store.settle import Outcome
@@ -150,6 +154,46 @@ class Taker:
             self._doubt(error)
         return True
 
+    def enter(self, job: Mapping[str, Any]) -> bool:
+        """A step's job that is about to be inserted: whether this node claims it with that, for a
+        slot that is free. From then on it is pending (J1)."""
+        seq, key = int(job["seq"]), str(job["task"])
+        waiting = len(self._claims.having(Status.PENDING)) - len(self._dispatcher.coming)
+        if (
+            self._lanes.of(key) is None
+            or self._dispatcher.free_slots() <= waiting
+            or self._claims.is_full
+            or not self._claims.may_claim(seq)
+        ):
+            return False
+        shown = {name: job[name] for name in ("_id", *FIELDS) if name in job}
+        try:
+            raw = bson.encode(shown, codec_options=DECODED)
+        except (BSONError, OverflowError, UnicodeError):
+            return False  # who inserts it is told why
+        found = Raw(shown, raw)
+        if unfit(found) or not self._choice.takeable([found], 1):
+            return False
+        self._claims.enter(_entry(found, 1, self._clock.now()))
+        self._dispatcher.coming.add(seq)
+        return True
+
+    async def keep_entered(self, ours: Collection[int], seen: Causal) -> None:
+        """What was entered so and is ours is kept; the rest is in doubt."""
+        sent = self._dispatcher.coming - self._unsure
+        mine = [entry for seq in sent if seq in ours and (entry := self._claims.get(seq))]
+        self._unsure |= sent
+        self.has_doubts = self.has_doubts or len(mine) < len(sent)
+        now = self._clock.now()
+        for entry in mine:
+            lane = self._lanes.of(entry.task)
+            if lane is not None and lane.may_take(entry.seq):
+                lane.asked_for(entry.seq, is_taken=True, now=now)
+        try:
+            await self._keep(mine, {entry.seq for entry in mine}, seen=seen)
+        except StoreError as error:
+            self._doubt(error)
+
     def _enter(self, entry: Entry) -> None:
         self._claims.enter(entry)
         self._unsure.add(entry.seq)
@@ -242,6 +286,7 @@ class Taker:
                 held.append(entry)
             else:
                 self._claims.drop(entry.seq)
+                self._dispatcher.coming.discard(entry.seq)
         places = {entry.seq: entry.place for entry in held if entry.place is not None}
         self._dispatcher.offer([one for one in held if one.place is None], first=first)
         if not places:
@@ -251,6 +296,7 @@ class Taker:
         for one in held:
             one.seen = seen
         self._unsure.difference_update(places)
+        self._dispatcher.coming.difference_update(places)
         self._dispatcher.offer([one for one in held if one.seq in licences.granted], first=first)
         for one in held:
             if one.place is not None and one.seq not in licences.granted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from tontine.clock import Clock
 from tontine.errors import StoreError
@@ -17,6 +17,7 @@ from tontine.store.counter import Reserve
 from tontine.store.plans.accept import all_know_plans
 from tontine.store.plans.advance import Advanced, Advancer
 from tontine.store.plans.facts import PlanMemory
+from tontine.store.plans.release import Claim
 from tontine.store.retention import Retention
 from tontine.store.settle import Outcome
 
@@ -55,6 +56,10 @@ class Advances:
         """How far this node has seen the store: a plan is read after what was settled (PL0)."""
         self.last_at = float("-inf")
         """When a plan was last heard of."""
+        self.claim: Claim = lambda _: None
+        """Claims a step's job with its release."""
+        self.keep: Callable[[Collection[int], Causal], Awaitable[None]] = _nothing
+        """Hears which of these are there."""
         self._store = store
         self._clock = clock
         self._share = share
@@ -127,8 +132,13 @@ class Advances:
             may_release=await self.all_know(),
             owns=self._owns,
             reserve=self._reserve,
+            claim=self.claim,
         )
-        done: Advanced = await self._store.run(advancer.advance(batch), causal=self.causal)
+        done = Advanced()
+        try:
+            done = await self._store.run(advancer.advance(batch), causal=self.causal)
+        finally:
+            await self.keep(done.claimed, self.causal)
         self.look_at(done.left)
         for seq, error in done.failed.items():
             log.warning(
@@ -155,3 +165,6 @@ class Advances:
                     extra={"event": "plans-halted"},
                 )
         return self._all_know
+
+
+async def _nothing(*_: object) -> None: ...

@@ -10,6 +10,7 @@ from tontine.store.bell import Hint
 from tontine.store.call import AsyncStore
 from tontine.store.retention import Retention
 
+from ..claiming.claimer import Claimer
 from ..membership.member import Member
 from ..settling.repairer import Repairer
 from ..settling.settler import Settler
@@ -45,11 +46,13 @@ class Planning:
             "removing plans": self.remover.run,
         }
 
-    def connect(self, settler: Settler, repairer: Repairer) -> None:
+    def connect(self, settler: Settler, repairer: Repairer, claimer: Claimer) -> None:
         """Plans go on when their jobs are settled, and when those of the dead are repaired."""
         settler.advance = self.advances.settled
         settler.advanced = self.advances.drained
         settler.causal = self.advances.causal
+        self.advances.claim = claimer.claim_released
+        self.advances.keep = claimer.keep_released
         self.onlooker.repair = repairer.repair
         repairer.repaired = self.onlooker.repaired
 

@@ -77,6 +77,8 @@ class Dispatcher:
         self.pace = Pace()
         self.workloads: dict[int, Workload] = {}
         self.held: deque[Entry] = deque()
+        self.coming: set[int] = set()
+        """Jobs that are being claimed with their release, each for a slot that is free."""
         self.modules: list[dict[str, Any]] = []
         """What the workers that get jobs have."""
         self.tasks: dict[str, TaskFacts] = {}
@@ -151,7 +153,8 @@ class Dispatcher:
         """Slots that would start a job at once."""
         workers = [workload for workload in self.workloads.values() if workload.can_work]
         busy = sum(min(len(workload.sent), self.context.slots) for workload in workers)
-        return max(0, self.context.slots * len(workers) - busy - len(self.held))
+        taken = busy + len(self.held) + len(self.coming)
+        return max(0, self.context.slots * len(workers) - taken)
 
     @property
     def takes_suspects(self) -> bool:

@@ -97,6 +97,44 @@ class Node:
     is_dead: bool = False
 
 
+Held = tuple[set[int], licence.Licences]
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A job whose claim was sent, or that was inserted as claimed, and what becomes of it."""
+
+    world: PlanWorld
+    node: Node
+    job: Document
+    place: PlanPlace
+
+    @property
+    def entry(self) -> tuple[int, int]:
+        return int(self.job["seq"]), int(self.job["attempt"]) + 1
+
+    def keep(self, found: Held) -> None:
+        """It is ours, or it is not; it may start if it has a licence."""
+        (seq, attempt), (ours, licences) = self.entry, found
+        if seq not in ours:
+            self.node.table.discard(self.entry)
+        elif seq in licences.granted:
+            self.world.judge_licence(self.place)
+            self.node.licensed.append(Running(self.job, attempt, self.place))
+        else:
+            outcome = Outcome("unlicensed", seq, attempt, final=seq in licences.orphans)
+            self.world.settle(self.node, self.place, outcome)
+
+    def resolve(self) -> None:
+        """It may be ours: a read tells, and the licence is read after that."""
+        self.world.begin(self.node, "resolve", self._read(), self.keep, self.resolve)
+
+    def _read(self) -> Generator[Call, Any, Held]:
+        seq, attempt = self.entry
+        ours = yield from held(self.node.name, [seq], attempt)
+        return ours, (yield from licence.licences_of(ours, {seq: self.place}))
+
+
 class PlanWorld:
     """One story."""
 
@@ -171,8 +209,11 @@ class PlanWorld:
             if self._is_over():
                 return
             before = (self.plans, self.jobs)
-            for what in (self._accept, self._repair, self._reconcile):
+            for what in (self._accept, self._repair):
                 what()
+                self._go_on()
+            for node in [one for one in self.nodes if not one.is_dead]:
+                self._give_back_strays(node)
                 self._go_on()
             for plan in list(self.plans.values()):
                 if self.may_stall or plan.get("state") != "running":
@@ -232,7 +273,7 @@ class PlanWorld:
         alive = [node for node in self.nodes if not node.is_dead]
         return self.choice.choice(alive) if alive else None
 
-    def _begin(
+    def begin(
         self,
         who: Node | None,
         what: str,
@@ -339,7 +380,7 @@ class PlanWorld:
         if (node := self._any_node()) is None:
             return
         for new in self._direct.run(accept.find_new()):
-            self._begin(
+            self.begin(
                 node,
                 "accept",
                 accept.accept(new, FOR_EVER),
@@ -359,20 +400,49 @@ class PlanWorld:
             self._advance(node, seq, None)
 
     def _advance(self, node: Node, seq: int, touched: list[JobFact] | None) -> None:
-        """Again after an unknown outcome, and then with all that there is."""
+        """Again after an unknown outcome, and then with all that there is. Some of what it releases
+        it claims with that."""
+        released: dict[int, Document] = {}
+
+        def claim(job: Document) -> str | None:
+            if node.is_dead or self.choice.random() < 0.5:
+                return None
+            released[int(job["seq"])] = {**job}
+            node.table.add((int(job["seq"]), 1))
+            return node.name
+
+        def advanced(found: Advanced) -> None:
+            self._judge_advanced(found)
+            for one, job in released.items():
+                self._keep_released(node, job, is_ours=one in found.claimed)
+
+        def failed() -> None:
+            for job in released.values():
+                self._keep_released(node, job, is_ours=False)
+            self._advance(node, seq, None)
+
         advancer = Advancer(
             node.memory,
             FOR_EVER,
             self.clock.now(),
             owns=lambda _: True,
             reserve=node.reserve,
+            claim=claim,
         )
-        self._begin(
-            node,
-            "look" if touched is None else "advance",
-            advancer.advance({seq: touched}),
-            self._judge_advanced,
-            failed=lambda: self._advance(node, seq, None),
+        what = "look" if touched is None else "advance"
+        self.begin(node, what, advancer.advance({seq: touched}), advanced, failed)
+
+    def _keep_released(self, node: Node, job: Document, *, is_ours: bool) -> None:
+        """What was claimed with its release gets its licence as any other; of what was not
+        confirmed a read tells."""
+        claimed = self._claimed(node, job)
+        if not is_ours:
+            claimed.resolve()
+            return
+        seq = int(job["seq"])
+        licences = licence.licences_of([seq], {seq: claimed.place})
+        self.begin(
+            node, "licence", licences, lambda found: claimed.keep(({seq}, found)), claimed.resolve
         )
 
     def _judge_advanced(self, found: Advanced) -> None:
@@ -390,32 +460,15 @@ class PlanWorld:
         seq, attempt = int(job["seq"]), int(job["attempt"])
         if seq in node.barred or any(one == seq for one, _ in node.table):
             return
+        node.table.add((seq, attempt + 1))
+        claimed = self._claimed(node, job)
+        claiming = licence.claim_licensed(node.name, [seq], attempt, {seq: claimed.place})
+        self.begin(node, "claim", claiming, claimed.keep, claimed.resolve)
+
+    def _claimed(self, node: Node, job: Document) -> Claimed:
         place = PlanPlace.from_document(job["plan"])
         assert place is not None
-        entry = (seq, attempt + 1)
-        node.table.add(entry)
-
-        def licensed(found: tuple[set[int], licence.Licences]) -> None:
-            ours, licences = found
-            if seq not in ours:
-                node.table.discard(entry)
-            elif seq in licences.granted:
-                self._judge_licence(place)
-                node.licensed.append(Running(job, attempt + 1, place))
-            else:
-                outcome = Outcome("unlicensed", seq, attempt + 1, final=seq in licences.orphans)
-                self._settle(node, place, outcome)
-
-        def in_doubt() -> None:
-            """It may be ours: a read tells, and the licence is read after that."""
-            self._begin(node, "resolve", resolve(), licensed, in_doubt)
-
-        def resolve() -> Generator[Call, Any, tuple[set[int], licence.Licences]]:
-            ours = yield from held(node.name, [seq], attempt + 1)
-            return ours, (yield from licence.licences_of(ours, {seq: place}))
-
-        claiming = licence.claim_licensed(node.name, [seq], attempt, {seq: place})
-        self._begin(node, "claim", claiming, licensed, in_doubt)
+        return Claimed(self, node, job, place)
 
     def _start_one(self) -> None:
         """What got its licence now, or a while ago."""
@@ -446,9 +499,9 @@ class PlanWorld:
         more = {"m": ADDED} if run.job["task"] == "t.more" else {}
         body = bson.encode({"r": [1, 2], **more, "ms": bson.Int64(0)})
         outcome = Outcome(how, seq, run.attempt, 0.0, result=body, error=error)
-        self._settle(node, run.place, outcome)
+        self.settle(node, run.place, outcome)
 
-    def _settle(self, node: Node, place: PlanPlace, outcome: Outcome) -> None:
+    def settle(self, node: Node, place: PlanPlace, outcome: Outcome) -> None:
         """Sent again until it is answered; what was accepted advances the plan."""
         states = {"done": JobState.DONE, "failed": JobState.FAILED, "retry": JobState.QUEUED}
         adds = outcome.kind == "done" and has_more(outcome.result)
@@ -463,14 +516,16 @@ class PlanWorld:
                 self._advance(node, place.seq, [fact])
 
         def again() -> None:
-            self._settle(node, place, outcome)
+            self.settle(node, place, outcome)
 
-        self._begin(node, "settle", settle.settle_each(node.name, [outcome]), settled, again)
+        self.begin(node, "settle", settle.settle_each(node.name, [outcome]), settled, again)
 
     def _reconcile(self) -> None:
+        if node := self._any_node():
+            self._give_back_strays(node)
+
+    def _give_back_strays(self, node: Node) -> None:
         """What the store says is a node's, and it does not know, goes back (J6)."""
-        if (node := self._any_node()) is None:
-            return
         found = self._direct.run(settle.find_held(node.name)).attempts
         strays = {seq: one for seq, one in found.items() if (seq, one) not in node.table}
         if not strays or node.barred:
@@ -481,13 +536,13 @@ class PlanWorld:
             node.barred = set()
 
         def again() -> None:
-            self._begin(node, "release", settle.release(node.name, strays), answered, again)
+            self.begin(node, "release", settle.release(node.name, strays), answered, again)
 
         again()
 
     def _repair(self) -> None:
         if node := self._any_node():
-            self._begin(node, "repair", repair.repair([]))
+            self.begin(node, "repair", repair.repair([]))
 
     # People
 
@@ -518,7 +573,7 @@ class PlanWorld:
             if node := self._any_node():
                 self._look_at(node, seq)
 
-        self._begin(None, what, steps, rung, self._let_stall)
+        self.begin(None, what, steps, rung, self._let_stall)
 
     def _expire_and_remove(self) -> None:
         if self.choice.random() < 0.8:
@@ -528,7 +583,7 @@ class PlanWorld:
         self._database.plans.update_many(ended, past)
         self._look()
         for plan in self._direct.run(remove.find_expired()):
-            self._begin(self._any_node(), "remove", remove.remove(plan))
+            self.begin(self._any_node(), "remove", remove.remove(plan))
 
     # What must hold
 
@@ -628,7 +683,7 @@ class PlanWorld:
                 return False
         return True
 
-    def _judge_licence(self, place: PlanPlace) -> None:
+    def judge_licence(self, place: PlanPlace) -> None:
         """The plan was read after the claim had landed: since then, it must have allowed it."""
         seen = [] if self.ended is None else self.ended.seen
         states = [(state, try_) for seq, state, try_ in seen if seq == place.seq]

@@ -24,7 +24,7 @@ from .control import put_back
 from .facts import Asked, PlanMemory, read_facts
 from .more import read_more
 from .read import read_heads, read_jobs, read_whole, with_head
-from .release import make_one, put, release_items, sources
+from .release import Claim, make_one, put, release_items, sources, unclaim
 from .values import InvalidStep, Results
 
 ROUNDS = 100
@@ -59,6 +59,8 @@ class Advanced:
     """Those that could not be advanced: their next look will see."""
     left: set[int] = field(default_factory=set)
     """Those of which more is to be done than one advance does."""
+    claimed: list[int] = field(default_factory=list)
+    """The numbers of jobs that were released and claimed at once."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Advancer:
     """Whether the marks of a plan are this node's to move (PL7)."""
     reserve: Reserve | None = None
     """Where a step that is released alone gets its number from."""
+    claim: Claim = lambda _: None
+    """Who claims a step's job with its release."""
     _unfit: dict[int, dict[str, PlanError]] = field(default_factory=dict)
     """By plan the undos that cannot be released, and why."""
 
@@ -300,7 +304,8 @@ class Advancer:
         if not made:
             return again
         try:
-            yield from put([document for _, _, document in made], self.reserve)
+            documents = [document for _, _, document in made]
+            done.claimed += yield from put(documents, self.reserve, self.claim)
         except StoreUnavailable:
             raise
         except Exception:  # noqa: BLE001 - one of them may have anything in it
@@ -315,6 +320,7 @@ class Advancer:
         for course, deed, document in made:
             with _apart(course, done):
                 try:
+                    unclaim(document)
                     yield from put([document], self.reserve)
                 except InvalidStep as error:
                     following = yield from self._invalid(course, deed, error)

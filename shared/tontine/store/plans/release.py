@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...records.plan import (
     StepRecord,
     streams_of,
 )
+from ...records.states import JobState
 from ...records.task_key import canonical
 from ...rules.plan import Release
 from .. import ranges
@@ -41,6 +42,9 @@ from .values import (
 
 BATCH_BYTES = 8 * 1024 * 1024
 Document = dict[str, Any]
+Claim = Callable[[Document], str | None]
+"""Asked for a job that is about to be inserted, by whoever has it in its table as pending from then
+on: the node that claims it with that, or None."""
 
 
 def sources(plan: PlanRecord, deed: Release) -> list[str]:
@@ -119,9 +123,15 @@ def _own_results(plan: PlanRecord, step: StepRecord, items: Iterable[int]) -> Op
     return results
 
 
-def put(documents: list[Document], reserve: Reserve | None = None) -> Operation[None]:
+def put(
+    documents: list[Document], reserve: Reserve | None = None, claim: Claim = lambda _: None
+) -> Operation[list[int]]:
     """Number and insert jobs of plans; one that is there already was inserted before, by whoever
-    it was. Only a job alone takes its number from the reserve."""
+    it was. Only a job alone takes its number from the reserve.
+
+    A job may be claimed with its insertion: that is what would be if its claim came at once. The
+    numbers of those that certainly are.
+    """
     yield from ranges.expect_all(document["task"] for document in documents)
     if len(documents) > 1 or reserve is None:
         reserve = None
@@ -135,15 +145,20 @@ def put(documents: list[Document], reserve: Reserve | None = None) -> Operation[
             document["run_at"] = at + timedelta(seconds=document.pop("delay"))
     first, last, task = block.first, block.last, common_task(documents)
     is_fresh = not any("run_at" in one or "priority" in one for one in documents)
-    is_rung = is_fresh and len(documents) == 1
+    claimed = {document["_id"] for document in documents if is_fresh and _claim(document, claim)}
+    is_rung = is_fresh and len(documents) == 1 and not claimed
     if is_rung:  # before it is there, as `insert.submit` does
         yield from ring_jobs(first, last, fresh=True, task=task, planned=True)
+    ours: list[int] = []
     for _ in range(RENUMBERED_AT_MOST):
-        taken = yield from _insert(documents)
+        taken, there = yield from _insert(documents)
+        landed = claimed.difference(one["_id"] for one in (*taken, *there))
+        ours += [int(one["seq"]) for one in documents if one["_id"] in landed]
+        claimed.clear()
         if not taken:
-            if not is_rung:
+            if not is_rung and len(ours) < last - first + 1:
                 yield from ring_jobs(first, last, fresh=is_fresh, task=task, planned=True)
-            return
+            return ours
         is_rung = False
         if reserve is not None:
             reserve.forget()
@@ -151,12 +166,27 @@ def put(documents: list[Document], reserve: Reserve | None = None) -> Operation[
         block = yield from take(len(taken))
         for seq, document in zip(block, taken, strict=True):
             document["seq"] = seq
+            unclaim(document)
         first, last, documents = min(first, block.first), max(last, block.last), taken
     raise StoreError("numbers are taken as fast as they are given, and a step got none")
 
 
-def _insert(documents: list[Document]) -> Operation[list[Document]]:
-    """Those whose number was taken."""
+def _claim(document: Document, claim: Claim) -> bool:
+    """Claim a job with its insertion (J1), if somebody does."""
+    node = claim(document)
+    if node is not None:
+        document |= {"state": JobState.WORKING.value, "node": node, "attempt": 1}
+    return node is not None
+
+
+def unclaim(document: Document) -> None:
+    """Let a job wait that could not be inserted as it was claimed."""
+    document |= {"state": JobState.QUEUED.value, "attempt": 0}
+    document.pop("node", None)
+
+
+def _insert(documents: list[Document]) -> Operation[tuple[list[Document], list[Document]]]:
+    """Those whose number was taken, and those that were there already."""
     try:
         yield insert_many(JOBS, documents, repeats=True, within=30)
     except BulkRefused as refusal:
@@ -164,11 +194,11 @@ def _insert(documents: list[Document]) -> Operation[list[Document]]:
             raise
         there = [documents[one] for one, key in refusal.refused.items() if key == ("_id",)]
         yield from _check_ours(there)
-        return [documents[one] for one, key in refusal.refused.items() if key == ("seq",)]
+        return [documents[one] for one, key in refusal.refused.items() if key == ("seq",)], there
     except Unstorable as error:
         plan = documents[0]["plan"]
         raise InvalidStep(f"MongoDB cannot store its job: {error}", plan["step"]) from error
-    return []
+    return [], []
 
 
 def _check_ours(documents: Sequence[Document]) -> Operation[None]:
