@@ -76,9 +76,9 @@ class Advances:
 
     def settled(self, place: PlanPlace, outcome: Outcome) -> None:
         """A settlement of a plan's job was accepted."""
-        state = _STATES.get(outcome.kind, JobState.QUEUED)
         touched = self._due.setdefault(place.seq, [])
         if touched is not None:
+            state = _STATES.get(outcome.kind, JobState.QUEUED)
             is_kept = place.item is None and len(outcome.result) <= KEPT_AT_MOST
             known = outcome.result if is_kept else b""
             touched.append(JobFact(place, state, has_more=outcome.more, outcome=known))

@@ -252,10 +252,11 @@ class PlanRecord:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PlanPlace:
     """Whose job it is: the `plan` of a job's document. Its `_id` follows from it, and nobody else's
-    is the same."""
+    is the same. Nobody changes it; made for every job of a plan, frozen it would cost three times
+    more."""
 
     seq: int
     """The number of its plan."""
@@ -294,13 +295,13 @@ class PlanPlace:
         """None where it is no such thing."""
         if not isinstance(document, Mapping):
             return None
-        seq, step, kind = (document.get(name) for name in ("seq", "step", "kind"))
-        item, tries = document.get("item"), document.get("try")
+        get = document.get
+        seq, step, kind, item, tries = get("seq"), get("step"), get("kind"), get("item"), get("try")
         if not is_whole(seq) or not is_text(step) or kind not in ("step", "undo", "finally"):
             return None
         if not is_whole(tries) or not (item is None or is_whole(item)):
             return None
-        outcome = document.get("outcome")
+        outcome = get("outcome")
         return cls(
             int(seq),
             step,
@@ -309,6 +310,9 @@ class PlanPlace:
             int(tries),
             outcome if is_text(outcome) else None,
         )
+
+
+_JOB_STATES = {state.value: state for state in JobState}
 
 
 def streams_of(plan: PlanRecord, step: StepRecord) -> dict[str, Any]:
@@ -331,9 +335,9 @@ def items_of(seq: int, step: str, kind: JobKind = "step", first: int = 0) -> dic
     return {"$gte": f"plan/{seq}/{step}{back}/{first:08d}", "$lt": f"plan/{seq}/{step}{back}0"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class JobFact:
-    """What the rules know of a plan's job."""
+    """What the rules know of a plan's job. As many are made as it has jobs."""
 
     place: PlanPlace
     state: JobState
@@ -352,23 +356,22 @@ class JobFact:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> JobFact | None:
         """None for a foreign job that has taken the `_id` of one."""
-        place = PlanPlace.from_document(document.get("plan"))
-        if place is None or document.get("_id") != place.id:
+        get = document.get
+        place, state = PlanPlace.from_document(get("plan")), get("state")
+        seq, attempt, refused, error = get("seq"), get("attempt"), get("refused"), get("error")
+        if place is None or get("_id") != place.id:
             return None
-        try:
-            state = JobState(str(document.get("state")))
-        except ValueError:
+        if not is_text(state) or state not in _JOB_STATES:
             return None
-        seq = document.get("seq")
         return cls(
             place,
-            state,
+            _JOB_STATES[state],
             int(seq) if is_whole(seq) else 0,
-            document.get("stopped") is True,
-            _count(document.get("attempt")) or 0,
-            _count(document.get("refused")) or 0,
-            bool(document.get("more")),
-            JobError.from_document(document.get("error")),
+            get("stopped") is True,
+            0 if attempt is None else _count(attempt) or 0,
+            0 if refused is None else _count(refused) or 0,
+            bool(get("more")),
+            None if error is None else JobError.from_document(error),
         )
 
     @property

@@ -38,7 +38,7 @@ def read_more(plan: PlanRecord, by: str) -> Operation[dict[str, Any]]:
 
 def has_more(result: bytes) -> bool:
     """Whether steps came with a task's result, as its worker encoded both."""
-    return "m" in RawBSONDocument(result)
+    return b"m\0" in result and "m" in RawBSONDocument(result)
 
 
 def _size(steps: Mapping[str, Any]) -> int:
