@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
 from tontine.records.plan import PlanPlace
+from tontine.rules.plan import UnendedItem
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, number, retention
-from tontine.store.call import AsyncStore, Causal, Store
+from tontine.store.call import AsyncStore, Call, Causal, Store
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read, release
+from tontine.store.plans.facts import Asked, PlanMemory
 from tontine.store.plans.status import read_status
 from tontine.store.plans.values import read_page
 from tontine.store.retention import Retention
@@ -596,3 +598,31 @@ def test_a_job_whose_number_was_taken_waits(store: Store) -> None:
     assert (job["state"], job["attempt"], job.get("node")) == ("queued", 0, None)
     assert asked == [1], "the number that it was claimed under"
     assert job["seq"] > 1
+
+
+def test_a_fan_in_stops_where_somebody_else_has_read_meanwhile(crew: Crew) -> None:
+    width = 6000
+    crew.insert({"steps": {"m": {"task": "t.echo", "map": [0] * width, "as": "x"}}})
+    crew.accept()
+    crew.store.database.jobs.update_many({}, {"$set": {"state": "done"}})
+    (plan,) = crew.store.run(read.read_whole([1])).values()
+    crew.store.database.plans.update_one({}, {"$set": {"marks": {"m": 4500}}})
+    asked: list[int] = []
+
+    def counted(steps: Generator[Call, Any, Any]) -> Generator[Call, Any, Any]:
+        answer = None
+        while True:
+            try:
+                call = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            if call.collection == "jobs":
+                asked.append(len(call.args[0]["_id"]["$in"]))
+            answer = yield call
+
+    facts = Asked(plan, memory := PlanMemory())
+    assert crew.store.run(counted(facts.answer(UnendedItem("m")))) is None
+    assert width - 4500 <= sum(asked) < width - 3500
+    asked.clear()
+    assert crew.store.run(counted(Asked(plan, memory).marks())) == {"m": width}
+    assert sum(asked) <= 4500, "those above are known"

@@ -14,7 +14,7 @@ from ...rules.plan_facts import AllJobs
 from ...rules.plan_graph import PlanGraph
 from ..call import Operation, find, find_one
 from ..names import JOBS
-from .read import FACTS
+from .read import FACTS, read_heads, with_head
 from .values import read_length
 
 K = TypeVar("K")
@@ -168,8 +168,16 @@ class Asked:
                     return item
             last = first - 1
             size = min(max(_PAGE, 2 * size), _LARGEST_PAGE)
+            if size == _LARGEST_PAGE and last - mark > size:
+                mark = max(mark, (yield from self._marked(name)))
         self._memory.unended[(seq, name)] = last
         return None
+
+    def _marked(self, name: str) -> Operation[int]:
+        """How far all items have ended well, as the plan says by now."""
+        seq = self._plan.seq or 0
+        head = (yield from read_heads([seq])).get(seq)
+        return 0 if head is None else with_head(self._plan, head).marks.get(name, 0)
 
     def marks(self) -> Operation[dict[str, int]]:
         """How far the items of each mapped step have all ended well, where that is further than
@@ -187,8 +195,9 @@ class Asked:
 
     def _mark(self, step: StepRecord, mark: int, width: int) -> Operation[int]:
         size = _PAGE
-        while mark < width:
-            end = min(mark + size, width)
+        known_from = self._memory.unended.get((self._plan.seq or 0, step.name), width - 1) + 1
+        while mark < known_from:
+            end = min(mark + size, known_from)
             ids = [PlanPlace(self._plan.seq or 0, step.name, item=n).id for n in range(mark, end)]
             jobs = yield from read_facts(ids)
             for name in ids:
@@ -196,7 +205,7 @@ class Asked:
                     return mark
                 mark += 1
             size = min(2 * size, _LARGEST_PAGE)
-        return mark
+        return width
 
     def _open_step_job(self) -> Operation[JobFact | None]:
         """A step's job that is not final; one that was not before is asked for first (PL11)."""
