@@ -71,6 +71,9 @@ class Taker:
         self._refused_at = float("-inf")
         self._unsure: set[int] = set()
         """The numbers of jobs whose claim was sent and not answered."""
+        self._settling_doubts = asyncio.Lock()
+        """Steps' jobs come from beside the claim loop: what one reads about is not to be kept by
+        the other, too."""
 
     @property
     def is_well(self) -> bool:
@@ -180,19 +183,25 @@ class Taker:
 
     async def keep_entered(self, ours: Collection[int], seen: Causal) -> None:
         """What was entered so and is ours is kept; the rest is in doubt."""
-        sent = self._dispatcher.coming - self._unsure
-        mine = [entry for seq in sent if seq in ours and (entry := self._claims.get(seq))]
-        self._unsure |= sent
-        self.has_doubts = self.has_doubts or len(mine) < len(sent)
-        now = self._clock.now()
-        for entry in mine:
+        if not self._dispatcher.coming:
+            return
+        async with self._settling_doubts:
+            sent = self._dispatcher.coming - self._unsure
+            mine = [entry for seq in sent if seq in ours and (entry := self._claims.get(seq))]
+            self._unsure |= sent
+            self.has_doubts = self.has_doubts or len(mine) < len(sent)
+            self._pass(mine)
+            try:
+                await self._keep(mine, {entry.seq for entry in mine}, seen=seen)
+            except StoreError as error:
+                self._doubt(error)
+
+    def _pass(self, entries: Iterable[Entry]) -> None:
+        """Whoever looks for jobs need not look for these."""
+        for entry in entries:
             lane = self._lanes.of(entry.task)
             if lane is not None and lane.may_take(entry.seq):
-                lane.asked_for(entry.seq, is_taken=True, now=now)
-        try:
-            await self._keep(mine, {entry.seq for entry in mine}, seen=seen)
-        except StoreError as error:
-            self._doubt(error)
+                lane.asked_for(entry.seq, is_taken=True, now=self._clock.now())
 
     def _enter(self, entry: Entry) -> None:
         self._claims.enter(entry)
@@ -200,6 +209,11 @@ class Taker:
 
     async def resolve(self) -> None:
         """Ask the store about claims whose outcome stayed unknown."""
+        async with self._settling_doubts:
+            await self._resolve()
+            self.has_doubts = False
+
+    async def _resolve(self) -> None:
         by_attempt: dict[int, list[Entry]] = {}
         for entry in self._claims.having(Status.PENDING):
             if entry.seq in self._unsure:
@@ -222,7 +236,6 @@ class Taker:
             for entry in entries:
                 if entry.seq not in ours:
                     self._look_at(entry.seq)  # it may never have been claimed
-        self.has_doubts = False
 
     async def _take_batch(self, jobs: Sequence[Raw], attempt: int, *, first: bool = False) -> int:
         if not self._may_claim():

@@ -3,6 +3,7 @@ to be there."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -35,9 +36,12 @@ class Answers:
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
+        self.pause: asyncio.Event | None = None
 
     async def run(self, steps: Any, *, causal: Any = False) -> Any:
         steps.close()
+        if self.pause is not None:
+            await self.pause.wait()
         return self.answers.pop(0)
 
 
@@ -134,3 +138,23 @@ async def test_of_what_was_not_confirmed_a_read_tells(
     assert (1 in dispatcher.workloads[0].sent) is is_there
     assert (1 in dispatcher.claims) is is_there
     assert not dispatcher.coming
+
+
+async def test_what_its_release_and_the_claim_loop_both_ask_about_starts_once(
+    taker: Taker, dispatcher: Dispatcher, store: Answers
+) -> None:
+    """Something else is in doubt, so the claim loop asks while the licence is being read."""
+    taker.enter(job(1))
+    dispatcher.claims.enter(Entry(8, 1, 0.0, "plain"))
+    taker._unsure.add(8)
+    licence = Licences(frozenset({1}), frozenset())
+    store.answers = [licence, {1}, licence]
+    store.pause = asyncio.Event()
+    keeping = asyncio.create_task(taker.keep_entered([1], Causal()))
+    resolving = asyncio.create_task(taker.resolve())
+    await asyncio.sleep(0)
+    store.pause.set()
+    await asyncio.gather(keeping, resolving)
+    assert store.answers == [licence], "its licence was read once"
+    assert [sorted(load.sent) for load in dispatcher.workloads.values()] == [[1], []]
+    assert not dispatcher.held
