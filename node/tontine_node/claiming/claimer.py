@@ -166,10 +166,12 @@ class Claimer:
             return self._node
         return None
 
-    async def keep_released(self, ours: Collection[int], seen: Causal) -> None:
-        """Of the jobs that were claimed so, these are this node's; of any others a read tells."""
+    async def keep_released(
+        self, seqs: Collection[int], ours: Collection[int], seen: Causal
+    ) -> None:
+        """Of the jobs that were claimed so, `ours` are this node's; of the others a read tells."""
         for taker in self._turns.values():
-            await taker.keep_entered(ours, seen)
+            await taker.keep_entered(seqs, ours, seen)
         if self.has_doubts:
             self.wake.set()
 

@@ -181,12 +181,15 @@ class Taker:
         self._dispatcher.coming.add(seq)
         return True
 
-    async def keep_entered(self, ours: Collection[int], seen: Causal) -> None:
-        """What was entered so and is ours is kept; the rest is in doubt."""
-        if not self._dispatcher.coming:
+    async def keep_entered(
+        self, seqs: Collection[int], ours: Collection[int], seen: Causal
+    ) -> None:
+        """Of those that were entered so and sent, those that are ours are kept; the rest is in
+        doubt."""
+        sent = self._dispatcher.coming.intersection(seqs)
+        if not sent:
             return
         async with self._settling_doubts:
-            sent = self._dispatcher.coming - self._unsure
             mine = [entry for seq in sent if seq in ours and (entry := self._claims.get(seq))]
             self._unsure |= sent
             self.has_doubts = self.has_doubts or len(mine) < len(sent)

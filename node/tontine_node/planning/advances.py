@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from tontine.clock import Clock
 from tontine.errors import StoreError
@@ -58,8 +59,8 @@ class Advances:
         """When a plan was last heard of."""
         self.claim: Claim = lambda _: None
         """Claims a step's job with its release."""
-        self.keep: Callable[[Collection[int], Causal], Awaitable[None]] = _nothing
-        """Hears which of these are there."""
+        self.keep: Callable[[Collection[int], Collection[int], Causal], Awaitable[None]] = _nothing
+        """Hears of which this was tried, and which of these are there."""
         self._store = store
         self._clock = clock
         self._share = share
@@ -125,6 +126,13 @@ class Advances:
                 self._none.set()
 
     async def _advance(self, batch: dict[int, list[JobFact] | None]) -> None:
+        claimed: list[int] = []
+
+        def claim(job: Mapping[str, Any]) -> str | None:
+            if (node := self.claim(job)) is not None:
+                claimed.append(int(job["seq"]))
+            return node
+
         advancer = Advancer(
             self._memory,
             self._retention(),
@@ -132,13 +140,14 @@ class Advances:
             may_release=await self.all_know(),
             owns=self._owns,
             reserve=self._reserve,
-            claim=self.claim,
+            claim=claim,
         )
         done = Advanced()
         try:
             done = await self._store.run(advancer.advance(batch), causal=self.causal)
         finally:
-            await self.keep(done.claimed, self.causal)
+            if claimed:
+                await self.keep(claimed, done.claimed, self.causal)
         self.look_at(done.left)
         for seq, error in done.failed.items():
             log.warning(

@@ -114,9 +114,22 @@ async def test_what_is_there_starts_with_a_licence(
 ) -> None:
     taker.enter(job(1))
     store.answers = [Licences(frozenset({1}), frozenset())]
-    await taker.keep_entered([1], Causal())
+    await taker.keep_entered([1], [1], Causal())
     assert [sorted(load.sent) for load in dispatcher.workloads.values()] == [[1], []]
     assert not dispatcher.coming
+
+
+async def test_what_is_being_inserted_is_not_asked_about(
+    taker: Taker, dispatcher: Dispatcher, store: Answers
+) -> None:
+    """Another plan's release was answered, and this one's is under way."""
+    taker.enter(job(1))
+    taker.enter(job(2))
+    store.answers = [Licences(frozenset({1}), frozenset())]
+    await taker.keep_entered([1], [1], Causal())
+    assert not taker.has_doubts
+    await taker.resolve()
+    assert dispatcher.claims.licensed(2, 1)
 
 
 async def test_without_a_licence_it_ends(
@@ -124,7 +137,7 @@ async def test_without_a_licence_it_ends(
 ) -> None:
     taker.enter(job(1))
     store.answers = [Licences(frozenset(), frozenset())]
-    await taker.keep_entered([1], Causal())
+    await taker.keep_entered([1], [1], Causal())
     assert [(one.kind, one.seq, one.attempt) for one in outcomes] == [("unlicensed", 1, 1)]
 
 
@@ -133,7 +146,7 @@ async def test_of_what_was_not_confirmed_a_read_tells(
     taker: Taker, dispatcher: Dispatcher, store: Answers, *, is_there: bool
 ) -> None:
     taker.enter(job(1))
-    await taker.keep_entered([], Causal())
+    await taker.keep_entered([1], [], Causal())
     assert taker.has_doubts
     assert dispatcher.claims.licensed(1, 1), "what lands now is not given back as a stray"
     store.answers = [{1} if is_there else set(), Licences(frozenset({1}), frozenset())]
@@ -150,7 +163,7 @@ async def test_what_its_release_and_the_claim_loop_both_ask_about_starts_once(
     taker.enter(job(1))
     dispatcher.claims.enter(Entry(8, 1, 0.0, "plain"))
     taker._unsure.add(8)
-    keeping = asyncio.create_task(taker.keep_entered([1], Causal()))
+    keeping = asyncio.create_task(taker.keep_entered([1], [1], Causal()))
     await asyncio.sleep(0)
     resolving = asyncio.create_task(taker.resolve())
     for _ in range(5):  # the last call that was made is answered first

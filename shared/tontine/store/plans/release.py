@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -42,7 +42,7 @@ from .values import (
 
 BATCH_BYTES = 8 * 1024 * 1024
 Document = dict[str, Any]
-Claim = Callable[[Document], str | None]
+Claim = Callable[[Mapping[str, Any]], str | None]
 """Asked for a job that is about to be inserted, by whoever has it in its table as pending from then
 on: the node that claims it with that, or None."""
 
