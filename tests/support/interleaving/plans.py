@@ -404,7 +404,7 @@ class PlanWorld:
         it claims with that."""
         released: dict[int, Document] = {}
 
-        def claim(job: Document) -> str | None:
+        def claim(job: Mapping[str, Any]) -> str | None:
             if node.is_dead or self.choice.random() < 0.5:
                 return None
             released[int(job["seq"])] = {**job}
