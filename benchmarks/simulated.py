@@ -82,6 +82,9 @@ class Slots:
     def free_slots(self) -> int:
         return _ROOM
 
+    def serves(self, task: str) -> bool:
+        return task in self.tasks
+
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:  # noqa: ARG002 - nothing waits here
         self.held += entries
 

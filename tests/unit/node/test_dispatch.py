@@ -177,7 +177,7 @@ async def test_what_may_be_claimed_is_noted_and_its_states_were_read(
     assert choice.open_keys() == {"careful@>=1"}
 
 
-@pytest.mark.parametrize("task", ["plain", "gone", "careful"])
+@pytest.mark.parametrize("task", ["plain", "gone", "plain@>=2", "careful"])
 async def test_a_suspect_is_claimed_like_others_only_if_its_task_may_be(
     dispatcher: Dispatcher, task: str
 ) -> None:
