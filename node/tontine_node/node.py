@@ -417,8 +417,8 @@ class Node:
         """A move that was given up may land after a later one: then the record says what is no
         longer true."""
         if self.beat.seen is not None:
-            sent, state = self.beat.seen
-            if sent > self._moved_at and state is not self.state:
+            sent, record = self.beat.seen
+            if sent > self._moved_at and record.state is not self.state:
                 await self._move(self.state)
 
     async def _move(self, target: NodeState, **values: Any) -> None:
