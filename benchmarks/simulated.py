@@ -82,6 +82,9 @@ class Slots:
     def free_slots(self) -> int:
         return _ROOM
 
+    def serves(self, task: str) -> bool:
+        return task in self.tasks
+
     def offer(self, entries: Iterable[Entry], *, first: bool = False) -> None:  # noqa: ARG002 - nothing waits here
         self.held += entries
 
@@ -90,28 +93,31 @@ class SimulatedNode:
     """One member; a turn claims once and settles what that brought."""
 
     def __init__(
-        self, name: str, store: AsyncStore, clock: Hours, tasks: Sequence[str] = (NOOP,)
+        self, name: str, store: AsyncStore, clock: Hours, *contexts: Sequence[str]
     ) -> None:
-        timing, self._slots = Timing(), Slots(tasks)
-        dispatcher = cast("Dispatcher", self._slots)
+        """`contexts` are the tasks of each."""
+        timing = Timing()
+        self._slots = [Slots(tasks) for tasks in contexts or [(NOOP,)]]
         beat = cast("Heartbeat", SimpleNamespace(has_lease=lambda: True))
         self._node, self._store, self._claims = name, store, Claims()
         self.member = member = Member(name, name, store, timing, clock, beat)
         cadence = Cadence(clock, lambda: True)
         surroundings = Surroundings(store, cadence, member)
         careful = Careful(name, store, self._claims, lambda: ())
-        turn = Turn(
-            name,
-            store,
-            timing,
-            cadence,
-            member,
-            self._claims,
-            dispatcher,
-            surroundings,
-            careful,
-        )
-        self.turns = [turn]
+        self.turns = [
+            Turn(
+                name,
+                store,
+                timing,
+                cadence,
+                member,
+                self._claims,
+                cast("Dispatcher", slots),
+                surroundings,
+                careful,
+            )
+            for slots in self._slots
+        ]
         self._claimer = Claimer(
             name,
             store,
@@ -128,7 +134,9 @@ class SimulatedNode:
     async def turn(self) -> int:
         """How many jobs were claimed and settled."""
         await self._claimer._round()
-        held, self._slots.held = self._slots.held, []
+        held = [entry for slots in self._slots for entry in slots.held]
+        for slots in self._slots:
+            slots.held = []
         if held:
             results = {entry.seq: _RESULT for entry in held}
             settled = await self._store.run(settle.settle_done(self._node, 1, results))

@@ -290,7 +290,7 @@ class Node:
                 await wait_for_store(error)
 
     async def _die_of(self, error: ConfigError) -> None:
-        await self._move(NodeState.DEAD, death=str(error)[:500])
+        await self._say_stopped(str(error)[:500])
 
     def _say_ready(self) -> None:
         """Once, when there is something to work with."""
@@ -380,18 +380,21 @@ class Node:
         try:
             self.contexts.check()
         except ConfigError as error:
-            await self.drain.leave()
-            await self._die_of(error)
+            log.warning(
+                "what it is to load cannot be loaded; stopping",
+                extra={"event": "misconfigured", "error": str(error)},
+            )
+            await self.drain.stop(partial(self._die_of, error))
             raise
 
     async def _stop(self) -> None:
         await self.drain.stop(self._say_stopped)
         tell_stopped(self.settler.done, self.settler.failed, self._clock.now() - self._born_at)
 
-    async def _say_stopped(self) -> None:
+    async def _say_stopped(self, death: str = "stopped") -> None:
         """The last write has the last sums (MI6): no heartbeat will tell them."""
         sums = {f"metrics.{name}": value for name, value in self.settler.metrics().items()}
-        await self._move(NodeState.DEAD, death="stopped", **sums)
+        await self._move(NodeState.DEAD, death=death, **sums)
 
     async def _follow_desired(self) -> None:
         if self.beat.desired is Desired.PAUSED and self.state is not NodeState.PAUSED:
@@ -414,8 +417,8 @@ class Node:
         """A move that was given up may land after a later one: then the record says what is no
         longer true."""
         if self.beat.seen is not None:
-            sent, state = self.beat.seen
-            if sent > self._moved_at and state is not self.state:
+            sent, record = self.beat.seen
+            if sent > self._moved_at and record.state is not self.state:
                 await self._move(self.state)
 
     async def _move(self, target: NodeState, **values: Any) -> None:

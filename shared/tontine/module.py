@@ -17,6 +17,7 @@ from .function import callee, is_async, misfit_inside, name_of, plain_names, sig
 from .hooks import Hooks, joined
 from .misnamed import nearest, nearest_file, nearest_module
 from .origin import Origin, origin_of
+from .records import task_key
 from .records.job import LONGEST_TIMEOUT
 from .records.schedule import Missed, Overlap, Schedule
 from .stages import OUTPUT_LIMIT, Kind, Stage, Staged, check_stage, staged
@@ -460,11 +461,14 @@ class Library:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """Where each comes from, by its name; nothing for those that nobody had to import."""
 
-    def find(self, name: str) -> Task:
+    def find(self, key: str) -> Task:
+        """The task that a job's task key names, in a version inside its range."""
+        name, wanted = task_key.name_of(key), task_key.range_of(key)
         for module in self.modules:
-            if name in module.tasks:
+            if name in module.tasks and task_key.fits(key, module.version):
                 return module.tasks[name]
-        raise UnknownTask(f"no module here has a task named {name!r}")
+        inside = "" if wanted is None else f" in a version inside {wanted}"
+        raise UnknownTask(f"no module here has a task named {name!r}{inside}")
 
     def describe(self) -> list[dict[str, Any]]:
         """The modules as a worker announces them."""

@@ -10,13 +10,15 @@ from typing import Any
 from .legible import legible
 from .records.node import Announced, modules_in
 from .records.schedule import Schedule, rank_of
+from .records.task_key import fits, name_of
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """Tasks, the newest version of each module, and which modules declare a schedule."""
+    """Tasks and in which versions they are there, the newest of each module, and which modules
+    declare a schedule."""
 
-    tasks: set[str] = field(default_factory=set)
+    tasks: dict[str, set[str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schedules: dict[str, set[str]] = field(default_factory=dict)
     newest: dict[str, set[str]] = field(default_factory=dict)
@@ -32,7 +34,8 @@ class Offers:
         return offers
 
     def _add(self, module: Announced) -> None:
-        self.tasks.update(module.tasks)
+        for task in module.tasks:
+            self.tasks.setdefault(task, set()).add(module.version)
         for schedule in module.schedules:
             self.schedules.setdefault(schedule, set()).add(module.name)
         known = self.versions.get(module.name)
@@ -42,10 +45,13 @@ class Offers:
         elif module.version == known:
             self.newest[module.name] |= module.schedules
 
+    def _has(self, key: str) -> bool:
+        return any(fits(key, version) for version in self.tasks.get(name_of(key), ()))
+
     def warnings(self, schedule: Schedule) -> tuple[str, ...]:
         """What somebody should look at."""
         told = []
-        if unknown := [one for one in schedule.tasks if one not in self.tasks]:
+        if unknown := [one for one in schedule.tasks if not self._has(one)]:
             tasks = "task" if len(unknown) == 1 else "tasks"
             told.append(f"no live node has its {tasks} {legible(', '.join(unknown), 100)}")
         origin = schedule.declared

@@ -371,6 +371,15 @@ def test_jobs_that_wait_for_an_idle_node_are_caught(store: Store) -> None:
     assert violated(store) == {}
 
 
+def test_one_that_wants_a_version_which_an_idle_node_has_is_caught_too(store: Store) -> None:
+    old = {**FRESH, "created_at": LONG_AGO}
+    plant(store, {**old, "task": "shop.mail@<2"}, {**old, "task": "shop.mail@>=2"})
+    add_node(store, "a-1")
+    tamper(store, "a-1", modules=[{"name": "shop", "version": "1.2", "tasks": ["shop.mail"]}])
+    found = {one.invariant: one for one in examine(store, Checked(10), 0.3)}["L1"]
+    assert [one.seq for one in found.examples] == [1]
+
+
 def test_jobs_without_a_number_are_caught(store: Store) -> None:
     store.database.jobs.insert_one({"_id": "x", "task": "shop.mail"})
     assert (violated(store), unknown(store)) == ({}, {"L1"})

@@ -125,6 +125,28 @@ async def test_all_alike_look_as_if_there_were_no_kinds(
     assert costs[0] == costs[1]
 
 
+async def test_a_context_does_not_look_again_at_numbers_of_another(
+    store: Store, async_store: AsyncStore
+) -> None:
+    """Both are on the only node, so that there is one kind: what one of them asks for is mostly the
+    other's."""
+    fill(store, [RARE if seq % 100 == 7 else ALL for seq in range(5_000)])
+    document = {**Roster().joined_by("n", offer_of([ALL, RARE])).to_document(), "epoch": 1}
+    store.database.cluster.update_one({"_id": ROSTER}, {"$set": document}, upsert=True)
+    clock, counting = Hours(), CountingStore(async_store.database)
+    node = SimulatedNode("n", counting, clock, [ALL], [RARE])
+    with profiled(store.database) as draining:
+        while store.database.jobs.count_documents({"state": "queued"}):
+            await node.turn()
+            clock.time += 0.05
+    with profiled(store.database) as idle:
+        for _ in range(40):
+            await node.turn()
+            clock.time += 0.25
+    assert draining.kinds[LOOK_UP].keys <= 1.2 * 5_000, draining
+    assert idle.kinds[LOOK_UP].keys < 100, idle
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_every_job_that_somebody_has_the_task_of_is_done_once_whoever_has_what(
     store: Store, async_store: AsyncStore, seed: int

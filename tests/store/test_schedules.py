@@ -327,6 +327,17 @@ def test_a_task_that_nobody_has_is_told(store: Store) -> None:
     assert shown.warnings == ()
 
 
+def test_a_task_with_a_range_is_there_where_a_version_inside_it_is(store: Store) -> None:
+    store.run(schedules.add(Schedule("old", "t.t@<2", every=60)))
+    store.run(schedules.add(Schedule("new", "t.t@>=2", every=60)))
+    modules = [{"name": "t", "version": version, "tasks": ["t.t"]} for version in ("1", "1.2")]
+    store.database.nodes.insert_one(
+        {"_id": "n", "name": "n", "state": "waiting", "beat": 1, "modules": modules}
+    )
+    shown = {one.name: one.warnings for one in store.run(standings.read_standings())}
+    assert shown == {"old": (), "new": ("no live node has its task t.t@>=2",)}
+
+
 async def test_both_clients_keep_schedules(store: Store, mongo_uri: str) -> None:
     name = store.database.name
     with Client(mongo_uri, database=name) as client:

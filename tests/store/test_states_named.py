@@ -79,6 +79,16 @@ def test_what_is_too_large_is_refused(store: Store) -> None:
         store.run(states.set_state(KEY, b"x" * (LARGEST + 1), b"", by="me"))
 
 
+def test_what_is_small_as_text_and_too_large_as_a_value_is_refused_with_a_way_out(
+    store: Store,
+) -> None:
+    text, value = b"[" + b"1," * 1_899_999 + b"1]", [1] * 1_900_000
+    assert len(text) < LARGEST
+    with pytest.raises(ConfigError, match=r"more than 16 MB as the value that it is.*--bytes"):
+        store.run(states.set_state(KEY, text, value, by="me"))
+    store.run(states.set_state(KEY, text, text, by="me"))
+
+
 @pytest.mark.parametrize("odd", [None, "x", 1.5, -1, True, [1]], ids=str)
 def test_odd_documents_are_no_states(store: Store, odd: Any) -> None:
     store.database.get_collection("states").insert_one(

@@ -244,6 +244,31 @@ def test_a_profile_that_is_no_context_ends_a_node_that_starts_also_beside_others
     assert "is no tontine.Context: it is of type int" in node.text()
 
 
+def test_what_ends_a_node_that_works_already_ends_none_of_its_jobs(
+    cluster: Cluster, directory: Path
+) -> None:
+    slow = "    import time\n    time.sleep(x)\n    return x"
+    plain = TASKS.format(name="plain").replace("    return x", slow)
+    (directory / "plain_tasks.py").write_text(plain)
+    waits = "import time\nfrom pathlib import Path\n"
+    waits += "while not (Path(__file__).parent / 'begun').exists():\n    time.sleep(0.01)\n"
+    (directory / "mail_profile.py").write_text(waits + "mail = 7\n")
+    settings = directory / "tontine.toml"
+    settings.write_text(settings.read_text().replace("4s", "60s"))
+    node = cluster.launch(name="a", options=["--config", str(settings)])
+    with Client(cluster.database) as client:
+        job = client.submit("plain.work", {"x": 3})
+        eventually(lambda: (one := client.get(job)) and one.state == "working", 60)
+        (directory / "begun").touch()
+        assert node.process.wait(60) == 2
+        ended = client.get(job)
+    assert "is no tontine.Context: it is of type int" in node.text()
+    record = cluster.database.nodes.find_one({"name": "a"}) or {}
+    assert "is no tontine.Context" in record["death"]
+    assert (ended.state, ended.result, ended.attempt, ended.lost) == ("done", 3, 1, 0)
+    assert record["metrics"]["done"] == 1
+
+
 def test_what_was_added_and_is_broken_by_then_does_not_end_the_next_life(
     cluster: Cluster, directory: Path
 ) -> None:

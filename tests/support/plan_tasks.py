@@ -11,7 +11,7 @@ import psutil
 
 from tontine import Module, More, Plan, Stream, current_job
 
-shop = Module("shop")
+shop = Module("shop", version="1.0")
 
 
 def note(*words: object) -> None:

@@ -80,7 +80,7 @@ class Choice:
         taken: Jobs = []
         for job in jobs[: min(room, self._claims.affordable(len(job.raw) for job in jobs))]:
             key, name = job["task"], name_of(job["task"])
-            if name not in self._dispatcher.tasks:
+            if not self._dispatcher.serves(key):
                 continue  # it was found before a worker was replaced
             if name in careful:
                 if not self._is_noted(key):

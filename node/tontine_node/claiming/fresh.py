@@ -54,8 +54,8 @@ class FreshLook:
         self._choice = choice
 
     async def find(self, room: int, *, is_mixed: bool) -> Jobs:
-        """The next jobs of the shares. Where nodes are of different kinds, most numbers may be jobs
-        of others."""
+        """The next jobs of the shares. Where nodes are of different kinds, or have more contexts
+        than one, most numbers may be jobs of others."""
         await self._look_behind()
         dense = [lane for lane in self._lanes if not lane.is_sparse]
         counter = self._surroundings.counter

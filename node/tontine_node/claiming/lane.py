@@ -159,7 +159,7 @@ class Lane:
 
     def gather(self, now: float) -> None:
         """Ask for numbers from now on."""
-        self.is_sparse = self._is_judged = False
+        self.is_sparse = False
         self._asked = self._found = 0
         self.passed_by(now)
 

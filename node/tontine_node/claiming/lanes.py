@@ -30,6 +30,9 @@ class Lanes:
         self._by_key: dict[str, Lane] = {}
         self.arranged_for: tuple[int, frozenset[str]] = (-1, frozenset())
         """The epoch and the keys that they are right for."""
+        self.are_all = True
+        """Whether they have all that the node offers: what another of its contexts serves, or is
+        not claimed now, has numbers among theirs."""
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._lanes)
@@ -110,6 +113,8 @@ class Lanes:
                 lanes.append(await self._new_lane(some, share))
         self._lanes = lanes
         self._by_key = {key: lane for lane in lanes for key in lane.keys}
+        offer = roster.offer_of(self._node)
+        self.are_all = offer is None or offer.names() <= wanted
         self.arranged_for = (roster.epoch, wanted)
         return roster.epoch != epoch
 

@@ -157,7 +157,8 @@ class Turn:
         return claimed
 
     async def _find_fresh(self, room: int, hurry: bool) -> Jobs:  # noqa: ARG002 - like the others
-        is_mixed = bool(self._surroundings.ranges.keys) or not self._member.roster.is_uniform
+        is_alike = self._member.roster.is_uniform and self.lanes.are_all
+        is_mixed = bool(self._surroundings.ranges.keys) or not is_alike
         found = await self._fresh.find(room, is_mixed=is_mixed)
         if found:
             self.help.had_jobs()

@@ -13,7 +13,7 @@ from tontine.clock import Clock
 from tontine.config import Timing
 from tontine.errors import LeaseLost, StoreError, StoreUnavailable
 from tontine.legible import duration
-from tontine.records.states import Desired, NodeState
+from tontine.records.states import Desired
 from tontine.records.want import Want
 from tontine.store import members
 from tontine.store.call import Store
@@ -64,8 +64,8 @@ class Heartbeat:
         self.disturbed_at = clock.now()
         """When this node last could not trust its own watching (D1)."""
         self.failed_since_renewal = False
-        self.seen: tuple[float, NodeState | None] | None = None
-        """When the newest acknowledged beat was sent, and the state that the record had then."""
+        self.seen: tuple[float, members.Beat] | None = None
+        """When the newest acknowledged beat was sent, and what the record said then."""
         self.told: Told | None = None
         """The newest that the store has acknowledged."""
         self.where = ""
@@ -150,7 +150,7 @@ class Heartbeat:
             self.failed_since_renewal = False
             self._tell_back()
             self.told = Told(answer.at, facts)
-            self.seen = sent, answer.state
+            self.seen = sent, answer
             self._server = sent, answer.at
             asked = answer.desired, answer.wants, answer.reload
             if asked != (self.desired, self.wants, self.reload):

@@ -43,6 +43,9 @@ class Modules:
         self._kept = kept
         self._offering = Offering()
         self._shown: dict[str, Any] = {}
+        self._told = 0
+        """How often the record was told."""
+        self._told_at = float("-inf")
         changes.is_offered = self._is_offered
 
     def look(self) -> None:
@@ -69,10 +72,20 @@ class Modules:
         facts: dict[str, Any] = {"modules": describe_modules(self._contexts, self._changes)}
         if self._changes.reloading:
             facts |= {"reloading": self._changes.reloading, "reloaded": self._changes.reloaded}
-        if facts != self._shown:
-            await self._store.run(members.describe(self._member.node, facts))
-            self._shown = facts
+        if facts != self._shown or self._is_undone():
+            self._told += 1
+            told = {**facts, "told": self._told}
+            await self._store.run(members.describe(self._member.node, told))
+            self._shown, self._told_at = facts, self._clock.now()
         await self._announce()
+
+    def _is_undone(self) -> bool:
+        """Whether a write that was given up has landed after a later one: then the record says what
+        is no longer true."""
+        if self._beat.seen is None:
+            return False
+        sent, record = self._beat.seen
+        return sent > self._told_at and record.told != self._told
 
     async def _announce(self) -> None:
         """Note versions that this process has not noted yet. Nothing depends on it."""

@@ -280,7 +280,7 @@ class Dispatcher:
         entry.status = Status.RESULT
         self.claims.grow(entry, len(outcome.result))
         outcome.progress = self.said.progress.pop(entry.seq, None)
-        if self.staging is not None and self._keeps_some:
+        if self.staging is not None:  # whatever its own tasks keep: a fence ends jobs of all
             outcome.saved = self.staging.unwritten(entry)
         self._settle(outcome)
 

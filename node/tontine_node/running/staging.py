@@ -101,6 +101,8 @@ class Staging:
 
     def unwritten(self, entry: Entry) -> Saved | None:
         """What a job has saved that is not written yet; its end writes it."""
+        if not self._saved:
+            return None
         attempt, saved = self._saved.pop(entry.seq, (0, None))
         return saved if attempt == entry.attempt else None
 

@@ -20,7 +20,6 @@ from tontine.errors import UnknownTask
 from tontine.hooks import Hooks
 from tontine.module import Library, Task
 from tontine.offspring import ChildRequest
-from tontine.records.task_key import name_of
 from tontine.staging import StageRefused
 
 from ..running.pipe import PrintedLines, ProgressSaid, Report, StateValue
@@ -83,7 +82,7 @@ class Runner:
         """Its result as BSON, or how it ended otherwise."""
         try:
             document = bson.decode(raw, verdict.CODEC)
-            task = self.library.find(name_of(document["task"]))
+            task = self.library.find(document["task"])
             args = document.get("args") or {}
             if "plan" in document:
                 args = {**args, **self._pages.streams_of(document)}

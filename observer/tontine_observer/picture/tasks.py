@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from tontine.records.task_key import fits, has_range, name_of
+
 from ..records.job import JobList, JobRow
 from ..records.ledger import TaskRow
 from ..records.node import NodeRow
@@ -50,11 +52,16 @@ def task_rows(
             working[name],
             recent.get(name, ()),
             span,
-            having.get(name, ()),
+            _inside(name, having.get(name_of(name), ())),
             is_partial=not jobs.is_complete and not is_whole,
         )
         for name in sorted(names)
     )
+
+
+def _inside(key: str, having: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Those of these nodes whose version is inside the range that jobs ask for, if they do."""
+    return [one for one in having if fits(key, one[1])] if has_range(key) else having
 
 
 def _row(

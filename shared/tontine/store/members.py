@@ -64,6 +64,8 @@ class Beat:
     """What it is to load; None when the record does not tell."""
     reload: int = 0
     """Raised by whoever asks for new workers."""
+    told: int = 0
+    """Which telling of its modules the record has."""
 
 
 def heartbeat(
@@ -81,7 +83,7 @@ def heartbeat(
         NODES,
         {"_id": node, "state": _ALIVE},
         [{"$set": update}],
-        projection=dict.fromkeys(("desired", "beat", "lease_until", "state", "wants", "reload"), 1),
+        projection=dict.fromkeys(_ASKED, 1),
         return_document=ReturnDocument.AFTER,
         raw=True,
         within=within,
@@ -97,7 +99,11 @@ def heartbeat(
         _state(record.get("state")),
         read_wants(record.get("wants")),
         int(reload) if isinstance(reload, int) and reload < _LAST_COUNT else 0,
+        int(record["told"]) if is_whole(record.get("told")) else 0,
     )
+
+
+_ASKED = ("desired", "beat", "lease_until", "state", "wants", "reload", "told")
 
 
 def _desired(value: Any) -> Desired:

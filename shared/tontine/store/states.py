@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..errors import ConfigError, DuplicateKey, NotPermitted
+from ..errors import ConfigError, DuplicateKey, NotPermitted, TooLarge
 from .bell import ring
 from .call import Operation, find, find_one, update_one
 from .names import CLUSTER, STATES
@@ -121,6 +121,11 @@ def _next_version(
             answer = yield update_one(STATES, where, [{"$set": values}], upsert=not version)
         except DuplicateKey:
             continue
+        except TooLarge as error:
+            raise ConfigError(
+                f"{key} would take more than 16 MB as the value that it is: keep it elsewhere, or "
+                "set it as bytes (--bytes)"
+            ) from error
         if answer.modified_count or answer.upserted_id is not None:
             yield from _tell()
             made = {"_id": key, "version": version + 1, **facts}

@@ -34,7 +34,6 @@ from ..records.batch import Batch
 from ..records.job import Job, nobodys_task
 from ..records.schedule import Schedule, Standing
 from ..records.states import JobState
-from ..records.task_key import name_of
 from ..store import insert
 from ..store.call import DECODED, translated
 from ..store.counter import Block
@@ -359,7 +358,7 @@ class Memory:
         document["started_at"] = self.now
         seq, args = document["seq"], _through_bson(document["args"])
         try:
-            task = self.library.find(name_of(document["task"]))
+            task = self.library.find(document["task"])
         except UnknownTask as error:
             return self._settle(document, verdict.ended("refused", "UnknownTask", str(error)))
         job, hooks = (

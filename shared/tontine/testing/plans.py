@@ -30,7 +30,6 @@ from ..records.plan import (
 )
 from ..records.plan_status import JobCounts, PlanStatus, result_step
 from ..records.states import ENDED_PLAN, JobState, PlanState
-from ..records.task_key import name_of
 from ..rules import plan as rules
 from ..rules.plan_added import renamed
 from ..rules.plan_check import problem
@@ -337,7 +336,7 @@ class _InlinePlan:
         job.fact = replace(fact, state=JobState.DONE, error=None, has_more=has_more)
 
     def _call(self, job: _InlineJob, fact: JobFact) -> Any:
-        task = self.library.find(name_of(job.task))
+        task = self.library.find(job.task)
         if reason := task.misfit(job.args):
             raise TypeError(reason)
         current = CurrentJob(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,9 +18,11 @@ from tontine.store.settle import Outcome
 from tontine.verdict import NoResult
 from tontine_node.claiming.choice import Choice
 from tontine_node.claiming.taker import Taker
-from tontine_node.claims import Claims, Entry
+from tontine_node.claims import Claims, Entry, Status
 from tontine_node.config import ContextConfig, NodeConfig
+from tontine_node.membership.fence import Fence
 from tontine_node.running.board import Board
+from tontine_node.running.contexts import Contexts
 from tontine_node.running.described import serving
 from tontine_node.running.dispatch import Dispatcher
 from tontine_node.running.limits import Limits
@@ -31,10 +34,13 @@ from tontine_node.running.pipe import (
     ProgressSaid,
     Reports,
     Returned,
+    SavedValue,
     Submit,
     TaskFacts,
 )
 from tontine_node.running.pool import Child
+from tontine_node.running.staging import Staging
+from tontine_node.running.workload import Workload
 from tontine_node.telling.troubles import Troubles
 
 
@@ -132,6 +138,23 @@ async def test_a_job_that_must_not_run_twice_goes_only_where_a_slot_is_free(
     assert [held.seq for held in dispatcher.held] == [3]
 
 
+async def test_what_a_fence_ends_has_what_it_saved_whichever_context_it_ran_in(
+    dispatcher: Dispatcher, outcomes: list[Outcome]
+) -> None:
+    clock, store = SystemClock(), cast("Any", None)
+    dispatcher.staging = Staging("x", store, clock, dispatcher.claims, Troubles())
+    killed = Entry(1, 1, 0.0, "elsewhere.saves", status=Status.KILLED)
+    dispatcher.claims.enter(killed)
+    workload = Workload(new_child(0))
+    workload.sent[1] = killed
+    dispatcher.staging.take_saved(workload, [SavedValue(1, 1, 3, b"page 7")])
+    contexts = Contexts.__new__(Contexts)
+    contexts.dispatchers = [dispatcher]
+    beat = cast("Any", SimpleNamespace(failed_since_renewal=True))
+    Fence(clock, beat, dispatcher.claims, contexts).release_killed()
+    assert [(one.kind, one.saved) for one in outcomes] == [("released", (3, b"page 7"))]
+
+
 async def test_it_goes_nowhere_before_the_record_says_so(dispatcher: Dispatcher) -> None:
     noted: set[str] = set()
     dispatcher.is_noted = noted.__contains__
@@ -154,7 +177,7 @@ async def test_what_may_be_claimed_is_noted_and_its_states_were_read(
     assert choice.open_keys() == {"careful@>=1"}
 
 
-@pytest.mark.parametrize("task", ["plain", "gone", "careful"])
+@pytest.mark.parametrize("task", ["plain", "gone", "plain@>=2", "careful"])
 async def test_a_suspect_is_claimed_like_others_only_if_its_task_may_be(
     dispatcher: Dispatcher, task: str
 ) -> None:

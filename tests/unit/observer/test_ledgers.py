@@ -46,6 +46,18 @@ def test_failures_are_grouped_counted_and_dated() -> None:
     assert {(row.task, row.kind) for row in rest} == {("t.a", "F"), ("t.b", "E")}
 
 
+def test_a_task_with_a_range_is_had_by_those_with_a_version_inside_it() -> None:
+    (version,) = {one.version for one in node(0).modules}
+    rows = tuple(
+        job(number)._replace(state="queued", task=f"shop.resize@{wanted}")
+        for number, wanted in enumerate([f"=={version}", f"!={version}"])
+    )
+    listed = task_rows(JobList(rows), [node(0)], NOW.timestamp(), None, is_whole=True)
+    found = {row.name.partition("@")[2]: row for row in listed}
+    assert found[f"=={version}"].nodes == (node(0).name,)
+    assert found[f"!={version}"].nodes == ()
+
+
 def test_a_task_shows_what_waits_what_failed_and_who_has_it() -> None:
     now = NOW.timestamp()
     rows = tuple(job(number) for number in range(70))

@@ -157,6 +157,9 @@ def test_an_unknown_task_and_odd_arguments_are_refused_as_by_a_worker(queue: Eag
     unknown = queue.wait(queue.submit("shop.rezise"))
     assert unknown.error is not None
     assert (unknown.state, unknown.error.type) == ("failed", "UnknownTask")
+    other = queue.wait(queue.submit("shop.echo", version=">=9"))
+    assert other.error is not None
+    assert "'shop.echo' in a version inside >=9" in other.error.message
     odd = queue.wait(queue.submit("shop.resize", {"picture": "a.png"}))
     assert odd.error is not None
     assert (odd.state, odd.fails, odd.error.type) == ("failed", 0, "InvalidArguments")

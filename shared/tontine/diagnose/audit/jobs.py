@@ -12,7 +12,7 @@ from typing import Any
 from ...records.job import is_text, is_whole
 from ...records.stage import StageDone, stages_in
 from ...records.states import FINAL, JobState
-from ...records.task_key import fits, has_range
+from ...records.task_key import fits, has_range, name_of
 from .invariant import Finding
 
 KEPT = 100
@@ -193,7 +193,7 @@ class Suspects:
             self._held.append(job.seq)
         if (
             job.is_queued
-            and job.task in self._tasks
+            and name_of(job.task) in self._tasks
             and job.due is not None
             and job.due < self._due_before
         ):
