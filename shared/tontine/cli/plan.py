@@ -16,7 +16,7 @@ from .plan_tree import dot, plan_state, tree
 
 if TYPE_CHECKING:
     from ..records.plan import PlanRecord
-    from ..records.plan_status import PlanStatus
+    from ..records.plan_status import PlanStatus, StepStatus
     from ..store.call import Store
 
 LOOK_EVERY = 0.2
@@ -87,18 +87,24 @@ def facts(plan: PlanRecord, status: PlanStatus | None) -> dict[str, Any]:
     }
     if status is None:
         return shown
-    steps = {
-        step.name: {
-            "task": step.task,
-            "state": step.state,
-            "done": step.done,
-            "total": step.total,
-            "failed": step.jobs.failed,
-            "undo": None if step.undo is None else {"done": step.undo.done, "all": step.undo.all},
-        }
-        for step in status.steps.values()
+    return {
+        **shown,
+        "progress": status.progress,
+        "result": status.result,
+        "steps": {step.name: _step_facts(step) for step in status.steps.values()},
+        "finally": None if status.closing is None else _step_facts(status.closing),
     }
-    return {**shown, "progress": status.progress, "result": status.result, "steps": steps}
+
+
+def _step_facts(step: StepStatus) -> dict[str, Any]:
+    return {
+        "task": step.task,
+        "state": step.state,
+        "done": step.done,
+        "total": step.total,
+        "failed": step.jobs.failed,
+        "undo": None if step.undo is None else {"done": step.undo.done, "all": step.undo.all},
+    }
 
 
 @click.command()
