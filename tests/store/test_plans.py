@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
+from tontine.filter import Filter
 from tontine.store import control as jobs_control
-from tontine.store import counter, insert, number, retention
+from tontine.store import counter, insert, many, number, retention
 from tontine.store.call import AsyncStore, Causal, Store
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read
@@ -288,7 +289,7 @@ def test_a_key_belongs_to_one_unfinished_plan(crew: Crew) -> None:
         ({"seq": 99}, "its `seq` 99 is above the last number given, which is"),
         ({"seq": 1}, "its `seq` 1 is a job's"),
         ({"seq": "x"}, "`seq` must be a whole number from 1 on"),
-        ({"name": "x" * 2_000_000}, "it has 1.9 MB, and a plan may have 1"),
+        ({"name": "x" * 2_000_000}, "it has 2,000,0"),
     ],
 )
 def test_what_cannot_be_a_plan_fails_at_once_with_the_reason(
@@ -451,11 +452,22 @@ def test_a_job_cancelled_by_its_number_stops_its_plan(crew: Crew) -> None:
     plan = crew.insert({"steps": {"a": {"task": "t.echo"}}})
     crew.accept()
     crew.store.run(jobs_control.cancel(int(crew.jobs(plan)["a"]["seq"])))
+    assert crew.plan(plan).state == "stopping", "its owner may be too busy to hear of it"
     crew.look(crew.plan(plan).seq or 0)
     found = crew.plan(plan)
     assert (found.state, found.cause) == ("failed", "failed")
     assert found.error is not None
     assert found.error.type == "Cancelled"
+
+
+def test_many_jobs_that_are_cancelled_stop_their_plans_and_no_others(crew: Crew) -> None:
+    stopped = [crew.insert({"steps": {"a": {"task": "t.echo"}}}) for _ in range(2)]
+    optional = crew.insert({"steps": {"a": {"task": "t.echo", "may_fail": True}}})
+    other = crew.insert({"steps": {"a": {"task": "t.urls"}}})
+    crew.accept()
+    crew.store.run(many.cancel_many(Filter(task="t.echo")))
+    assert [crew.plan(one).state for one in stopped] == ["stopping"] * 2
+    assert [crew.plan(one).state for one in (optional, other)] == ["running"] * 2
 
 
 def test_added_steps_come_before_what_comes_after_their_step(crew: Crew) -> None:
