@@ -13,7 +13,9 @@ from click.testing import CliRunner, Result
 from tests.support.planned import Broken, Crew
 from tontine.cli import tontine
 from tontine.errors import ConfigError, UnknownPlan
+from tontine.records.plan import PlanRecord
 from tontine.store.call import Store
+from tontine.store.plans import status
 
 Run = Callable[..., Result]
 
@@ -74,6 +76,19 @@ def test_a_plan_is_submitted_listed_drawn_and_explained(
     assert '"get" -> "put";' in run("plan", str(seq), "--dot").output
     followed = run("plan", str(seq), "--follow")
     assert "put: done" in followed.stderr
+
+
+def test_a_list_of_plans_reads_none_of_their_results(
+    run: Run, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew.insert({"steps": CHAIN})
+    crew.run()
+
+    def refuse(plan: PlanRecord) -> None:
+        raise AssertionError(f"the result of plan {plan.seq}, which may have 16 MB, was read")
+
+    monkeypatch.setattr(status, "_result", refuse)
+    assert "✓ done" in run("plans").stdout
 
 
 def test_programs_are_told_of_a_finally_too(run: Run, crew: Crew) -> None:
