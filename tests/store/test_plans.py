@@ -13,7 +13,7 @@ from tontine.errors import ConfigError
 from tontine.filter import Filter
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, many, number, retention
-from tontine.store.call import AsyncStore, Causal, Store
+from tontine.store.call import AsyncStore, Causal, Store, find
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read
 from tontine.store.plans.status import read_status
@@ -534,6 +534,27 @@ def test_items_that_also_take_or_stream_all_of_what_they_map_over_wait_for_all_o
     assert jobs["takes/00000000"]["args"] == {"all": ["A", "B"], "one": "A"}
     assert jobs["streams/00000001"]["args"] == {"one": "B"}
     assert jobs["streams/00000001"]["plan"]["stream"] == {"all": {"step": "m", "total": 2}}
+
+
+def test_all_jobs_of_a_plan_are_read_a_page_at_a_time(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {"task": "t.echo", "map": [1, 2, 3, 4, 5], "as": "x"}
+    plan = crew.insert({"steps": {"a": step, "b": {"task": "t.echo", "after": ["a"]}}})
+    crew.run()
+    seq = crew.plan(plan).seq or 0
+    monkeypatch.setattr(read, "_PAGE", 2)
+    pages: list[Any] = []
+
+    def page(*asked: Any, **options: Any) -> Any:
+        pages.append(asked)
+        return find(*asked, **options)
+
+    monkeypatch.setattr(read, "find", page)
+    facts, _ = crew.store.run(read.read_jobs(seq))
+    assert len(pages) == 4
+    items = [f"plan/{seq}/a/{item:08d}" for item in range(5)]
+    assert [fact.place.id for fact in facts] == [*items, f"plan/{seq}/b"]
 
 
 def test_a_page_holds_so_many_results_and_so_many_bytes(crew: Crew) -> None:
