@@ -82,7 +82,8 @@ class AllJobs:
     def _item_to_undo(self, asked: rules.ItemToUndo) -> int | None:
         undos = self._of("undo", asked.step)
         ended = {item for item, fact in undos.items() if fact.is_final}
-        return next((item for item in self._done("step", asked.step) if item not in ended), None)
+        left = (item for item in reversed(self._done("step", asked.step)) if item not in ended)
+        return next(left, None)  # the last one: the others are undone before it
 
     def _unsuccessful(self, asked: rules.Unsuccessful) -> list[JobFact]:
         return [job for job in self._all(asked.kind) if job.is_unsuccessful]
