@@ -269,6 +269,16 @@ class More:
     plan: Plan
     """The steps to add."""
 
+    def steps(self) -> dict[str, Any]:
+        """The documents of the steps to add. A ConfigError says why they cannot be."""
+        document = self.plan.document()
+        if others := sorted(document.keys() - {"name", "steps"}):
+            raise ConfigError(
+                f"their plan has `{others[0]}`, which only the plan can have that they are added to"
+            )
+        steps: dict[str, Any] = document["steps"]
+        return steps
+
 
 def _is_all_steps(value: Any) -> bool:
     is_list = isinstance(value, list | tuple) and bool(value)

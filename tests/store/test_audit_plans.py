@@ -87,7 +87,8 @@ def lives(shop: Shop) -> list[Any]:
     store.run(control.cancel(crew.plan(ids[-1]).seq or 0))
     crew.look(crew.plan(ids[-1]).seq or 0)
     crew.run()
-    ids.append(crew.insert({"steps": {"x": {"task": "t.back", "after": ["nobody"]}}}))
+    nobody = {"map": "nobody", "as": "x", "after": ["nobody"], "take": {"y": "nobody"}}
+    ids.append(crew.insert({"steps": {"x": {"task": "t.back", **nobody}}}))
     crew.run()
     return ids
 

@@ -13,7 +13,9 @@ from click.testing import CliRunner, Result
 from tests.support.planned import Broken, Crew
 from tontine.cli import tontine
 from tontine.errors import ConfigError, UnknownPlan
+from tontine.records.plan import PlanRecord
 from tontine.store.call import Store
+from tontine.store.plans import status
 
 Run = Callable[..., Result]
 
@@ -54,6 +56,9 @@ def test_a_plan_is_submitted_listed_drawn_and_explained(
     run: Run, crew: Crew, tmp_path: Path
 ) -> None:
     seq = submit(run, tmp_path, CHAIN, "--key", "k")
+    file = tmp_path / "plan.json"
+    told = run("submit", "--plan", str(file), "--key", "k").stderr
+    assert "no live node has the task t.echo: its jobs will wait for one that does" in told
     assert "No node has accepted it yet" in run("why", str(seq)).output
     crew.accept()
     assert "Step put waits for get (queued)." in run("why", str(seq)).output
@@ -71,6 +76,26 @@ def test_a_plan_is_submitted_listed_drawn_and_explained(
     assert '"get" -> "put";' in run("plan", str(seq), "--dot").output
     followed = run("plan", str(seq), "--follow")
     assert "put: done" in followed.stderr
+
+
+def test_a_list_of_plans_reads_none_of_their_results(
+    run: Run, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew.insert({"steps": CHAIN})
+    crew.run()
+
+    def refuse(plan: PlanRecord) -> None:
+        raise AssertionError(f"the result of plan {plan.seq}, which may have 16 MB, was read")
+
+    monkeypatch.setattr(status, "_result", refuse)
+    assert "✓ done" in run("plans").stdout
+
+
+def test_programs_are_told_of_a_finally_too(run: Run, crew: Crew) -> None:
+    added = crew.insert({"steps": CHAIN, "finally": {"task": "t.fails"}})
+    crew.run()
+    found = json.loads(run("plan", str(crew.plan(added).seq), "--json").stdout)
+    assert (found["finally"]["task"], found["finally"]["state"]) == ("t.fails", "failed")
 
 
 def test_a_plan_is_cancelled_and_retried_by_its_number(
@@ -99,6 +124,7 @@ def test_it_says_why_a_claimed_step_was_not_started(run: Run, crew: Crew, tmp_pa
     assert not crew.claim()
     why = run("why", f"plan/{seq}/get").output
     assert "When a node had claimed it, its plan had stopped: it was not started." in why
+    assert f"`tontine retry {seq}` goes on with its plan" in why
     crew.store.database.plans.delete_one({"seq": seq})
     why = run("why", f"plan/{seq}/get").output
     assert f"It is step get of plan {seq}, which is gone." in why
@@ -123,6 +149,17 @@ def test_a_number_that_is_a_jobs_and_a_plans_is_refused(
     ended = run("cancel", str(seq))
     assert ended.exit_code == 2
     assert f"{seq} is the number of a job and of a plan" in ended.output
+
+
+def test_an_option_that_would_mean_nothing_to_a_plan_is_refused(
+    run: Run, store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"steps": CHAIN}))
+    ended = run("submit", "--plan", str(file), "--delay", "5m")
+    assert isinstance(ended.exception, ConfigError)
+    assert "--delay goes with a TASK" in str(ended.exception)
+    assert store.database.plans.count_documents({}) == 0
 
 
 def test_what_cannot_be_a_plan_is_refused_before_it_is_inserted(

@@ -133,7 +133,7 @@ def test_what_only_the_store_knows_comes_back_with_its_words(store: Store) -> No
         ({**good, "seq": float(job.seq or 0)}, "its `seq` 1 is a job's"),
         ({**good, "seq": 9e6}, "its `seq` 9000000 is above the last number given"),
         ({**good, "seq": 1.5}, "`seq` must be a whole number from 1 on"),
-        ({**good, "name": "x" * 2**20}, "it has 1.0 MB, and a plan may have 1"),
+        ({**good, "name": "x" * 2**20}, "it has 1,048,640 bytes, and a plan may have 1,048,576"),
         (steps() | {"key": "album-7"}, "an unfinished plan has its key 'album-7' already"),
     ]
     send(store, {"_id": "first", **good, "key": "album-7"})

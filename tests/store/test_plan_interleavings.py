@@ -65,6 +65,13 @@ def shapes(choice: Random) -> dict[str, Any]:
             },
             {"a": {**task, **UNDO}, "b": {**task, **UNDO}, "z": {**task, "take": {"x": "a.none"}}},
             {
+                "a": {"task": "t.deep", **UNDO},
+                "m": {**task, "map": "a", "as": "x", "may_fail": True, **UNDO},
+                "n": {**task, "map": "m", "as": "x", "at_once": 1, "after": ["b"]},
+                "b": {"task": "t.more", "after": ["a"], **UNDO},
+                "z": {**task, "take": {"all": "n"}, "stream": {"each": "m"}},
+            },
+            {
                 "a": {**task, "undo": {"task": "t.u", "take": {"x": "a.none"}}},
                 "b": {**task, **UNDO},
                 "c": {**task, "after": ["a", "b"]},

@@ -17,8 +17,7 @@ from tontine.rules import plan as rules
 from tontine.rules.plan_facts import AllJobs
 from tontine.store.call import Operation, Store, delete_many, delete_one, update_many, update_one
 from tontine.store.claim import claim
-from tontine.store.control import PUT_BACK
-from tontine.store.end import halted
+from tontine.store.end import PUT_BACK, halted
 from tontine.store.names import JOBS, PLANS
 from tontine.store.plans import advance, control, facts, licence, remove, writes
 from tontine.store.retention import Retention

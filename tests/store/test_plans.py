@@ -11,11 +11,12 @@ import pytest
 
 from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
+from tontine.filter import Filter
 from tontine.records.plan import PlanPlace
 from tontine.rules.plan import UnendedItem
 from tontine.store import control as jobs_control
-from tontine.store import counter, insert, number, retention
-from tontine.store.call import AsyncStore, Call, Causal, Store
+from tontine.store import counter, insert, many, number, retention
+from tontine.store.call import AsyncStore, Call, Causal, Store, find
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read, release
 from tontine.store.plans.facts import Asked, PlanMemory
@@ -292,7 +293,7 @@ def test_a_key_belongs_to_one_unfinished_plan(crew: Crew) -> None:
         ({"seq": 99}, "its `seq` 99 is above the last number given, which is"),
         ({"seq": 1}, "its `seq` 1 is a job's"),
         ({"seq": "x"}, "`seq` must be a whole number from 1 on"),
-        ({"name": "x" * 2_000_000}, "it has 1.9 MB, and a plan may have 1"),
+        ({"name": "x" * 2_000_000}, "it has 2,000,0"),
     ],
 )
 def test_what_cannot_be_a_plan_fails_at_once_with_the_reason(
@@ -455,11 +456,22 @@ def test_a_job_cancelled_by_its_number_stops_its_plan(crew: Crew) -> None:
     plan = crew.insert({"steps": {"a": {"task": "t.echo"}}})
     crew.accept()
     crew.store.run(jobs_control.cancel(int(crew.jobs(plan)["a"]["seq"])))
+    assert crew.plan(plan).state == "stopping", "its owner may be too busy to hear of it"
     crew.look(crew.plan(plan).seq or 0)
     found = crew.plan(plan)
     assert (found.state, found.cause) == ("failed", "failed")
     assert found.error is not None
     assert found.error.type == "Cancelled"
+
+
+def test_many_jobs_that_are_cancelled_stop_their_plans_and_no_others(crew: Crew) -> None:
+    stopped = [crew.insert({"steps": {"a": {"task": "t.echo"}}}) for _ in range(2)]
+    optional = crew.insert({"steps": {"a": {"task": "t.echo", "may_fail": True}}})
+    other = crew.insert({"steps": {"a": {"task": "t.urls"}}})
+    crew.accept()
+    crew.store.run(many.cancel_many(Filter(task="t.echo")))
+    assert [crew.plan(one).state for one in stopped] == ["stopping"] * 2
+    assert [crew.plan(one).state for one in (optional, other)] == ["running"] * 2
 
 
 def test_added_steps_come_before_what_comes_after_their_step(crew: Crew) -> None:
@@ -526,6 +538,27 @@ def test_items_that_also_take_or_stream_all_of_what_they_map_over_wait_for_all_o
     assert jobs["takes/00000000"]["args"] == {"all": ["A", "B"], "one": "A"}
     assert jobs["streams/00000001"]["args"] == {"one": "B"}
     assert jobs["streams/00000001"]["plan"]["stream"] == {"all": {"step": "m", "total": 2}}
+
+
+def test_all_jobs_of_a_plan_are_read_a_page_at_a_time(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {"task": "t.echo", "map": [1, 2, 3, 4, 5], "as": "x"}
+    plan = crew.insert({"steps": {"a": step, "b": {"task": "t.echo", "after": ["a"]}}})
+    crew.run()
+    seq = crew.plan(plan).seq or 0
+    monkeypatch.setattr(read, "_PAGE", 2)
+    pages: list[Any] = []
+
+    def page(*asked: Any, **options: Any) -> Any:
+        pages.append(asked)
+        return find(*asked, **options)
+
+    monkeypatch.setattr(read, "find", page)
+    facts, _ = crew.store.run(read.read_jobs(seq))
+    assert len(pages) == 4
+    items = [f"plan/{seq}/a/{item:08d}" for item in range(5)]
+    assert [fact.place.id for fact in facts] == [*items, f"plan/{seq}/b"]
 
 
 def test_a_page_holds_so_many_results_and_so_many_bytes(crew: Crew) -> None:

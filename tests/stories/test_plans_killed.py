@@ -68,6 +68,7 @@ def test_a_plan_goes_on_whose_settling_node_died_before_it_did(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(180 + ITEMS // 50)
 def test_a_wide_map_and_many_steps_end_while_nodes_are_killed_and_frozen(
     client: Client, cluster: Cluster
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_wide_map_and_many_steps_end_while_nodes_are_killed_and_frozen(
         victim.kill()
         nodes += begin(cluster, f"again{next(names)}")
     ended = [client.wait(plan, timeout=60) for plan in plans]
+    print(next(names), "nodes were killed;", ended[0].result)
     assert [plan.state for plan in ended] == [PlanState.DONE] * 2, [plan.error for plan in ended]
     assert ended[0].result["count"] == ITEMS
     assert len(cluster.jobs(state="done")) == 2 * ITEMS + 1002

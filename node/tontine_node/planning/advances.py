@@ -32,6 +32,11 @@ KNOWN_FOR = 2.0
 KEPT_AT_MOST = 16 * 1024
 """Bytes of a result that are kept for what follows, which would read them otherwise."""
 PAUSE, LONGEST_PAUSE = 0.1, 2.0
+PATIENCE = 0.5
+"""Seconds for which other plans wait for those that are gone through: what takes longer, like a map
+of very many items, goes on beside them."""
+AT_ONCE = 4
+"""Batches of plans that are gone through beside each other."""
 _STATES = {
     "done": JobState.DONE,
     "failed": JobState.FAILED,
@@ -69,6 +74,9 @@ class Advances:
         self._memory = PlanMemory()
         self._reserve = Reserve(clock)
         self._due: dict[int, list[JobFact] | None] = {}
+        self._under_way: set[int] = set()
+        """Plans that are gone through at this moment: each once at a time."""
+        self._pause = PAUSE
         self._all_know = False
         self._asked_at = float("-inf")
         self._some = asyncio.Event()
@@ -103,27 +111,47 @@ class Advances:
 
     async def run(self) -> None:
         """Advance for ever; an outage only makes the batches larger."""
-        pause = PAUSE
-        while True:
-            await self._some.wait()
-            batch = {seq: self._due.pop(seq) for seq in list(self._due)[:PLANS_AT_ONCE]}
-            try:
-                await self._advance(batch)
-                self._troubles.over("plans")
-                pause = PAUSE
-            except Exception as error:  # noqa: BLE001 - whatever it was, these plans are to go on
-                self._troubles.note("plans", error)
-                log.warning(
-                    "advancing plans failed",
-                    extra={"event": "advance-failed", "error": repr(error)},
-                )
-                # What was done of it is not known: next time all of it is asked for.
-                self.look_at(batch)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-            if not self._due:
-                self._some.clear()
-                self._none.set()
+        tasks: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._some.wait()
+                free = [seq for seq in self._due if seq not in self._under_way]
+                batch = {seq: self._due.pop(seq) for seq in free[:PLANS_AT_ONCE]}
+                self._under_way.update(batch)
+                if batch:
+                    tasks.add(group.create_task(self._go_on(batch)))
+                patience = PATIENCE if len(tasks) < AT_ONCE else None
+                if tasks:
+                    await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                tasks = {task for task in tasks if not task.done()}
+                self._rest()
+
+    async def _go_on(self, batch: dict[int, list[JobFact] | None]) -> None:
+        try:
+            await self._advance(batch)
+            self._troubles.over("plans")
+            self._pause = PAUSE
+        except Exception as error:  # noqa: BLE001 - whatever it was, these plans are to go on
+            self._troubles.note("plans", error)
+            log.warning(
+                "advancing plans failed",
+                extra={"event": "advance-failed", "error": repr(error)},
+            )
+            # What was done of it is not known: next time all of it is asked for.
+            self.look_at(batch)
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._under_way.difference_update(batch)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Wait if nothing can be done."""
+        if self._due.keys() - self._under_way:
+            self._some.set()
+        else:
+            self._some.clear()
+        if not self._due and not self._under_way:
+            self._none.set()
 
     async def _advance(self, batch: dict[int, list[JobFact] | None]) -> None:
         claimed: list[int] = []

@@ -30,7 +30,7 @@ def encode_more(more: More, job: CurrentJob | None) -> bytes | verdict.NoResult:
             "only the task of a plan's step can return More, and of none that is mapped",
         )
     try:
-        steps = more.plan.document()["steps"]
+        steps = more.steps()
     except (ConfigError, AttributeError) as error:
         return verdict.ended("refused", "InvalidMore", f"the steps to add cannot be: {error}")
     encoded = verdict.encode(more.result)

@@ -16,7 +16,7 @@ from .plan_tree import dot, plan_state, tree
 
 if TYPE_CHECKING:
     from ..records.plan import PlanRecord
-    from ..records.plan_status import PlanStatus
+    from ..records.plan_status import PlanStatus, StepStatus
     from ..store.call import Store
 
 LOOK_EVERY = 0.2
@@ -40,7 +40,7 @@ def plans(
 ) -> None:
     """List plans, the newest first: state, steps that are done, age, and the error that stopped
     one."""
-    from ..store.plans.status import list_plans, read_status
+    from ..store.plans.status import list_plans, read_counted, read_status
     from ..store.read import now
 
     with opened(store) as opened_store:
@@ -48,11 +48,11 @@ def plans(
         moment = opened_store.run(now())
         rows = []
         for plan in found:
-            status = None if plan.seq is None else opened_store.run(read_status(plan.seq))
             if as_json:
+                status = None if plan.seq is None else opened_store.run(read_status(plan.seq))
                 write_json(facts(plan, status))
-            else:
-                rows.append(_row(plan, status, ago(plan.created_at, moment)))
+            elif counted := opened_store.run(read_counted({"_id": plan.id})):  # not its result
+                rows.append(_row(plan, counted[2], ago(plan.created_at, moment)))
     if rows:
         columns = ("SEQ", "STATE", "NAME", "DONE", "STEPS", "AGE", "NOTE")
         write_table(columns, rows, right=("SEQ", "DONE", "STEPS"), cut=("NOTE", "NAME"))
@@ -64,8 +64,8 @@ def plans(
         )
 
 
-def _row(plan: PlanRecord, status: PlanStatus | None, age: str) -> tuple[Any, ...]:
-    progress = "-" if status is None else f"{status.progress:.0%}"
+def _row(plan: PlanRecord, status: PlanStatus, age: str) -> tuple[Any, ...]:
+    progress = "-" if plan.seq is None else f"{status.progress:.0%}"
     error = "" if plan.error is None else legible(str(plan.error), 200)
     seq = "-" if plan.seq is None else plan.seq
     return (seq, plan_state(plan.state), plan.name or "-", progress, len(plan.steps), age, error)
@@ -87,18 +87,24 @@ def facts(plan: PlanRecord, status: PlanStatus | None) -> dict[str, Any]:
     }
     if status is None:
         return shown
-    steps = {
-        step.name: {
-            "task": step.task,
-            "state": step.state,
-            "done": step.done,
-            "total": step.total,
-            "failed": step.jobs.failed,
-            "undo": None if step.undo is None else {"done": step.undo.done, "all": step.undo.all},
-        }
-        for step in status.steps.values()
+    return {
+        **shown,
+        "progress": status.progress,
+        "result": status.result,
+        "steps": {step.name: _step_facts(step) for step in status.steps.values()},
+        "finally": None if status.closing is None else _step_facts(status.closing),
     }
-    return {**shown, "progress": status.progress, "result": status.result, "steps": steps}
+
+
+def _step_facts(step: StepStatus) -> dict[str, Any]:
+    return {
+        "task": step.task,
+        "state": step.state,
+        "done": step.done,
+        "total": step.total,
+        "failed": step.jobs.failed,
+        "undo": None if step.undo is None else {"done": step.undo.done, "all": step.undo.all},
+    }
 
 
 @click.command()

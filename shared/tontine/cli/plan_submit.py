@@ -10,6 +10,7 @@ from ..records.states import PlanState
 from .arguments import read_object
 from .output import json_text, note, write_json
 from .plan import facts, follow_plan, read_both
+from .unknown import warn_of_unknown
 
 if TYPE_CHECKING:
     from ..store.call import Store
@@ -32,13 +33,17 @@ def submit_plan(
     given = {name: value for name, value in given.items() if value is not None}
     found, existed = store.run(submit({**document, **given}))
     seq = found.seq or 0
+    told = f"plan {seq}{' was there already' if existed else ''}"
+    if wait:
+        note(told)
+    elif as_json:
+        write_json({"_id": found.id, "seq": seq, "state": found.state, "existed": existed})
+    else:
+        click.echo(told)
+    for task in sorted({step.task for step in found.steps.values()}):
+        warn_of_unknown(store, task)
     if not wait:
-        if as_json:
-            write_json({"_id": found.id, "seq": seq, "state": found.state, "existed": existed})
-        else:
-            click.echo(f"plan {seq}{' was there already' if existed else ''}")
         return 0
-    note(f"plan {seq}{' was there already' if existed else ''}")
     status = follow_plan(store, seq)
     if as_json:
         write_json(facts(*read_both(store, seq)))

@@ -139,8 +139,20 @@ def submit(
     if plan_file is not None:
         if task is not None:
             raise ConfigError("give a TASK or --plan, not both: the plan's file names its tasks")
-        if version is not None:
-            raise ConfigError("--version goes with a TASK: the plan's file names its tasks")
+        of_jobs = {
+            "--count": count > 1,
+            "--delay": delay,
+            "--at": at,
+            "--priority": priority,
+            "--max-attempts": max_attempts,
+            "--timeout": timeout,
+            "--max-age": max_age,
+            "--unique-for": unique_for,
+            "--version": version,
+            "--meta": meta_json,
+        }
+        if option := next((name for name, value in of_jobs.items() if value), None):
+            raise ConfigError(f"{option} goes with a TASK: the plan's file says all of its steps")
         document = plan_submit.read_plan_file(plan_file)
         with opened(store, is_adding=True) as opened_store:
             _prepare(opened_store)

@@ -331,10 +331,9 @@ def step_ended_well(plan: PlanRecord, graph: PlanGraph, name: str) -> Inquiry[bo
 
 
 def mapped_source(step: StepRecord, graph: PlanGraph) -> str | None:
-    """The mapped step that a step maps over."""
-    if not isinstance(step.over, Source):
-        return None
-    return step.over.step if graph.steps[step.over.step].is_mapped else None
+    """The mapped step that a step maps over. What was refused may name a step that is none."""
+    over = graph.steps.get(step.over.step) if isinstance(step.over, Source) else None
+    return over.name if over is not None and over.is_mapped else None
 
 
 def _release(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -22,6 +22,8 @@ from .plan_graph import PlanGraph, find_cycle
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LONGEST_DELAY = 100 * 365 * 86400
 _FROM_JOBS = ("task", "args", "max_attempts", "timeout")
+_OF_STEPS = ("after", "map", "as", "chunk", "at_once", "may_fail", "undo")
+"""What neither an undo nor `finally` has: given there, it would be passed over in silence."""
 
 Document = Mapping[str, Any]
 
@@ -40,8 +42,8 @@ def more_problem(steps: Any) -> str | None:
 def _problems(document: Document, size: int) -> Iterator[str]:
     if size > LARGEST_PLAN:
         yield (
-            f"it has {size / 1024 / 1024:.1f} MB, and a plan may have "
-            f"{LARGEST_PLAN // 1024 // 1024}: pass where the data is, not the data"
+            f"it has {size:,} bytes, and a plan may have {LARGEST_PLAN:,}, which is 1 MB: pass "
+            "where the data is, not the data"
         )
     yield from _head_problems(document)
     if "steps" not in document:
@@ -83,7 +85,7 @@ def _steps_problems(steps: Any) -> Iterator[str]:
     for name, step in steps.items():
         if not _NAME.fullmatch(str(name)):
             yield (
-                f"a step cannot be called {legible(name, 80)}: a name is 1 to 64 letters, "
+                f"a step cannot be called {legible(name, 80) or '``'}: a name is 1 to 64 letters, "
                 "digits, `_` and `-`"
             )
         yield from (f"step {name}: {reason}" for reason in _kind_problems(step))
@@ -138,6 +140,8 @@ def _undo_kinds(undo: Any) -> Iterator[str]:
         yield "it has `stream`, but only steps can stream"
     if undo.get("when") not in (None, "done", "begun"):
         yield f'`when` must be "done" or "begun", not {kind_of(undo["when"])}'
+    names = (*_OF_STEPS, "delay", "max_attempts", "timeout")
+    yield from (f"it {reason}" for reason in _only_of_steps(undo, names))
 
 
 def _task_problems(step: Document) -> Iterator[str]:
@@ -253,8 +257,16 @@ def _finally_problems(last: Any) -> Iterator[str]:
         return
     for reason in (*_task_problems(last), *_delay_problems(last)):
         yield f"`finally`: {reason}"
-    if last.get("take") is not None or last.get("stream") is not None:
-        yield (
-            "`finally` has `take`, but only steps and undos can take: nothing is certain to be "
-            "there when it runs"
-        )
+    for name in ("take", "stream"):
+        if last.get(name) is not None:
+            yield (
+                f"`finally` has `{name}`, but only steps and undos can take: nothing is certain to "
+                "be there when it runs"
+            )
+    yield from (f"`finally` {reason}" for reason in _only_of_steps(last, _OF_STEPS))
+
+
+def _only_of_steps(document: Document, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if document.get(name) is not None:
+            yield f"has `{name}`, which only a step can have"

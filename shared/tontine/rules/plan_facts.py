@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..records.plan import JobFact, PlanPlace, PlanRecord
@@ -15,14 +15,12 @@ class AllJobs:
 
     def __init__(self, plan: PlanRecord, facts: Iterable[JobFact]) -> None:
         self._plan = plan
-        self._by_id: dict[str, JobFact] = {}
         self._items: dict[tuple[str, str], dict[int | None, JobFact]] = {}
         for fact in facts:
-            self._by_id[fact.place.id] = fact
             key = (fact.place.kind, fact.place.step)
-            self._items.setdefault(key, {})[fact.place.item] = fact
+            self._items.setdefault(key, {})[_which(fact.place)] = fact
         self._answers: dict[type, Callable[[Any], Any]] = {
-            rules.AboutJob: lambda asked: self._by_id.get(asked.place.id),
+            rules.AboutJob: lambda asked: self._at(asked.place),
             rules.UnendedItem: self._unended_item,
             rules.EndedItems: self._ended_items,
             rules.PresentItems: lambda asked: set(self._of("step", asked.step)),
@@ -55,6 +53,14 @@ class AllJobs:
                 found[name] = mark
         return found
 
+    def _at(self, place: PlanPlace) -> JobFact | None:
+        return self._of(place.kind, place.step).get(_which(place))
+
+    def _all(self, kind: str) -> Iterator[JobFact]:
+        for (one, _), jobs in self._items.items():
+            if one == kind:
+                yield from jobs.values()
+
     def _of(self, kind: str, step: str) -> dict[int | None, JobFact]:
         return self._items.get((kind, step), {})
 
@@ -76,22 +82,19 @@ class AllJobs:
     def _item_to_undo(self, asked: rules.ItemToUndo) -> int | None:
         undos = self._of("undo", asked.step)
         ended = {item for item, fact in undos.items() if fact.is_final}
-        return next((item for item in self._done("step", asked.step) if item not in ended), None)
+        left = (item for item in reversed(self._done("step", asked.step)) if item not in ended)
+        return next(left, None)  # the last one: the others are undone before it
 
     def _unsuccessful(self, asked: rules.Unsuccessful) -> list[JobFact]:
-        jobs = self._by_id.values()
-        return [job for job in jobs if job.place.kind == asked.kind and job.is_unsuccessful]
+        return [job for job in self._all(asked.kind) if job.is_unsuccessful]
 
     def _open_step_job(self, _: rules.OpenStepJob) -> JobFact | None:
-        jobs = self._by_id.values()
-        is_open = (job for job in jobs if job.place.kind == "step" and not job.is_final)
-        return next(is_open, None)
+        return next((job for job in self._all("step") if not job.is_final), None)
 
     def _with_more(self, _: rules.WithMore) -> set[str]:
-        jobs = self._by_id.values()
-        return {
-            job.place.step for job in jobs if job.has_more and job.place.kind == "step"
-        } - self._plan.added
+        return {job.place.step for job in self._all("step") if job.has_more} - self._plan.added
 
-    def __contains__(self, place: PlanPlace) -> bool:
-        return place.id in self._by_id
+
+def _which(place: PlanPlace) -> int | None:
+    """What tells apart the jobs of one kind and step: the item, of `finally` the try."""
+    return place.try_ if place.kind == "finally" else place.item

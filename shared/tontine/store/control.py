@@ -6,39 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ConfigError, DuplicateKey, StoreUnavailable, UnknownJob, UnknownNode
-from ..records.job import Job, is_whole, problem
+from ..records.job import Job, problem
 from ..records.node import stages_of
 from ..records.states import FINAL, Desired, JobState, NodeState
 from ..records.task_key import name_of
-from .bell import ring, ring_plan
+from .bell import ring
 from .call import Operation, find, find_one, update_many, update_one
-from .end import CANCELLABLE, ERRORS_SO_FAR, cancelled
+from .end import CANCELLABLE, PUT_BACK, cancelled
 from .names import JOBS, NODES
+from .plans.heed import heed_cancelled
 from .retention import read_retention
 from .which import number_of
 
 _ALIVE = {"$ne": NodeState.DEAD.value}
-
-_UNLESS_DONE = {
-    name: {"$cond": [{"$eq": ["$state", JobState.DONE.value]}, "$$REMOVE", f"${name}"]}
-    for name in ("stages", "saved")
-}
-PUT_BACK: list[dict[str, Any]] = [
-    {"$set": _UNLESS_DONE},  # of a job that is done, all of it runs again (ME3)
-    {
-        "$set": {
-            "state": JobState.QUEUED.value,
-            "node": None,
-            "run_at": "$$NOW",
-            "lost": 0,
-            "fails": 0,
-            "errors": ERRORS_SO_FAR,
-        }
-    },
-    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
-    {"$unset": ["start_by", "held_until", "counts"]},  # its key is held from its next end on
-]
-"""What makes a queued job of a finished one (J9). The attempt is never reset."""
 
 
 def ask(node: str | None, desired: Desired) -> Operation[list[str]]:
@@ -99,8 +79,8 @@ def cancel(seq: int, seen: str | None = None) -> Operation[Job]:
     yield update_one(JOBS, {"seq": seq, "state": {"$in": states}}, update, repeats=True)
     yield from ring(JOBS)
     document = yield from _read_document(seq)
-    if isinstance(plan := document.get("plan"), Mapping) and is_whole(plan.get("seq")):
-        yield from ring_plan(int(plan["seq"]))
+    if document.get("plan") is not None:
+        yield from heed_cancelled([document["_id"]])
     return Job.from_document(document)
 
 

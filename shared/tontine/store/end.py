@@ -78,6 +78,28 @@ def given_back(delay: float = 0.0, **fields: Any) -> Stage:
     return {"$set": values | fields}
 
 
+_UNLESS_DONE = {
+    name: {"$cond": [{"$eq": ["$state", _DONE]}, "$$REMOVE", f"${name}"]}
+    for name in ("stages", "saved")
+}
+PUT_BACK: list[dict[str, Any]] = [
+    {"$set": _UNLESS_DONE},  # of a job that is done, all of it runs again (ME3)
+    {
+        "$set": {
+            "state": _QUEUED,
+            "node": None,
+            "run_at": "$$NOW",
+            "lost": 0,
+            "fails": 0,
+            "errors": ERRORS_SO_FAR,
+        }
+    },
+    {"$unset": ["cancel", "expire_at", "finished_at", "started_at", "progress", "result", "error"]},
+    {"$unset": ["start_by", "held_until", "counts"]},  # its key is held from its next end on
+]
+"""What makes a queued job of a finished one (J9). The attempt is never reset."""
+
+
 def lost(hopeless: Any, reason: Any) -> list[Stage]:
     """An attempt that ended with its worker or node: counted, then given back, failed or cancelled
     (J7)."""

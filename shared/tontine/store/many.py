@@ -25,15 +25,16 @@ from ..errors import (
 )
 from ..filter import Filter
 from ..legible import count
-from ..records.job import is_whole, problem
+from ..records.job import problem
 from ..records.states import FINAL, OPEN, JobState
-from .bell import ring, ring_plan
+from .bell import ring
 from .call import Operation, bulk_write, delete_many, delete_one, find, update_many
-from .control import PUT_BACK, retry, whose_plan
-from .end import cancelled
+from .control import retry, whose_plan
+from .end import PUT_BACK, cancelled
 from .find import hinted, search
 from .names import JOBS, LOGS, OUTPUTS
 from .outputs import remove_outputs
+from .plans.heed import heed_cancelled
 from .read import now
 from .retention import SHORTEST, read_retention
 
@@ -74,22 +75,15 @@ def cancel_many(filter: Filter, progress: Hears = None) -> Operation[Changed]:
         # Counted afterwards: a write whose answer was lost and that was made again matches what is
         # left only.
         asked = {"seq": {"$in": seqs}, "cancel": True, "state": {"$in": [_CANCELLED, _WORKING]}}
-        fields = {"_id": 0, "state": 1, "plan.seq": 1}
+        fields = {"state": 1, "plan.seq": 1}
         found = yield from hinted(find(JOBS, asked, projection=fields), "seq")
-        yield from _ring_plans(found)
+        if planned := [one["_id"] for one in found if "plan" in one]:
+            yield from heed_cancelled(planned)
         return so_far.plus(len(found), running=sum(one["state"] == _WORKING for one in found))
 
     return (yield from _each(meant, _SEQ_ONLY, change, "cancelled", progress))
 
 
-def _ring_plans(jobs: Documents) -> Operation[None]:
-    """What becomes of a plan's jobs is its business."""
-    plans = {plan["seq"] for one in jobs if isinstance(plan := one.get("plan"), Mapping)}
-    for seq in sorted(seq for seq in plans if is_whole(seq))[:_RUNG_AT_MOST]:
-        yield from ring_plan(int(seq))
-
-
-_RUNG_AT_MOST = 100
 _CANCELLED, _WORKING = JobState.CANCELLED.value, JobState.WORKING.value
 
 

@@ -364,7 +364,7 @@ def _kept(result: Any, place: PlanPlace) -> tuple[Any, Mapping[str, Any] | None]
             why = "only the task of a plan's step can return More, and of none that is mapped"
             return JobError("InvalidMore", why)
         try:
-            more = result.plan.document()["steps"]
+            more = result.steps()
         except (ConfigError, AttributeError) as error:
             return JobError("InvalidMore", f"the steps to add cannot be: {error}")
         result = result.result

@@ -30,7 +30,6 @@ from tontine.store.counter import Reserve
 from tontine.store.plans import accept, control, licence, remove
 from tontine.store.plans.advance import Advanced, Advancer
 from tontine.store.plans.facts import PlanMemory
-from tontine.store.plans.more import has_more
 from tontine.store.retention import FOR_EVER
 from tontine.store.settle import Outcome
 
@@ -44,7 +43,15 @@ Tries = dict[int, int]
 Standing = tuple[int | None, str | None, int | None]
 """A plan's number, state and try."""
 ADDED = {"k": {"task": "t.x"}, "l": {"task": "t.x", "after": ["k"], "undo": {"task": "t.u"}}}
-"""What a task adds that is called `t.more`."""
+DEEP = {
+    "k": {"task": "t.more", "undo": {"task": "t.u"}},
+    "m": {"task": "t.x", "map": [1, 2, 3], "as": "x", "at_once": 1, "undo": {"task": "t.u"}},
+    "n": {"task": "t.x", "map": "m", "as": "x", "at_once": 2, "after": ["k"]},
+    "e": {"task": "t.x", "map": [], "as": "x"},
+    "f": {"task": "t.x", "may_fail": True, "take": {"all": "e"}},
+}
+MORE = {"t.more": ADDED, "t.deep": DEEP}
+"""What tasks add, by their names."""
 
 
 @dataclass(eq=False)
@@ -496,16 +503,17 @@ class PlanWorld:
         if how == "cancelled" and not asked.get("cancel"):
             how = "failed"  # nobody has asked for it
         error = None if how == "done" else JobError("Oops", "it broke")
-        more = {"m": ADDED} if run.job["task"] == "t.more" else {}
+        more = {"m": MORE[run.job["task"]]} if run.job["task"] in MORE else {}
         body = bson.encode({"r": [1, 2], **more, "ms": bson.Int64(0)})
-        outcome = Outcome(how, seq, run.attempt, 0.0, result=body, error=error)
+        adds = how == "done" and bool(more)
+        outcome = Outcome(how, seq, run.attempt, 0.0, result=body, error=error, more=adds)
         self.settle(node, run.place, outcome)
 
     def settle(self, node: Node, place: PlanPlace, outcome: Outcome) -> None:
         """Sent again until it is answered; what was accepted advances the plan."""
         states = {"done": JobState.DONE, "failed": JobState.FAILED, "retry": JobState.QUEUED}
-        adds = outcome.kind == "done" and has_more(outcome.result)
-        fact = JobFact(place, states.get(outcome.kind, JobState.CANCELLED), has_more=adds)
+        state = states.get(outcome.kind, JobState.CANCELLED)
+        fact = JobFact(place, state, has_more=outcome.more)
 
         def settled(found: settle.Settled) -> None:
             if not found.accepted and not found.dropped:
@@ -712,7 +720,11 @@ class PlanWorld:
         place = run.place
         if place.seq in self.undo_began:
             raise self._violation("PS3", f"{run} starts, and its plan is being undone")
-        over = rules.mapped_source(graph.steps[place.step], graph)
+        step = graph.steps[place.step]
+        over = rules.mapped_source(step, graph)
+        earlier = (place.item or 0) - (step.at_once or 0)
+        if step.at_once and earlier >= 0 and not self._ended_well(plan, place.step, earlier):
+            raise self._violation("PS2", f"{run} starts before item {earlier} has ended well")
         for name in graph.before[place.step]:
             item = place.item if name == over else None
             if not self._ended_well(plan, name, item):

@@ -74,6 +74,35 @@ async def test_whatever_goes_wrong_plans_are_gone_through_again(
     assert store.asked == ["all_know_plans", "advance", "advance"]
 
 
+async def test_a_plan_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advancing, "PATIENCE", 0.0)
+    begun: list[set[int]] = []
+    is_begun, ended, others = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def advance(batch: dict[int, Any]) -> None:
+        begun.append(set(batch))
+        is_begun.set()
+        if batch.keys() == {7} and len(begun) == 1:
+            await ended.wait()
+        others.set()
+
+    mine = advances(Store())
+    monkeypatch.setattr(mine, "_advance", advance)
+    task = asyncio.create_task(mine.run())
+    mine.look_at([7])
+    async with asyncio.timeout(30):
+        await is_begun.wait()
+        mine.look_at([7, 8])
+        await others.wait()
+        assert begun == [{7}, {8}], "no plan is gone through twice at a time"
+        ended.set()
+        await mine.drained()
+    assert begun == [{7}, {8}, {7}]
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
 async def test_what_one_advance_has_left_is_due_again() -> None:
     store = Store(True, Advanced(left={7}), Advanced())
     mine = advances(store)

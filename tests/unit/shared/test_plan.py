@@ -195,12 +195,15 @@ def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence:
     assert ended.error.message.startswith(sentence)
 
 
-@pytest.mark.parametrize("kind", ["item", "undo", "no plan", "no steps"])
+@pytest.mark.parametrize("kind", ["item", "undo", "no plan", "no steps", "finally"])
 def test_more_that_cannot_be_fails_its_attempt_inline(kind: str) -> None:
     shop = Module("more")
     good = Plan()
     good.step("more.fine")
-    given: dict[str, Any] = {"no plan": None, "no steps": Plan()}
+    closing = Plan()
+    closing.step("more.fine")
+    closing.finally_("more.fine")
+    given: dict[str, Any] = {"no plan": None, "no steps": Plan(), "finally": closing}
 
     @shop.task
     def fine() -> None: ...

@@ -52,6 +52,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         steps(put={"task": "put"}),
         "step put: `task` must be like \"shop.resize\", its module and its own name, not 'put'",
     ),
+    (
+        {**steps(), "finally": {"task": "shop.close", "map": [1], "as": "x"}},
+        "`finally` has `map`, which only a step can have",
+    ),
+    (
+        {**steps(), "finally": {"task": "shop.close", "stream": {"all": "get"}}},
+        "`finally` has `stream`, but only steps and undos can take",
+    ),
+    (
+        pack(undo={"task": "shop.unpack", "max_attempts": 5}),
+        "step pack: its undo: it has `max_attempts`, which only a step can have",
+    ),
     (steps(put=1), "step put: it must be an object like {task: …}, not int 1"),
     (
         pack(args=[]),
@@ -138,7 +150,7 @@ def test_a_mistake_is_said_in_one_sentence(document: dict[str, Any], sentence: s
 
 
 def test_a_plan_of_more_than_a_megabyte_is_refused() -> None:
-    assert (problem(steps(), 2**21) or "").startswith("it has 2.0 MB, and a plan may have 1")
+    assert (problem(steps(), 2**21) or "").startswith("it has 2,097,152 bytes, and a plan")
 
 
 def test_what_can_be_a_plan_is_one() -> None:

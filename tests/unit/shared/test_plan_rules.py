@@ -351,6 +351,15 @@ def test_a_map_over_a_step_that_was_allowed_to_fail_and_did_has_no_items() -> No
     assert seen(world) == "done"
 
 
+def test_the_item_that_is_undone_last_is_the_one_to_ask_for() -> None:
+    """Of ten thousand, all are read again whenever the one that was asked for has been undone."""
+    step = {"task": "t.x", "map": [1, 2, 3], "as": "x", "undo": {"task": "t.u"}}
+    plan = PlanRecord.from_document({"seq": 1, "steps": {"a": step}, "widths": {"a": 3}})
+    items = [PlanPlace(1, "a", item=item) for item in range(3)]
+    known = AllJobs(plan, [JobFact(place, JobState.DONE) for place in items])
+    assert known.answer(rules.ItemToUndo("a")) == 2
+
+
 @pytest.mark.parametrize(
     ("state", "kind", "tries", "may"),
     [

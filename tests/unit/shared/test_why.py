@@ -255,6 +255,8 @@ def test_a_failed_job_says_why_and_how_to_retry() -> None:
     finding = only(evidence(failed(), A), "failed")
     assert finding.sentence.endswith("on node a, at attempt 3: ValueError: no.")
     assert finding.advice == "`tontine retry 17` puts it back in the queue"
+    finding = only(evidence(failed(), A, plan=4), "failed")
+    assert finding.advice == "`tontine retry 4` goes on with its plan, if that has not succeeded"
 
 
 def test_a_poison_job_says_what_it_did() -> None:

@@ -25,9 +25,11 @@ def explain_ended(e: Evidence, job: Job) -> Iterator[Finding]:
             f"It was cancelled {at(job.finished_at, e.now)} because it had not started by "
             f"{at(job.start_by, e.now)}."
         )
-        yield Finding("too-late", why, f"{_retry(job)}, to run whenever there is room")
+        yield Finding("too-late", why, f"{_retry(e, job)}, to run whenever there is room")
     elif job.state is JobState.CANCELLED:
-        yield Finding("cancelled", f"It was cancelled {at(job.finished_at, e.now)}.", _retry(job))
+        yield Finding(
+            "cancelled", f"It was cancelled {at(job.finished_at, e.now)}.", _retry(e, job)
+        )
     elif job.error is not None and job.error.type == "InvalidJob":
         yield _refused(e, job)
     else:
@@ -54,7 +56,9 @@ def _ran(job: Job) -> str:
     )
 
 
-def _retry(job: Job) -> str:
+def _retry(e: Evidence, job: Job) -> str:
+    if e.plan is not None:
+        return f"`tontine retry {e.plan}` goes on with its plan, if that has not succeeded"
     return f"`tontine retry {job.seq}` puts it back in the queue"
 
 
@@ -77,7 +81,7 @@ def _refused(e: Evidence, job: Job) -> Finding:
                 f"It was refused because another unfinished job had its key {job.key!r}; that one "
                 "has ended since."
             ),
-            _retry(job),
+            _retry(e, job),
         )
     return Finding(
         "key-taken",
@@ -95,7 +99,7 @@ def _failed(e: Evidence, job: Job) -> Finding:
     where = f" on node {e.name_of(job.node)}" if job.node else ""
     attempts = f", at attempt {job.attempt}" if job.attempt else ""
     return Finding(
-        code, f"It failed {at(job.finished_at, e.now)}{where}{attempts}: {why}.", _retry(job)
+        code, f"It failed {at(job.finished_at, e.now)}{where}{attempts}: {why}.", _retry(e, job)
     )
 
 

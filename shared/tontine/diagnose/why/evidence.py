@@ -59,6 +59,8 @@ class Evidence:
     parent: Job | None = None
     """The job whose task submitted it, if that is still there."""
     children: Children = field(default_factory=Children)
+    plan: int | None = None
+    """The plan whose job it is."""
     expire_at: Any = None
     odd_fields: tuple[str, ...] = ()
     """Sentences about fields that mean nothing, and look as if they should."""

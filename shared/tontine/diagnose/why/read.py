@@ -14,6 +14,7 @@ from ...legible import legible
 from ...lookalike import lookalikes, tell
 from ...records.job import LIMIT, SUSPECT, Job, is_whole, problem
 from ...records.node import Sighting
+from ...records.plan import PlanPlace
 from ...records.share import Part
 from ...records.states import OPEN, JobState
 from ...rules.health import claim_loop_stands_still
@@ -89,6 +90,7 @@ def _about(document: Mapping[str, Any], around: ClusterState) -> Operation[Evide
         ahead_limit=COUNTED_AT_MOST,
         refusal=None if job.is_numbered else problem(document),
         inserted_at=None if job.is_numbered else _time_in(job.id),
+        plan=_plan_of(document),
         expire_at=document.get("expire_at"),
         odd_fields=(
             *(f"`{name}` is {legible(document[name], 80)}, of no use" for name in unreadable),
@@ -110,6 +112,11 @@ def _unreadable(document: Mapping[str, Any]) -> list[str]:
     numbers = [name for name in _NUMBERS if name in given and not is_whole(given[name])]
     dates = [name for name in _DATES if not isinstance(given.get(name), _MOMENT)]
     return [*numbers, *(name for name in dates if name in given)]
+
+
+def _plan_of(document: Mapping[str, Any]) -> int | None:
+    place = PlanPlace.from_document(document.get("plan"))
+    return None if place is None else place.seq
 
 
 def _time_in(id: Any) -> datetime | None:

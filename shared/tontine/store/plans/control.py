@@ -16,8 +16,8 @@ from ...rules.plan_check import problem
 from ...storable import REFUSALS, unstorable
 from ..bell import ring, ring_new_plan, ring_plan
 from ..call import DECODED, Operation, find_one, insert_one, update_many, update_one
-from ..control import PUT_BACK
 from ..counter import Reserve, raise_counter, take
+from ..end import PUT_BACK
 from ..indexes import NEW_PLANS, OPEN_PLANS
 from ..insert import Put
 from ..names import JOBS, PLANS

@@ -14,7 +14,7 @@ from ...rules.plan_facts import AllJobs
 from ...rules.plan_graph import PlanGraph
 from ..call import Operation, find, find_one
 from ..names import JOBS
-from .read import FACTS, read_heads, with_head
+from .read import FACTS, read_heads, read_jobs, read_range, with_head
 from .values import read_length
 
 K = TypeVar("K")
@@ -119,11 +119,10 @@ class Asked:
         self, question: rules.Question, step: str, kinds: tuple[Any, ...]
     ) -> Operation[Any]:
         """An answer from all items of one step."""
-        found: list[Any] = []
+        found: list[JobFact] = []
         for kind in kinds:
-            asked = {"_id": items_of(self._plan.seq or 0, step, kind)}
-            found += yield find(JOBS, asked, projection=FACTS, hint="_id_")
-        return AllJobs(self._plan, filter(None, map(JobFact.from_document, found))).answer(question)
+            found += (yield from read_range(items_of(self._plan.seq or 0, step, kind)))[0]
+        return AllJobs(self._plan, found).answer(question)
 
     def _item_to_undo(self, question: rules.ItemToUndo) -> Operation[int | None]:
         """One whose undo had not ended is asked for first."""
@@ -146,10 +145,8 @@ class Asked:
         return {} if fact is None else {None: fact}
 
     def _everything_of(self, question: rules.Question) -> Operation[Any]:
-        found = yield find(
-            JOBS, {"_id": all_of(self._plan.seq or 0)}, projection=FACTS, hint="_id_"
-        )
-        return AllJobs(self._plan, filter(None, map(JobFact.from_document, found))).answer(question)
+        found, _ = yield from read_jobs(self._plan.seq or 0)
+        return AllJobs(self._plan, found).answer(question)
 
     def _unended(self, name: str) -> Operation[int | None]:
         """An item that has not ended well, from the last one down to the mark: each is read once

@@ -88,11 +88,28 @@ def with_head(plan: PlanRecord, head: Mapping[str, Any]) -> PlanRecord:
     )
 
 
+_PAGE = 2000
+
+
 def read_jobs(seq: int) -> Operation[tuple[list[JobFact], bool]]:
     """All jobs of a plan, and whether one of them would be removed by itself, which none may."""
-    found = yield find(JOBS, {"_id": all_of(seq)}, projection=FACTS, hint="_id_")
-    facts = [JobFact.from_document(one) for one in found]
-    return [fact for fact in facts if fact], any(one.get("expires") for one in found)
+    return (yield from read_range(all_of(seq)))
+
+
+def read_range(ids: Mapping[str, str]) -> Operation[tuple[list[JobFact], bool]]:
+    """The same of those in a range of `_id`. A page at a time: there may be a million, of which
+    only what the rules know is kept, and others are not to wait for them."""
+    facts: list[JobFact] = []
+    are_expiring = False
+    while True:
+        found = yield find(
+            JOBS, {"_id": ids}, projection=FACTS, sort=[("_id", 1)], limit=_PAGE, hint="_id_"
+        )
+        facts += filter(None, map(JobFact.from_document, found))
+        are_expiring = are_expiring or any(one.get("expires") for one in found)
+        if len(found) < _PAGE:
+            return facts, are_expiring
+        ids = {"$gt": found[-1]["_id"], "$lt": ids["$lt"]}
 
 
 def find_open(seqs: Mapping[str, Any] | None = None) -> Operation[list[int]]:
