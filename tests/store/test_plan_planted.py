@@ -4,6 +4,7 @@ few stories."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,18 @@ import pytest
 from tests.store.test_plan_interleavings import tell
 from tests.support.interleaving.history import Violation
 from tests.support.interleaving.plans import Node, PlanWorld, Running
-from tontine.records.plan import JobFact, PlanError, PlanPlace, PlanRecord, all_of
+from tontine.records.plan import (
+    JobFact,
+    PlanError,
+    PlanPlace,
+    PlanRecord,
+    StepRecord,
+    all_of,
+)
 from tontine.records.states import PlanState
 from tontine.rules import plan as rules
 from tontine.rules.plan_facts import AllJobs
+from tontine.rules.plan_graph import PlanGraph
 from tontine.store.call import Operation, Store, delete_many, delete_one, update_many, update_one
 from tontine.store.claim import claim
 from tontine.store.end import PUT_BACK, halted
@@ -158,7 +167,29 @@ def removed_at_any_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(remove, "remove", remove_it)
 
 
+def added_steps_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def ended(plan: PlanRecord, graph: PlanGraph, name: str) -> rules.Inquiry[bool]:
+        """What it has added is not waited for."""
+        step, width = graph.steps[name], plan.widths.get(name)
+        if step.is_mapped:
+            return width is not None and (yield rules.UnendedItem(name)) is None
+        fact = yield rules.AboutJob(PlanPlace(plan.seq or 0, name))
+        return rules.ended_well(fact, step)
+
+    patch.setattr(rules, "step_ended_well", ended)
+
+
+def all_at_once(patch: pytest.MonkeyPatch) -> None:
+    def releasable(step: StepRecord, *others: Any) -> rules.Inquiry[tuple[int, ...]]:
+        return (yield from real(replace(step, at_once=None), *others))
+
+    real = rules._releasable
+    patch.setattr(rules, "_releasable", releasable)
+
+
 FAULTS: dict[Plant, int] = {
+    added_steps_forgotten: 12,
+    all_at_once: 12,
     licensed_always: 3,
     licensed_from_a_cache: 3,
     licensed_before_the_claim: 226,

@@ -62,6 +62,20 @@ def test_an_undo_that_cannot_be_released_holds_back_no_other(crew: Crew) -> None
     assert "no field 'gone'" in error.message
 
 
+def test_a_finally_that_cannot_be_released_leaves_the_error_that_stopped_the_plan(
+    crew: Crew,
+) -> None:
+    plan = crew.insert({"steps": {"a": {"task": "t.fails"}}, "finally": {"task": "t.echo"}})
+    crew.accept()
+    seq = crew.plan(plan).seq
+    crew.store.database.jobs.insert_one({"_id": f"plan/{seq}/~finally/0", "state": "done"})
+    crew.run()
+    found = crew.plan(plan)
+    assert found.state == "failed"
+    assert found.error is not None
+    assert (found.error.step, found.error.type) == ("a", "Broken")
+
+
 def test_a_plan_is_not_stuck_while_an_undo_of_it_runs(crew: Crew) -> None:
     plan = crew.insert(saga(**lacking()))
     crew.accept()

@@ -293,7 +293,7 @@ class PlanPlace:
     @classmethod
     def from_document(cls, document: Any) -> PlanPlace | None:
         """None where it is no such thing."""
-        if not isinstance(document, Mapping):
+        if type(document) is not dict and not isinstance(document, Mapping):
             return None
         get = document.get
         seq, step, kind, item, tries = get("seq"), get("step"), get("kind"), get("item"), get("try")

@@ -72,7 +72,9 @@ def end(
     seen = _seen(plan, rev=plan.rev) if plan.state is PlanState.RUNNING else _seen(plan)
     change: dict[str, Any] = {}
     if error is not None:
-        change["error"] = {"$literal": error.to_document()}
+        told = {"$literal": error.to_document()}
+        is_last = plan.state is PlanState.CLOSING  # what stopped the plan says more
+        change["error"] = {"$ifNull": ["$error", told]} if is_last else told
     if plan.closing is not None and plan.state is not PlanState.CLOSING:
         change |= {"state": PlanState.CLOSING.value, "outcome": outcome.value}
     else:
