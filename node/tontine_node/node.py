@@ -62,6 +62,7 @@ from .settling.reporter import Reporter
 from .settling.settler import Settler
 from .settling.tidier import Tidier
 from .settling.timer import Timer
+from .telling.announce import announce_later
 from .telling.journal import Journal
 from .telling.live_file import LiveFile, Vital
 from .telling.parting import tell_stopped
@@ -99,7 +100,7 @@ class Node:
         self._changed = asyncio.Event()
         self._born_at = clock.now()
         self._moved_at = self._cancels_at = float("-inf")
-        self._looks_soon = self._is_said = False
+        self._looks_soon = False
         self._tasks: list[asyncio.Task[None]] = []
 
         timing = config.timing
@@ -293,10 +294,16 @@ class Node:
         await self._say_stopped(str(error)[:500])
 
     def _say_ready(self) -> None:
-        """Once, when there is something to work with."""
-        if self.contexts.is_ready and not self._is_said:
-            self._is_said = True
+        """Once, when there is something to work with; and once of every context that is ready only
+        later."""
+        said = self.contexts.announced
+        news = [one for one in self.contexts if one.pool.is_ready and one.context.name not in said]
+        if news and not said:
             self.is_ready(self)
+        else:
+            for one in news:
+                announce_later(one.context.name, one.modules)
+        said.update(one.context.name for one in news)
 
     def _is_stop_wanted(self) -> bool:
         return self.drain.stops_asked > 0 or self.beat.desired is Desired.STOPPED

@@ -131,6 +131,9 @@ def test_a_connection_that_fails_is_tried_again_and_delays_only_its_own_modules(
         (directory / "up").touch()
         wait_for(cluster, "mail", state="ready")
         assert client.wait(waiting, timeout=60).result == 3
+    (node,) = cluster.nodes
+    eventually(lambda: "context mail is ready, too: letter 1.0: work" in node.text(), 60)
+    assert node.text().count("plain 1.0: work") == 1
     record = cluster.record("a") or {}
     assert [one["state"] for one in record["modules"]] == ["serving", "serving"]
     assert "error" not in wait_for(cluster, "mail", ready=1)

@@ -39,6 +39,8 @@ class Contexts:
     ) -> None:
         """`is_first`: the process has had no node before this one."""
         self.said = Said()
+        self.announced: set[str] = set()
+        """Those of which the log says that they got ready."""
         self._is_settled = not is_first
         """Whether what the configuration names was seen to be right; what comes later ends no
         node."""

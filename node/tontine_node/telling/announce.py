@@ -30,6 +30,15 @@ def announce(node: str, config: NodeConfig, modules: Modules, *, as_json: bool) 
     warn_of_empty(modules)
 
 
+def announce_later(context: str, modules: Modules) -> None:
+    """Log that another context has become ready, after the node has said that it is."""
+    told = "; ".join(f"{_named(module)}: {_tasks(module)}" for module in modules[:MODULES_SHOWN])
+    facts = {"event": "context-ready", "context": context, "modules": _short(modules)}
+    sentence = f"context {context} is ready, too: {told}"
+    log.info("a context is ready", extra=facts | {"sentence": sentence})
+    warn_of_empty(modules)
+
+
 def warn_of_empty(modules: Modules) -> None:
     """A module without tasks is allowed, and seldom meant."""
     for name in (legible(module.get("name"), 60) for module in modules if not module.get("tasks")):
@@ -57,10 +66,12 @@ def facts(node: str, config: NodeConfig, modules: Modules) -> dict[str, Any]:
             {"name": one.name, "processes": one.processes, "slots": one.slots}
             for one in config.contexts
         ],
-        "modules": [
-            {name: module.get(name) for name in ("name", "version", "tasks")} for module in modules
-        ],
+        "modules": _short(modules),
     }
+
+
+def _short(modules: Modules) -> list[dict[str, Any]]:
+    return [{name: module.get(name) for name in ("name", "version", "tasks")} for module in modules]
 
 
 def lines(config: NodeConfig, modules: Modules) -> Iterator[str]:
