@@ -395,6 +395,18 @@ async def test_what_is_typed_ahead_of_a_page_that_closes_goes_to_the_palette() -
         await until(lambda: "Job #4811" in getattr(app.screen, "text", ""), within=10)
 
 
+@pytest.mark.parametrize("pane", ["1", "3"])
+async def test_a_page_makes_room_for_the_palette(pane: str) -> None:
+    # A terminal sends escape and a colon that follows it at once as one key, the colon.
+    async with shown((80, 24)) as (app, pilot):
+        await press(app, pilot, pane, "enter")
+        page = app.screen
+        assert isinstance(page, Page)
+        type_at_once(app, ":", *"job 4811", "enter")
+        await until(lambda: "Job #4811" in getattr(app.screen, "text", ""), within=10)
+        assert page not in app.screen_stack
+
+
 @pytest.mark.parametrize("leaving", ["escape", "q", "enter"])
 async def test_an_enter_typed_ahead_into_an_empty_palette_runs_nothing(leaving: str) -> None:
     async with shown((80, 24)) as (app, pilot):

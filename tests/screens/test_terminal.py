@@ -151,6 +151,13 @@ def test_the_clipboard_is_written_when_asked_for() -> None:
         shown.wait_for(b"\x1b]52;c;bm9kZS0wMC0x")
 
 
+def test_what_is_typed_before_the_screen_is_there_is_done() -> None:
+    with terminal(stand()) as shown:
+        assert not shown.is_raw, "the terminal itself makes a new line of the enter"
+        shown.press(b":job 4811\r")
+        shown.wait_for_text("Job #4811")
+
+
 def test_m_lets_go_of_the_mouse_and_takes_it_back() -> None:
     with terminal(stand()) as shown:
         shown.wait_for_text("node-07")

@@ -12,17 +12,20 @@ import pytest
 from tests.support.planned import Broken, Crew, done_item
 from tontine.errors import ConfigError
 from tontine.filter import Filter
-from tontine.records.plan import PlanPlace
+from tontine.records.plan import JobFact, PlanPlace
+from tontine.records.states import JobState
 from tontine.rules.plan import UnendedItem
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, many, number, retention
 from tontine.store.call import AsyncStore, Call, Causal, Store, find
 from tontine.store.insert import Wish
 from tontine.store.plans import accept, control, read, release
+from tontine.store.plans.advance import Advancer
 from tontine.store.plans.facts import Asked, PlanMemory
+from tontine.store.plans.licence import licences_of
 from tontine.store.plans.status import read_status
 from tontine.store.plans.values import read_page
-from tontine.store.retention import Retention
+from tontine.store.retention import FOR_EVER, Retention
 from tontine.streamed import BYTES_AT_ONCE
 
 
@@ -659,3 +662,32 @@ def test_a_fan_in_stops_where_somebody_else_has_read_meanwhile(crew: Crew) -> No
     asked.clear()
     assert crew.store.run(counted(Asked(plan, memory).marks())) == {"m": width}
     assert sum(asked) <= 4500, "those above are known"
+
+
+def test_a_release_that_lands_after_the_end_of_its_plan_is_claimed_and_gets_no_licence(
+    crew: Crew,
+) -> None:
+    crew.insert({"steps": {"a": {"task": "t.echo"}, "b": {"task": "t.echo", "after": ["a"]}}})
+    crew.accept()
+    (job,) = crew.claim()
+    fact = JobFact(PlanPlace(1, "a"), JobState.DONE)
+    advancer = Advancer(PlanMemory(), FOR_EVER, 0.0, claim=claims_all)
+    going_on = advancer.advance({1: [fact]})
+    crew.store.database.jobs.update_one({"_id": job["_id"]}, {"$set": {"state": "done"}})
+    call = going_on.send(None)
+    while call.method != "insert_many":
+        answer = None if call.unheard else crew.store.run(one_call(call))
+        call = going_on.send(answer)
+    crew.store.run(control.cancel(1, undo=False))
+    crew.look(1)
+    plan = crew.store.database.plans.find_one() or {}
+    assert plan["state"] == "cancelled"
+    with pytest.raises(StopIteration) as ended:
+        going_on.send(crew.store.run(one_call(call)))
+    (seq,) = ended.value.value.claimed
+    found = crew.store.run(licences_of([seq], {seq: PlanPlace(1, "b")}))
+    assert not found.granted
+
+
+def one_call(call: Call) -> Generator[Call, Any, Any]:
+    return (yield call)

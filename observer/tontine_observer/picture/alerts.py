@@ -323,7 +323,8 @@ def queue_of(moment: Moment, beating: Sequence[NodeFact], lately: Lately) -> hea
     oldest_for = moment.at - min(due_first) if due_first else None
     members = [fact for fact in beating if fact.id in moment.members]
     active = [lately.ended_at or 0.0, *moment.settled_at.values()]
-    active += [row.started_at or row.claimed_at or 0.0 for row in moment.working]
+    # A claim alone is no activity: nodes claim ahead, and give back what finds no slot.
+    active += [row.started_at or 0.0 for row in moment.working]
     last = max(active)
     return health.Queue(
         waiting,

@@ -407,6 +407,8 @@ JOB_PAGE = {
 }
 PLAN_PAGE = {"retry": "retry", "cancel": "cancel", "reveal": "document", "pager": "pager"}
 """The commands of a page by their names, and what they are called there."""
+ANYWHERE = {"palette": ""}
+"""Those that every page has, and does not name."""
 
 _TOGETHER = {"left_square_bracket": "[ ]"}
 """Keys that are shown with the one that belongs to them."""

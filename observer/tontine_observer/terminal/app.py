@@ -11,6 +11,7 @@ from time import monotonic
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import App
 from textual.binding import BindingType
 
@@ -83,6 +84,13 @@ class ObserverApp(App[None]):
 
     def _call_off(self) -> None:
         self.hands.pages.call_off()
+
+    async def on_event(self, event: events.Event) -> None:
+        """An enter is one, also where it was typed before the screen had the terminal: that makes a
+        new line of it, which is ctrl+j."""
+        if isinstance(event, events.Key) and event.key == "ctrl+j":
+            event = events.Key("enter", "\r")
+        await super().on_event(event)
 
     def _search(self) -> None:
         self.run_worker(self.hands.search, group="search", exclusive=True)  # type: ignore[arg-type]

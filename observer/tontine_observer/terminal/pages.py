@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,14 +18,14 @@ from ..records.job import JobPage, JobRow, LogLine
 from ..records.link import Mode
 from ..records.node import NodeRow
 from ..records.plan import PlanPage
-from ..stage.commands import JOB_PAGE, NODE_PAGE, PLAN_PAGE, Ask, Command, Deed, Open
+from ..stage.commands import ANYWHERE, JOB_PAGE, NODE_PAGE, PLAN_PAGE, Ask, Command, Deed, Open
 from ..stage.panes import jobpage, nodepage, planpage
 from ..stage.stage import Stage
 from . import export, pager
 from .requesting import Requests
 from .screens.log import Log
 from .screens.overview import Overview
-from .screens.page import ListPage, Offer, Page
+from .screens.page import Act, ListPage, Offer, Page
 from .settings import Settings
 
 T = TypeVar("T")
@@ -76,7 +76,13 @@ class Pages:
                 self._requests.begin(command.what.verb, node())
 
         self._app.push_screen(
-            Page(f"Node {first.name}", self._stage.look, body, self._offers(NODE_PAGE), act)
+            Page(
+                f"Node {first.name}",
+                self._stage.look,
+                body,
+                self._offers(NODE_PAGE),
+                self._or_leave(act),
+            )
         )
         return None
 
@@ -148,7 +154,8 @@ class Pages:
                 command.what(self._stage)
 
         labels = JOB_PAGE | ({"plan_of_job": "plan"} if plan_of(page.row) is not None else {})
-        screen = Page(jobpage.title(page), self._stage.look, body, self._offers(labels), act)
+        look, offers = self._stage.look, self._offers(labels)
+        screen = Page(jobpage.title(page), look, body, offers, self._or_leave(act))
         self._app.push_screen(screen)
         screen.read_every(READ_EVERY, reread)
 
@@ -192,7 +199,13 @@ class Pages:
 
         look, offers = self._stage.look, self._offers(PLAN_PAGE)
         screen = ListPage(
-            planpage.title(page), look, body, offers, act, lambda: len(page.steps), open_step
+            planpage.title(page),
+            look,
+            body,
+            offers,
+            self._or_leave(act),
+            lambda: len(page.steps),
+            open_step,
         )
         self._app.push_screen(screen)
         screen.read_every(READ_EVERY, reread)
@@ -260,8 +273,20 @@ class Pages:
             self._overview.say(legible(error, 200), is_bad=True)
             return None
 
-    def _offers(self, labels: Mapping[str, str]) -> list[Offer]:
-        return [Offer(self._commands[name], label) for name, label in labels.items()]
+    def _offers(self, labels: dict[str, str]) -> list[Offer]:
+        return [Offer(self._commands[name], label) for name, label in (labels | ANYWHERE).items()]
+
+    def _or_leave(self, act: Act) -> Act:
+        """A page makes room for the palette: what is chosen there is done in the overview."""
+
+        async def done(command: Command) -> None:
+            if command.what is Deed.PALETTE:
+                self._app.screen.dismiss()
+                await self._overview.carry_out(command.what)
+            else:
+                await act(command)
+
+        return done
 
 
 def plan_of(row: JobRow) -> int | None:

@@ -260,10 +260,12 @@ def waiting_long(queue: Queue, empty_in: float | None, *, is_rate_known: bool) -
     """The oldest job has waited too long."""
     text = f"{count(queue.waiting, 'job')} {_verb(queue.waiting, 'waits', 'wait')}"
     text += f", the oldest for {duration(queue.oldest_for or 0)}"
+    short = ""
     if is_rate_known:
-        text += f"; at this rate {empty(empty_in)}"
+        end = "never empty" if empty_in is None else f"empty in {duration(empty_in)}"
+        text, short = f"{text}; at this rate {empty(empty_in)}", f"{text}; {end}"
     advice = "start more nodes, or give them more slots; `tontine why` explains a single job"
-    return Complaint("waiting-long", "", text, advice, Weight.WARNING)
+    return Complaint("waiting-long", "", text, advice, Weight.WARNING, short)
 
 
 def empty(seconds: float | None) -> str:
@@ -284,14 +286,15 @@ def unknown_tasks(
     wait = _verb(jobs, "waits", "wait")
     if len(tasks) == 1:
         hint = _meant(tasks[0], known)
-        text = f"{many} {wait} for {legible(tasks[0], 100)}, which no live node has"
+        text = short = f"{many} {wait} for {legible(tasks[0], 100)}, which no live node has"
         text += f" ({hint})" if hint else ""
     else:
         named = [_told_task(task, waiting[task], known) for task in tasks[: _NAMED + 1]]
         told = together([*named, *tasks[_NAMED + 1 :]])
-        text = f"{many} {wait} for {len(tasks):,} tasks that no live node has: {told}"
+        short = f"{many} {wait} for {len(tasks):,} tasks that no live node has"
+        text = f"{short}: {told}"
     advice = "start a node with the module of the task, or cancel the jobs"
-    return Complaint("unknown-task", ", ".join(tasks), text, advice)
+    return Complaint("unknown-task", ", ".join(tasks), text, advice, short=short)
 
 
 def _told_task(task: str, number: int, known: frozenset[str]) -> str:
@@ -315,12 +318,13 @@ def piling(schedules: Mapping[str, int]) -> Complaint | None:
     names = sorted(schedules, key=lambda name: (-schedules[name], name))
     if len(names) == 1:
         jobs = f"{schedules[names[0]]:,} of its jobs have not ended"
-        text = f"the schedule {names[0]} piles up: {jobs}"
+        text, short = f"the schedule {names[0]} piles up: {jobs}", ""
     else:
         told = together([f"{name} ({schedules[name]:,})" for name in names])
-        text = f"{len(names):,} schedules pile up, with jobs that have not ended: {told}"
+        short = f"{len(names):,} schedules pile up, with jobs that have not ended"
+        text = f"{short}: {told}"
     advice = "fire it less often, make its task quicker, or add it again with `--overlap skip`"
-    return Complaint("piling-up", ", ".join(names), text, advice, Weight.WARNING)
+    return Complaint("piling-up", ", ".join(names), text, advice, Weight.WARNING, short)
 
 
 def _verb(number: int, one: str, many: str) -> str:

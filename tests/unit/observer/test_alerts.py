@@ -55,6 +55,24 @@ def test_a_share_whose_owner_is_busy_is_slow_and_not_stalled() -> None:
     assert kinds(world, 60) == ["stuck"]
 
 
+def test_a_job_claimed_ahead_and_given_back_does_not_hide_that_all_is_stuck() -> None:
+    world = world_of("ada")
+    for job in ("one", "two"):
+        world.insert_job(job, len(world.jobs) + 1)
+        world.claim(job, "ada")
+        world.change_job(job, started_at=moment(world.now))
+    world.change_node("ada", state="working", running=2)
+    world.insert_job("next", 3)
+    for _ in range(60):  # a second each
+        world.change_node("ada", lease_until=moment(START + 10_000))
+    assert kinds(world) == ["stuck"]
+    world.claim("next", "ada")
+    world.insert_job("last", 4)
+    assert kinds(world) == ["stuck"]
+    world.change_job("next", ("node",), state="queued")
+    assert kinds(world) == ["stuck"]
+
+
 def test_a_share_that_gets_on_is_not_stalled_however_old_its_oldest_job() -> None:
     world = world_of("ada")
     world.insert_job("old", 4, created_at=moment(START - 1000))

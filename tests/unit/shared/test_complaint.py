@@ -46,10 +46,14 @@ def test_many_tasks_that_fail_a_little_are_told_together() -> None:
 
 def test_a_queue_says_when_it_will_be_empty() -> None:
     queue = Queue(waiting=49_000, oldest_for=2520.0)
-    told = complaint.waiting_long(queue, 720.0, is_rate_known=True).text
-    assert told == "49,000 jobs wait, the oldest for 42 min; at this rate it is empty in 12 min"
-    told = complaint.waiting_long(queue, None, is_rate_known=True).text
-    assert told == "49,000 jobs wait, the oldest for 42 min; at this rate it is never empty"
+    told = complaint.waiting_long(queue, 720.0, is_rate_known=True)
+    assert (
+        told.text == "49,000 jobs wait, the oldest for 42 min; at this rate it is empty in 12 min"
+    )
+    assert told.short == "49,000 jobs wait, the oldest for 42 min; empty in 12 min"
+    told = complaint.waiting_long(queue, None, is_rate_known=True)
+    assert told.text == "49,000 jobs wait, the oldest for 42 min; at this rate it is never empty"
+    assert told.short == "49,000 jobs wait, the oldest for 42 min; never empty"
 
 
 def test_tasks_that_nobody_has_are_one_complaint() -> None:

@@ -58,12 +58,17 @@ def _facts(scene: Scene, size: int) -> Line:
             ("  E", "muted"),
             (str(status.epoch), "epoch"),
         ]
-        start += [("  ", "text"), (f"{status.members} ", "strong"), ("members  ", "muted")]
+        start += [("  ", "text"), (f"{status.members} ", "strong")]
+        start += [(f"{_members(status.members)}  ", "muted")]
     start += nodes(scene, has_words=size >= 3)
     if size > 1:
         start += [("  queued ", "muted"), (_known(status.backlog), "strong")]
         start += [("  ", "text"), (f"{rate(status.rate)}/s ", "good" if status.rate else "muted")]
     return start
+
+
+def _members(number: int) -> str:
+    return "member" if number == 1 else "members"
 
 
 def _known(number: int | None) -> str:
@@ -101,6 +106,6 @@ def _tiny(scene: Scene, width: int) -> list[Line]:
         (str(status.epoch), "epoch"),
         ("  ", "text"),
         (str(status.members), "strong"),
-        (" members", "muted"),
+        (f" {_members(status.members)}", "muted"),
     ]
     return [first, [(" ", "text"), *nodes(scene, has_words=False)], flow]

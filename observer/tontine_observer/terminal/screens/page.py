@@ -53,7 +53,7 @@ class Page(Dialog[None]):
 
     def fixed(self, _: int) -> list[Line]:
         line: Line = [(" ", "text")]
-        for offer in self._offers.values():
+        for offer in filter(lambda one: one.label, self._offers.values()):
             line += [(written(offer.command.keys[0]), "key"), (f" {offer.label}   ", "muted")]
         return [[(f" {self._said}", "bad")], [*line, ("esc", "key"), (" close", "muted")]]
 
@@ -65,7 +65,8 @@ class Page(Dialog[None]):
     async def action_act(self, name: str) -> None:
         self._said = ""
         await self._act(self._offers[name].command)
-        self.draw()
+        if not self._has_left:
+            self.draw()
 
 
 class ListPage(Page):
