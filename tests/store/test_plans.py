@@ -177,6 +177,30 @@ def test_a_failure_stops_the_plan_and_a_retry_runs_only_what_did_not_succeed(cre
         crew.store.run(control.retry(found.seq))
 
 
+def test_who_sees_a_retry_first_releases_what_was_ready_before_it(crew: Crew) -> None:
+    """Its step ended well while the plan was stopping, and nothing of it is run again: whoever
+    goes on with the plan sees it, though nobody heard of the retry."""
+    plan = crew.insert(
+        {
+            "steps": {
+                "a": {"task": "t.flaky"},
+                "b": {"task": "t.echo"},
+                "c": {"task": "t.echo", "after": ["b"]},
+            }
+        }
+    )
+    crew.tasks["t.flaky"] = fails
+    crew.accept()
+    for job in crew.claim():
+        crew.work(job)
+    assert crew.state(plan) == "failed"
+    assert len(crew.jobs(plan)) == 2
+    crew.tasks["t.flaky"] = echo
+    crew.store.run(control.retry(crew.plan(plan).seq or 0))
+    crew.run()
+    assert crew.state(plan) == "done"
+
+
 def test_three_of_many_items_are_run_again_and_no_others(crew: Crew) -> None:
     broken = {3, 20, 39}
     crew.tasks["t.some"] = lambda n: fails() if n in broken else n

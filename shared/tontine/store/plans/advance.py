@@ -103,11 +103,13 @@ class Advancer:
     def _read(self, wanted: Mapping[int, rules.Touched]) -> Operation[list[_Course]]:
         plans = yield from self._plans(wanted)
         courses = []
-        for seq, touched in wanted.items():
+        for seq, settled in wanted.items():
             if seq not in plans or plans[seq][0].state not in UNFINISHED_PLAN:
                 continue
             plan, graph = plans[seq]
             everything = None
+            # What was ready before a retry is touched by nothing.
+            touched = None if self.memory.is_new_try(plan) else settled
             if touched is None:
                 facts, has_expiring = yield from read_jobs(seq)
                 everything = AllJobs(plan, facts)

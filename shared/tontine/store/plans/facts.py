@@ -53,6 +53,16 @@ class PlanMemory:
         """An item whose undo had not ended."""
         self.halted_at: Remembered[int, float] = Remembered()
         self.marked_at: Remembered[int, float] = Remembered()
+        self.tries: Remembered[int, int] = Remembered()
+        """The last retry of a plan that this node has gone through all of it for."""
+
+    def is_new_try(self, plan: PlanRecord) -> bool:
+        """Whether a plan was retried since this node has asked that."""
+        seq, tries = plan.seq or 0, plan.try_ or 0
+        if self.tries.get(seq, 0) == tries:
+            return False
+        self.tries[seq] = tries
+        return True
 
     def keep(self, plan: PlanRecord) -> PlanGraph:
         """Remember a plan's steps; their order."""
