@@ -112,19 +112,22 @@ class Advances:
     async def run(self) -> None:
         """Advance for ever; an outage only makes the batches larger."""
         tasks: set[asyncio.Task[None]] = set()
-        async with asyncio.TaskGroup() as group:
+        try:
             while True:
                 await self._some.wait()
                 free = [seq for seq in self._due if seq not in self._under_way]
                 batch = {seq: self._due.pop(seq) for seq in free[:PLANS_AT_ONCE]}
                 self._under_way.update(batch)
                 if batch:
-                    tasks.add(group.create_task(self._go_on(batch)))
+                    tasks.add(asyncio.create_task(self._go_on(batch)))
                 patience = PATIENCE if len(tasks) < AT_ONCE else None
                 if tasks:
                     await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 tasks = {task for task in tasks if not task.done()}
                 self._rest()
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def _go_on(self, batch: dict[int, list[JobFact] | None]) -> None:
         try:
