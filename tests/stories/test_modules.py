@@ -267,7 +267,6 @@ def offers(cluster: Cluster, node: NodeProcess, tasks: set[str]) -> bool:
     return offered(cluster, node) == tasks
 
 
-@pytest.mark.long
 def test_modules_that_come_and_go_on_three_nodes_under_load_fail_no_job(
     cluster: Cluster, file: Path, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from tontine import Client
 from tontine.store import schema
 from tontine.testing import NodeProcess
 
-pytestmark = [pytest.mark.story, pytest.mark.long]
+pytestmark = pytest.mark.story
 
 BEFORE = "f8a9844"
 """The last commit before the roster had kinds."""

@@ -35,7 +35,6 @@ def state_of(cluster: Cluster, name: str) -> str:
     return str((cluster.record(name) or {}).get("state"))
 
 
-@pytest.mark.long
 def test_a_plan_goes_on_whose_settling_node_died_before_it_did(
     client: Client, cluster: Cluster
 ) -> None:

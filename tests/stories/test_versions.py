@@ -18,7 +18,7 @@ from tontine.testing import NodeProcess
 KILLS = int(os.environ.get("STORY_KILLS", "3"))
 """How often a node with a job that must not run twice is killed; `scripts/kills`: 50 times."""
 
-pytestmark = [pytest.mark.story, pytest.mark.long, pytest.mark.timeout(180 + 60 * KILLS)]
+pytestmark = [pytest.mark.story, pytest.mark.timeout(180 + 60 * KILLS)]
 
 
 def begin(cluster: Cluster, name: str, version: str) -> NodeProcess:
