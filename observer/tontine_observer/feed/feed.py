@@ -31,7 +31,7 @@ from .polls import Polls, nap
 from .pressure import Pressure, Thresholds
 
 RETRY_FROM, RETRY_TO = 0.5, 15.0
-TAKE_EVERY = 0.025
+TAKE_EVERY = 0.05
 """Changes that come meanwhile come together: asking costs more than reading one."""
 POLL_EVERY = 2.0
 STREAM_AGAIN = 30.0
