@@ -3,6 +3,7 @@ test."""
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -14,9 +15,20 @@ from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient, MongoClient
 
 from tests.support.cluster import Cluster
+from tests.support.data import data_directory
 from tontine.embedded import server as embedded
 from tontine.store import schema
 from tontine.store.call import AsyncStore, Store
+
+SERVER = {
+    "ttlMonitorSleepSecs": 1,  # instead of a minute
+    "journalCommitInterval": 10,  # instead of 100 ms, which every dropped database waits for
+    "minSnapshotHistoryWindowInSeconds": 10,  # instead of five minutes
+}
+DROPPED = itertools.count(1)
+DROPPED_AT_ONCE = 50
+"""After so many databases a checkpoint is made: until then, and until their history is over, their
+files stay open, 44 of each, and a server ends that cannot open any more."""
 
 
 def pytest_configure() -> None:
@@ -32,15 +44,16 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def mongo_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("mongo")
-    yield embedded.start(home).uri
-    embedded.stop(home)
+    with data_directory(tmp_path_factory.mktemp("mongo")) as home:
+        yield embedded.start(home).uri
+        embedded.stop(home)
 
 
 @pytest.fixture(scope="session")
 def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, object]]]:
     with MongoClient[dict[str, object]](mongo_uri, tz_aware=True) as client:
-        client.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": 1})  # instead of a minute
+        for name, value in SERVER.items():
+            client.admin.command({"setParameter": 1, name: value})
         yield client
 
 
@@ -49,6 +62,8 @@ def database(mongo_client: MongoClient[dict[str, object]]) -> Iterator[str]:
     name = f"test_{uuid4().hex[:12]}"
     yield name
     mongo_client.drop_database(name)
+    if next(DROPPED) % DROPPED_AT_ONCE == 0:
+        mongo_client.admin.command("fsync")
 
 
 @pytest.fixture
