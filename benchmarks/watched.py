@@ -43,8 +43,10 @@ class Watched:
     frame: float
     """Processor seconds of a frame, mean: from the board to the terminal."""
     paint: float
+    """Seconds from the reading of a change to its painting, 95 of 100."""
+    whole: float
     """Seconds from a change in the store to its painting, 95 of 100; of the first, middle and last
-    of each answer."""
+    of each answer. The server tells a change when its journal has it."""
     lag: float
     """Seconds that a frame came late, 99 of 100."""
     memory: float
@@ -65,10 +67,11 @@ class Watch:
     def __init__(self, app: ObserverApp) -> None:
         self.costs: list[float] = []
         self.lags: list[float] = []
-        self.waits: list[float] = []
+        self.paint_waits: list[float] = []
+        self.whole_waits: list[float] = []
         self.heard = self.paints = 0
-        self._told: list[float] = []
-        self._drawn: list[float] = []
+        self._told: list[tuple[float, float]] = []
+        self._drawn: list[tuple[float, float]] = []
         self._app = app
         self._take, self._flush = intake.take, app.overview.flush
         self._refresh = app.overview._compositor_refresh
@@ -77,11 +80,12 @@ class Watch:
         app.overview._compositor_refresh = self.refresh  # type: ignore[method-assign]
 
     def take(self, known: Known, deltas: Iterable[Delta]) -> None:
+        now = wall_time()
         told = list(deltas)
         self._take(known, told)
         self.heard += len(told)
-        ahead = known.link.ahead
-        self._told += [told[place].at + ahead for place in (0, len(told) // 2, -1) if told]
+        for place in (0, len(told) // 2, -1) if told else ():
+            self._told.append((told[place].at + known.link.ahead, now))
 
     def flush(self) -> int:
         began = time.process_time()
@@ -100,11 +104,13 @@ class Watch:
         if self.costs:
             self.costs[-1] += time.process_time() - began
         now = wall_time()
-        self.waits += [max(0.0, now - at) for at in self._drawn]
+        self.whole_waits += [max(0.0, now - at) for at, _ in self._drawn]
+        self.paint_waits += [max(0.0, now - read) for _, read in self._drawn]
         self._drawn = []
 
     def clear(self) -> None:
-        self.costs, self.lags, self.waits, self.heard, self.paints = [], [], [], 0, 0
+        self.costs, self.lags, self.paint_waits, self.whole_waits = [], [], [], []
+        self.heard = self.paints = 0
 
 
 async def measure(watch: Watch, board: Board, seconds: float) -> Watched:
@@ -118,7 +124,8 @@ async def measure(watch: Watch, board: Board, seconds: float) -> Watched:
     return Watched(
         busy=used / passed,
         frame=sum(watch.costs) / max(1, len(watch.costs)),
-        paint=_at(watch.waits, 0.95),
+        paint=_at(watch.paint_waits, 0.95),
+        whole=_at(watch.whole_waits, 0.95),
         lag=_at(watch.lags, 0.99),
         memory=memory / 1e6,
         grown=process.memory_info().rss / memory,

@@ -149,6 +149,21 @@ async def test_curves_of_one_pane_have_one_scale() -> None:
         assert "█" not in next(row for row in rows if "node-01" in row)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), WIDE])
+async def test_the_rate_of_a_minute_is_that_of_a_whole_minute(size: tuple[int, int]) -> None:
+    once = replace(node(0), rate=(100.0, 100.0, 100.0, *(0.0,) * 27))
+    late = replace(node(1), rate=(50.0, 50.0, 50.0))
+    async with shown(size, StillBoard(picture(nodes=(once, late)))) as (app, pilot):
+        await press(app, pilot, "1")
+        rows = [plain(line) for line in app.overview._sheets[NODES].lines]
+        if not any("RATE 60 s" in row for row in rows):
+            return  # no room for it
+        long, short = (next(row for row in rows if one in row) for one in ("node-00", "node-01"))
+        assert "█" in long, "as long as it is not a minute ago"
+        place = next(place for place, sign in enumerate(short) if sign in "▄▅")
+        assert place > long.index("█") + 8, "what is new is at the right"
+
+
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
 async def test_bars_of_one_pane_have_one_scale(size: tuple[int, int]) -> None:
     same = replace(flow(), counts={**flow().counts, "queued": 800, "working": 800})
@@ -480,6 +495,29 @@ async def test_a_few_jobs_that_come_and_go_are_no_queue_that_grows(
         async with shown(size, board) as (app, _):
             assert ("never empty" in text(app)) is is_told
             assert ("the queue grows" in text(app)) is is_told
+
+
+@pytest.mark.parametrize(("queued", "is_told"), [(5, False), (5000, True)])
+async def test_a_few_jobs_that_grow_just_now_are_no_queue_that_ends(
+    queued: int, is_told: bool
+) -> None:
+    base = replace(flow(), counts={"queued": queued, "working": 4}, empty_in=180.0)
+    grows = replace(base, in_rate=7.4, out_rate=6.6)
+    for size in ((80, 24), WIDE):
+        async with shown(size, StillBoard(picture(flow=grows, alerts=()))) as (app, _):
+            assert ("empty in" in text(app)) is is_told
+        shrinks = StillBoard(picture(flow=replace(base, in_rate=6.6, out_rate=7.4), alerts=()))
+        async with shown(size, shrinks) as (app, _):
+            assert "empty in" in text(app)
+
+
+async def test_a_long_queue_that_shrinks_after_a_burst_is_no_queue_that_grows() -> None:
+    base = replace(flow(), counts={"queued": 154_146, "working": 4}, empty_in=None)
+    shrinks = replace(base, in_rate=0.0, out_rate=4_147.0)
+    for size in ((80, 24), WIDE):
+        async with shown(size, StillBoard(picture(flow=shrinks, alerts=()))) as (app, _):
+            assert "never empty" not in text(app)
+            assert "the queue grows" not in text(app)
 
 
 async def test_tasks_of_jobs_and_those_that_nobody_has_complete() -> None:

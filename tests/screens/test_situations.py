@@ -83,6 +83,24 @@ def all_slots_stuck() -> tuple[World, float]:
     return world, 75
 
 
+def all_slots_stuck_and_a_node_silent() -> tuple[World, float]:
+    world = deployment("ada", "bea")
+    world.put_node("cyd", modules=TASKS, lease=200.0, lease_until=moment(world.now + 201))
+    world.set_roster("ada", "bea", "cyd")
+    fill(world, "ada", "bea")
+    for number in range(1000, 2050):
+        world.insert_job(number, number, task="shop.mail", created_at=moment(START))
+    return world, 75
+
+
+def a_share_stalled() -> tuple[World, float]:
+    world = deployment("worker-4711", "worker-4712")
+    world.change_node("worker-4712", state="working", running=1)
+    for number in range(2, 26, 2):
+        world.insert_job(number, number, task="shop.mail", created_at=moment(START))
+    return world, 30
+
+
 def an_old_long_queue() -> tuple[World, float]:
     world = deployment("ada", "bea")
     for number in range(1, 501):
@@ -127,6 +145,23 @@ def nobody_left() -> tuple[World, float]:
     return world, 60
 
 
+def many_left() -> tuple[World, float]:
+    world = deployment(*(f"worker-4711{number}" for number in range(5)), lease=20.0)
+    for number in range(1, 4):
+        world.insert_job(number, number, task="shop.mail")
+    return world, 60
+
+
+def many_silent() -> tuple[World, float]:
+    names = [f"worker-4711{number}" for number in range(3)]
+    world = deployment(*names, lease=20.0)
+    world.put_node("ada", modules=TASKS, lease=20.0, lease_until=moment(world.now + 21))
+    world.set_roster("ada", *names)
+    for _ in range(9):
+        world.beat("ada")
+    return world, 0
+
+
 def a_task_nobody_has() -> tuple[World, float]:
     world = deployment("ada")
     for number in range(1, 4):
@@ -147,10 +182,14 @@ SITUATIONS: dict[Situation, tuple[str, int]] = {
     modules_on_some_nodes: ("nothing needs you", 0),
     all_jobs_fail: ("shop.charge fails: 100 of its last 100 jobs, at last CardError: declined", 1),
     all_slots_stuck: ("all 4 slots are busy and nothing has ended for", 1),
+    all_slots_stuck_and_a_node_silent: ("all 4 slots are busy and nothing has ended for", 1),
+    a_share_stalled: ("share 0 stalled", 1),
     an_old_long_queue: ("460 jobs wait, the oldest for", 1),
     a_node_silent: ("bea has been silent for 12 s: ada inherits its share in about 10 s", 1),
     a_node_dead_and_inherited: ("bea died holding #301 #316: ada and cyd have them, 0 lost", 0),
     nobody_left: ("nobody is left: ada and bea fell silent 65 s ago, and 3 jobs wait", 1),
+    many_left: ("nobody is left: worker-47110, worker-47111, worker-47112 and 2 more fell", 1),
+    many_silent: ("worker-47110, worker-47111 and worker-47112 have been silent for", 1),
     tasks_nobody_has: ("6 jobs wait for 2 tasks that no live node has", 1),
     a_task_nobody_has: ("3 jobs wait for shop.refund, which no live node has", 1),
 }

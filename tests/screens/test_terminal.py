@@ -75,7 +75,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() -> None:
 
         if sys.platform == "linux":
             eventually(is_stopped, 60)
-        assert given_back(shown.written)
+        eventually(lambda: shown.read() and given_back(shown.written), 60)  # it wrote, then stopped
         before = len(shown.written)
         os.kill(shown.process.pid, signal.SIGCONT)
         eventually(lambda: shown.read() and ENTER in shown.written[before:], 60)
@@ -156,6 +156,24 @@ def test_what_is_typed_before_the_screen_is_there_is_done() -> None:
         assert not shown.is_raw, "the terminal itself makes a new line of the enter"
         shown.press(b":job 4811\r")
         shown.wait_for_text("Job #4811")
+
+
+def test_an_escape_and_a_key_in_one_read_are_both_done() -> None:
+    with terminal(stand()) as shown:
+        shown.wait_for_text("node-07")
+        shown.press(b":job 4811\r")
+        shown.wait_for_text("Job #4811")
+        shown.press(b"\x1bD")
+        shown.wait_for_text("Stop node-00")
+
+
+def test_an_escape_and_a_number_in_one_read_are_both_done() -> None:
+    with terminal(stand()) as shown:
+        shown.wait_for_text("node-07")
+        shown.press(b":job 4811\r")
+        shown.wait_for_text("Job #4811")
+        shown.press(b"\x1b4")
+        shown.wait_for_text("left and right look back")
 
 
 def test_m_lets_go_of_the_mouse_and_takes_it_back() -> None:

@@ -418,6 +418,22 @@ async def test_more_changes_than_one_can_follow_are_sampled_and_nodes_are_still_
         assert not board.jobs().is_complete
 
 
+async def test_that_all_jobs_fail_is_seen_before_a_long_queue_that_is_sampled(
+    mongo_uri: str, store: Store
+) -> None:
+    async with overrun(mongo_uri, store, Thresholds(rate=0.0, burst=40, calm=-1.0)) as board:
+        submit(store, 300)
+        ended = {"state": "failed", "finished_at": datetime.now(UTC)}
+        ended["error"] = {"type": "CardError", "message": "declined"}
+        store.database.jobs.update_many({"seq": {"$lte": 150}}, {"$set": ended})
+        await until(lambda: board.picture().flow.counts["queued"] == 200, "counted")
+        (told,) = await until(
+            lambda: [one.text for one in board.picture().alerts if one.kind == "failing"],
+            "that they fail",
+        )
+        assert told.endswith("fails: 100 of its last 100 jobs, at last CardError: declined")
+
+
 async def test_what_happens_between_two_samples_is_not_lost(mongo_uri: str, store: Store) -> None:
     async with overrun(mongo_uri, store, Thresholds(rate=0.0, burst=40, calm=-1.0)) as board:
         for name in ("ada", "bob"):

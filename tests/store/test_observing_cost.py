@@ -126,13 +126,18 @@ def test_a_page_costs_the_same_however_many_jobs_there_are(store: Store) -> None
 
 def test_where_the_newest_all_wait_those_that_ended_before_them_are_read(store: Store) -> None:
     fields = {"task": "t.t", "attempt": 0, "fails": 0, "lost": 0}
-    states = ["failed"] * 20 + ["queued"] * (window.NEWEST + 100)
+    held = window.PASSED + 100  # by nodes that claim ahead
+    states = ["failed"] * 20 + ["working"] * held + ["queued"] * (window.NEWEST + 100)
     store.database.jobs.insert_many(
-        [{"seq": Int64(seq), "state": state, **fields} for seq, state in enumerate(states, 1)]
+        [
+            {"seq": Int64(seq), "state": state, **fields}
+            | ({"node": "ada-1"} if state == "working" else {})
+            for seq, state in enumerate(states, 1)
+        ]
     )
     documents, _, known_from = store.run(window.read_window(["t.t"]))
     assert sum(one["state"] == "failed" for one in documents) == 20
-    assert known_from == 121
+    assert known_from == 121 + held
 
 
 def fresh(seq: int, task: str) -> dict[str, Any]:

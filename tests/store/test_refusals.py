@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, _OperationCancelled
 
 from tests.support.mongod import with_users
-from tontine.errors import NotPermitted
+from tontine.errors import NotPermitted, StoreUnavailable
 from tontine.store.call import Call, Operation, Store, command, translated
 
 
@@ -119,3 +119,9 @@ def test_refusals_of_atlas(text: str, said: str) -> None:
     error = translated(OperationFailure(text, 8000, {"errmsg": text}))
     assert isinstance(error, NotPermitted)
     assert str(error).startswith(said)
+
+
+def test_a_call_whose_server_went_silent_says_so() -> None:
+    error = translated(_OperationCancelled("operation cancelled"))
+    assert isinstance(error, StoreUnavailable)
+    assert str(error) == "the server does not answer"

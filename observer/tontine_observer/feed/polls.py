@@ -16,7 +16,7 @@ from tontine.diagnose.doctor import read as checkup
 from tontine.errors import NotPermitted, StoreError, StoreUnavailable
 from tontine.legible import legible
 from tontine.records.roster import Roster
-from tontine.records.states import OPEN
+from tontine.records.states import FINAL, OPEN, JobState
 from tontine.store import events, read, window
 from tontine.store.call import AsyncStore, Operation
 from tontine.store.read import hurried
@@ -154,6 +154,12 @@ class Polls:
         nodes = await self._part(store, "nodes", read.read_nodes(), [])
         self._tasks = known_tasks(nodes)
         page = await self._part(store, "jobs", window.read_page(), [])
+        if page and not any(one.get("state") in FINAL for one in page):
+            # A long queue: what ended lately comes before as many as are unfinished.
+            counts = self.known.tally.counts
+            first = seq - counts[JobState.QUEUED] - counts[JobState.WORKING]
+            passed = window.read_passed([first], window.SLIM)
+            page = [*page, *await self._part(store, "jobs", passed, [])]
         # Who numbers jobs on its own does not tell the counter.
         seq = max(seq, *(number for one in page if isinstance(number := one.get("seq"), int)), 0)
         snapshot = Snapshot(

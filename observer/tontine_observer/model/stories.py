@@ -45,6 +45,8 @@ class Story:
     at: float
     told_at: float
     """When something was last added to it."""
+    told: str = ""
+    """How it was told last."""
     is_over: bool = False
     """It has come to what it is about: joined, dead, paused."""
     why: str = ""
@@ -311,14 +313,16 @@ class Stories:
             story = self._stories[(node, plot)] = Story(plot, node, name, at, at)
             if len(self._stories) > STORIES_KEPT:
                 del self._stories[next(iter(self._stories))]
+        elif story.name == node != name:
+            story.name = name  # a roster told of the node before its record was there
         return story
 
     def _add(self, story: Story, at: float, **facts: object) -> Story:
         """Facts that are new make it newer."""
-        before = story.text()
         for name, value in facts.items():
             setattr(story, name, value)
         story.at = min(story.at, at)
-        if story.text() != before:
+        if story.text() != story.told:
             story.told_at = max(story.told_at, at)
+            story.told = story.text()  # a restart says how long it took, until now
         return story

@@ -56,15 +56,16 @@ _WEIGHTS = (Weight.BAD, Weight.WARNING, Weight.NOTICE)
 def alerts(
     moment: Moment, shares: Sequence[ShareRow], flow: Flow, lately: Lately
 ) -> tuple[Alert, ...]:
-    """Everything that is wrong, the worst first; what follows from something worse is not told."""
+    """Everything that is wrong, the worst first; what follows from something worse is not told.
+    Where the jobs of that moment are not known, nothing is told of them."""
     living = _Living.of(moment)
-    found = [
-        *_member_alerts(moment, living, flow),
-        *_trouble_alerts(moment),
-        *_failing_alerts(lately),
-    ]
-    if not any(alert.kind in ("nobody-left", "no-member") for alert in found):
-        found += _share_alerts(shares, {node for alert in found for node in alert.nodes})
+    found = [*_member_alerts(moment, living, flow), *_trouble_alerts(moment)]
+    if moment.knows_jobs:
+        found += _failing_alerts(lately)
+    if moment.knows_jobs and not any(alert.kind in ("nobody-left", "no-member") for alert in found):
+        explained = {node for alert in found for node in alert.nodes}
+        explained |= {row.owner for row in shares if _is_being_healed(moment, row.owner)}
+        found += _share_alerts(shares, explained)
         found += _claim_alerts(moment)
         found += _task_alerts(moment)
         is_stalled = any(alert.kind == "stalled-share" for alert in found)

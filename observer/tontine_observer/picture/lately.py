@@ -42,12 +42,13 @@ def lately(moment: Moment, last: Iterable[JobRow], outcomes: Iterable[JobRow]) -
     for row in (*_failed_once(moment.unfinished), *of_tasks):
         known = tasks.get(row.task, Outcomes(row.task))
         if known.ended < LATEST_JOBS:
-            tasks[row.task] = _counted(known, row)
+            tasks[row.task] = _counted(known, row, moment.at)
     every = Outcomes(
         "",
         sum(one.done for one in tasks.values()),
         sum(one.failed for one in tasks.values()),
         next((one.error for one in tasks.values() if one.error), ""),
+        min((one.ago for one in tasks.values() if one.failed), default=0.0),
     )
     return Lately(
         tuple(tasks.values()),
@@ -67,13 +68,13 @@ def _failed_once(rows: Iterable[JobRow]) -> list[JobRow]:
     return [row for row in rows if row.fails and row.state == JobState.QUEUED]
 
 
-def _counted(known: Outcomes, row: JobRow) -> Outcomes:
+def _counted(known: Outcomes, row: JobRow, now: float) -> Outcomes:
     match row.state:
         case JobState.DONE:
             return replace(known, done=known.done + 1)
         case JobState.CANCELLED:
             return known
-    return replace(known, failed=known.failed + 1, error=known.error or row.error)
+    return known.with_failure(row.error, now - (row.finished_at or now))
 
 
 def _waited(row: JobRow) -> float | None:

@@ -11,12 +11,11 @@ from tontine.records.trouble import Trouble
 
 from ..model.nodes import Dated, Lives
 from ..records.job import JobRow
-from ..records.node import NodeFact, NodeRow
+from ..records.node import RATE_STEP, RATE_STEPS, NodeFact, NodeRow
 from ..records.values import as_date
 from .moment import Moment
 
 DEAD_SHOWN_FOR, DEAD_SHOWN = 86_400.0, 50
-RATE_OVER, RATE_STEP = 60.0, 2.0
 
 
 def node_rows(moment: Moment, lives: Lives) -> tuple[NodeRow, ...]:
@@ -62,7 +61,7 @@ def _row(
         name=fact.name,
         state=fact.state,
         share=fact.share,
-        running=0 if fact.is_dead else fact.running,
+        running=_busy(fact, held),
         slots=fact.slots,
         done=fact.done,
         failed=fact.failed,
@@ -97,6 +96,14 @@ def _row(
         workers_wanted=fact.workers_wanted,
         bytes=fact.bytes,
     )
+
+
+def _busy(fact: NodeFact, held: Sequence[JobRow]) -> int:
+    """How many slots are busy: a heartbeat tells it up to two seconds later than its state and its
+    jobs do."""
+    if fact.is_dead or fact.state == NodeState.WAITING:
+        return 0
+    return max(fact.running, min(fact.slots, sum(row.started_at is not None for row in held)))
 
 
 def troubles_of(fact: NodeFact, now: float) -> tuple[Trouble, ...]:
@@ -145,9 +152,8 @@ def settled_rates(lives: Lives, fact: NodeFact, now: float) -> tuple[float, ...]
 
 
 def _settled_rates(life: Sequence[Dated], now: float) -> tuple[float, ...]:
-    steps = int(RATE_OVER / RATE_STEP)
-    start = now - RATE_OVER
-    sums = [0.0] * steps
+    start = now - RATE_STEPS * RATE_STEP
+    sums = [0.0] * RATE_STEPS
     earliest = now
     later: tuple[float, int] | None = None
     for at, one in reversed(life):
@@ -160,8 +166,8 @@ def _settled_rates(life: Sequence[Dated], now: float) -> tuple[float, ...]:
         later = (at, settled)
         if at < start:
             break
-    known = min(steps, max(0, round((now - earliest) / RATE_STEP)))
-    return tuple(value / RATE_STEP for value in sums[steps - known :])
+    known = min(RATE_STEPS, max(0, round((now - earliest) / RATE_STEP)))
+    return tuple(value / RATE_STEP for value in sums[RATE_STEPS - known :])
 
 
 def _spread(sums: list[float], begin: float, end: float, amount: int) -> None:

@@ -205,7 +205,7 @@ def _notes(moment: Moment, owner: str, seen: _Rank) -> list[str]:
     if fact is None or fact.is_dead:
         notes.append("owner dead" if fact else "owner missing")
     elif fact.is_silent(moment.at):
-        notes.append("owner silent")
+        notes.append("owner gone" if fact.is_gone(moment.at) else "owner silent")
     elif fact.state == NodeState.PAUSED:
         notes.append("owner paused")
     notes += [f"#{seq} claimed by {name}" for seq, name in seen.foreign[:_FOREIGN_SHOWN]]

@@ -60,5 +60,14 @@ class Flow:
         return self.counts.get("queued", 0) >= GROWING_FROM
 
     @property
+    def has_outlook(self) -> bool:
+        """Whether it is worth saying when there will be none: not where the last seconds say the
+        opposite of the minute that this is worked out from, unless a long queue goes on ending."""
+        grows = self.net_rate >= 0
+        return bool(self.out_rate) and (
+            grows if self.empty_in is None else self.is_long or not grows
+        )
+
+    @property
     def net_rate(self) -> float:
         return self.in_rate - self.out_rate

@@ -24,6 +24,8 @@ from .values import mapping, number, timestamp, whole
 SILENT, GONE = "silent", "gone"
 """What is shown instead of the state of a node that does not beat, and of one whose lease is
 over."""
+RATE_STEP, RATE_STEPS = 2.0, 30
+"""Seconds in a step of a node's rate, and how many of them are shown: a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class NodeRow:
     held: int = 0
     """Jobs that are claimed by it, started or not, as far as they are in the window."""
     rate: tuple[float, ...] = ()
-    """Jobs settled per second, in steps of 2 s over the last minute, oldest first; shorter when
+    """Jobs settled per second, step by step over the last minute, oldest first; shorter when
     younger."""
     cpu: float | None = None
     memory: int | None = None

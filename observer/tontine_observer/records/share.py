@@ -39,7 +39,7 @@ class ShareRow:
     size`; else the cells are the jobs of this member, by their numbers."""
     cells: str
     note: str = ""
-    """`owner dead`, `owner silent`, `#4893 claimed by ada`, `3 holes` ..., separated by commas."""
+    """`owner dead`, `owner gone`, `#4893 claimed by ada`, `3 holes` ..., separated by commas."""
     foreign: tuple[tuple[int, str], ...] = ()
     """Seqs that others than the owner hold, and the holders' names: help, usually."""
     is_stalled: bool = False

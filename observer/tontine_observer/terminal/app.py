@@ -28,6 +28,9 @@ from .settings import Settings
 from .signals import end_on_signals, end_with_terminal
 from .theming import leaves_colours_to_terminal, name_of, register
 
+_WITH_ESCAPE = dict(zip("¡™£¢∞§¶•ªº≠", "1234567890=", strict=True))
+"""What the toolkit makes of an escape and one of these keys, where they come in one read."""
+
 
 class ObserverApp(App[None]):
     """The live board on a terminal."""
@@ -87,9 +90,14 @@ class ObserverApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """An enter is one, also where it was typed before the screen had the terminal: that makes a
-        new line of it, which is ctrl+j."""
-        if isinstance(event, events.Key) and event.key == "ctrl+j":
-            event = events.Key("enter", "\r")
+        new line of it, which is ctrl+j. An escape is one, also where the next key came with it:
+        both together are what alt and that key are."""
+        if isinstance(event, events.Key):
+            if event.key == "ctrl+j":
+                event = events.Key("enter", "\r")
+            elif self.focused is None and (second := _second(event)):
+                await super().on_event(events.Key("escape", "\x1b"))
+                event = events.Key(second, second)
         await super().on_event(event)
 
     def _search(self) -> None:
@@ -106,3 +114,10 @@ class ObserverApp(App[None]):
             Text(f"tontine: the observer crashed ({type(error).__name__}): {where}")
         )
         self._close_messages_no_wait()
+
+
+def _second(event: events.Key) -> str | None:
+    """The key that came together with an escape."""
+    if event.key.startswith("alt+"):
+        return event.character
+    return _WITH_ESCAPE.get(event.character or "")

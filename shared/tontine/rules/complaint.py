@@ -7,7 +7,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -18,7 +18,10 @@ from ..records.task_key import name_of
 from .health import Queue, inherited_in, is_broken, is_failing, is_unburied_after
 
 START = "start a node: `tontine node MODULE`"
-_NAMED = 3
+_NAMED, _BRIEF = 3, 24
+"""So many names are told of, and where there is little room so many characters of them."""
+_LONG_AGO = 60.0
+"""What went wrong so many seconds ago is told with its age."""
 
 
 class Weight(StrEnum):
@@ -61,6 +64,8 @@ class Outcomes:
     """Those included that failed and wait for another attempt."""
     error: str = ""
     """The newest."""
+    ago: float = 0.0
+    """Seconds since the newest of those that failed."""
 
     @property
     def ended(self) -> int:
@@ -69,6 +74,11 @@ class Outcomes:
     @property
     def is_broken(self) -> bool:
         return is_broken(self.failed, self.ended)
+
+    def with_failure(self, error: str, ago: float) -> Outcomes:
+        """With an older one, or one about as old, that failed so many seconds ago."""
+        newest = min(self.ago, ago) if self.failed else ago
+        return replace(self, failed=self.failed + 1, error=self.error or error, ago=newest)
 
 
 def together(names: Sequence[str], most: int = _NAMED) -> str:
@@ -92,7 +102,10 @@ def nobody_left(silent: Sequence[Silence], waiting: int, *, were_there: bool = T
     names = together([one.name for one in silent])
     since = duration(min(one.seconds for one in silent))
     text = f"nobody is left: {names} fell silent {since} ago"
-    return Complaint("nobody-left", names, f"{text}, and {jobs}" if jobs else text, START)
+    short = f"nobody is left for {since}"
+    if jobs:
+        text, short = f"{text}, and {jobs}", f"{short}, and {jobs}"
+    return Complaint("nobody-left", names, text, START, short=short)
 
 
 def no_member(idle: Mapping[str, str], waiting: int) -> Complaint:
@@ -121,7 +134,8 @@ def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) 
     inherit = f"{together(heirs)} {_verb(len(heirs), 'inherits', 'inherit')} {share}"
     soon = f"in about {inherited_in:.0f} s" if inherited_in >= 0.5 else "now"
     advice = "look at its machine and its log; nothing is lost, its jobs go to the others"
-    short = f"{names} silent for {longest}: inherited {soon}"
+    who = names if len(names) <= _BRIEF else count(len(nodes), "node")
+    short = f"{who} silent for {longest}: inherited {soon}"
     return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING, short)
 
 
@@ -208,7 +222,10 @@ def stalled(shares: Sequence[Stalled]) -> Complaint:
     text = f"{others}share {worst.rank} stalled {duration(worst.seconds)}: owner "
     text += f"{worst.owner} {state}, {worst.waiting} waiting"
     advice = "`tontine why` of a job in it tells more; look into the log of its owner"
-    return Complaint("stalled-share", ", ".join(str(one.rank) for one in shares), text, advice)
+    subject = ", ".join(str(one.rank) for one in shares)
+    what = f"share {worst.rank}" if len(shares) == 1 else f"{len(shares)} shares"
+    short = f"{what} stalled {duration(worst.seconds)}: {worst.waiting} waiting"
+    return Complaint("stalled-share", subject, text, advice, short=short)
 
 
 def unburied(nodes: Sequence[Silence]) -> Complaint:
@@ -234,9 +251,11 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
         text = f"{len(worst):,} tasks fail, {chosen.task} worst: {numbers}"
     else:
         text = f"{chosen.task} fails: {numbers}" if worst else f"jobs fail: {numbers}"
+    if is_old := chosen.ago >= _LONG_AGO:
+        text += f", the last {duration(chosen.ago)} ago"
     short = text
     if chosen.error:
-        text += f", at last {chosen.error}"
+        text += f"{' with' if is_old else ', at last'} {chosen.error}"
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "
     advice += "`tontine retry` runs them again"
     subject = ", ".join(sorted(one.task for one in worst))
@@ -246,10 +265,13 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
 
 def stuck(queue: Queue) -> Complaint:
     """Every slot is busy, nothing ends, and jobs wait."""
-    text = f"{slots_busy(queue.slots)} and nothing has ended for {duration(queue.quiet_for or 0)}"
-    text += f": {count(queue.waiting, 'job')} {_verb(queue.waiting, 'waits', 'wait')}"
+    busy, quiet = slots_busy(queue.slots), duration(queue.quiet_for or 0)
+    jobs = f"{count(queue.waiting, 'job')} {_verb(queue.waiting, 'waits', 'wait')}"
+    text = f"{busy} and nothing has ended for {quiet}: {jobs}"
     advice = "`tontine jobs --state working` shows what runs: cancel what hangs, or start nodes"
-    return Complaint("stuck", "", text, advice)
+    slots = f"all {queue.slots:,} slots" if queue.slots != 1 else "the only slot"
+    short = f"{jobs}: {slots} busy, nothing ended for {quiet}"
+    return Complaint("stuck", "", text, advice, short=short)
 
 
 def slots_busy(slots: int) -> str:

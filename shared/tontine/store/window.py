@@ -22,7 +22,9 @@ OPEN_AT_MOST = 5_000
 COUNTED_AT_MOST = 1_000_000
 SPREAD_AT_MOST = 10_000
 PAGE = 100
-PASSED = 500
+PASSED, PASSED_WITHIN = 500, 200_000
+"""So many jobs that ended are read, among so many numbers before the first that waits: the last of
+these are held by nodes that claim ahead."""
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
@@ -99,15 +101,14 @@ def read_passed(
     """Of a queue so long that the newest jobs all wait: those that ended last, which come before
     the first that wait. `waiting` are the first numbers that wait, by task."""
     first = max(waiting, default=0)
+    where = {
+        "seq": {"$gte": max(0, first - PASSED_WITHIN), "$lt": first},
+        "state": {"$in": [state.value for state in FINAL]},
+    }
     found: list[dict[str, Any]] = yield find(
-        JOBS,
-        {"seq": {"$gte": 0, "$lt": first}},
-        sort=[("seq", -1)],
-        limit=limit,
-        projection=shown,
-        hint="seq",
+        JOBS, where, sort=[("seq", -1)], limit=limit, projection=shown, hint="seq"
     )
-    return [one for one in found if one.get("state") in FINAL]
+    return found
 
 
 def read_page(limit: int = PAGE) -> Operation[list[dict[str, Any]]]:

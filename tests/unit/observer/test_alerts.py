@@ -47,6 +47,16 @@ def test_a_share_whose_jobs_nobody_claims_is_stalled() -> None:
     assert (alert.target.pane, alert.target.key) == (Pane.SHARES, "0")
 
 
+def test_the_share_of_who_has_just_died_is_not_stalled_yet() -> None:
+    world = world_of("ada", "bea")
+    world.insert_job("a", 5)
+    for done in range(12):
+        world.change_node("ada", state="working", running=1, done=done)
+    world.change_node("bea", state="dead", died_at=moment(world.now), death="lease expired")
+    assert kinds(world, 1) == []
+    assert kinds(world, 7) == ["dead-member"]
+
+
 def test_a_share_whose_owner_is_busy_is_slow_and_not_stalled() -> None:
     world = world_of("ada")
     world.change_node("ada", state="working", running=2)
@@ -268,7 +278,7 @@ def test_a_broken_task_is_told_behind_a_busy_one() -> None:
         world.settle(number, "failed" if is_broken else "done")
     (alert,) = board_of(world).picture().alerts
     assert (alert.kind, alert.subject) == ("failing", "shop.charge")
-    assert alert.text == "shop.charge fails: 20 of its last 20 jobs"
+    assert alert.text == "shop.charge fails: 20 of its last 20 jobs, the last 20 min ago"
     world.change_job(0, state="queued", finished_at=None)
     (alert,) = board_of(world).picture().alerts
     assert "19 of its last 19" in alert.text, "what is tried again has not ended"

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from bson import ObjectId
 
+from tests.support.changes import World, moment
 from tontine.cli.output import json_text
 from tontine.records.roster import Roster
 from tontine_observer.faces.once import document
@@ -84,6 +85,30 @@ def test_a_working_node_is_shown_and_raises_no_alert() -> None:
         1.0,
     )
     assert board.is_healthy
+
+
+def busy(world: World) -> int:
+    board = Board("test", clock=lambda: world.now)
+    intake.load(board.known, World().snapshot())
+    intake.take(board.known, world.deltas)
+    (row,) = board.picture().nodes
+    return row.running
+
+
+def test_busy_slots_agree_with_the_state_and_the_jobs_which_are_heard_of_sooner() -> None:
+    world = World()
+    world.put_node("ada", "working", slots=4, running=3)
+    world.set_roster("ada")
+    assert busy(world) == 3
+    world.change_node("ada", state="waiting")
+    assert busy(world) == 0
+    for number in range(2):
+        world.insert_job(number, number)
+        world.claim(number, "ada")
+    world.change_node("ada", state="working", running=0)
+    assert busy(world) == 0, "claimed, and not begun"
+    world.change_job(0, started_at=moment(world.now))
+    assert busy(world) == 1
 
 
 def test_a_dead_member_raises_an_alert_whether_or_not_its_record_is_left() -> None:

@@ -280,3 +280,19 @@ def test_of_the_dead_the_last_to_die_comes_first() -> None:
     intake.take(board.known, world.deltas)
     lanes = board.timeline(moment(world.now - 60), 1.0, 60).lanes
     assert [lane.name for lane in lanes] == ["ada", "dee", "bea", "cyd"]
+
+
+def test_nothing_is_told_of_the_jobs_of_a_moment_whose_jobs_are_not_known() -> None:
+    world = World()
+    far = moment(START + 90_000)
+    world.put_node("ada", "working", lease=90_000.0, lease_until=far)
+    for number in range(6):
+        world.insert_job(number, number + 1)
+        world.claim(number, "ada")
+    for number in range(5):
+        world.settle(number, "failed")
+    board = Board("test", clock=lambda: world.now)
+    intake.load(board.known, world.snapshot())
+    past = board.picture(moment(START - 60))
+    assert not {"failing", "dead-with-claim"} & {alert.kind for alert in past.alerts}
+    assert past.note

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.changes import START, World, moment
+from tontine.legible import duration
 from tontine_observer.model import intake
 from tontine_observer.model.stories import Stories
 from tontine_observer.picture.board import Board
@@ -71,6 +72,18 @@ def test_a_death_its_heirs_and_its_jobs_are_one_story() -> None:
     assert board.picture().survived == (1, 2, 0)
 
 
+def test_a_death_is_narrated_again_when_its_jobs_are_claimed_late() -> None:
+    world = world_of(*NAMES)
+    world.insert_job(301, 301)
+    world.claim(301, "bea")
+    die(world, "bea", "ada", "cyd")
+    for _ in range(60):
+        world.beat("ada")
+    assert board_of(world).picture().story == ""
+    world.claim(301, "ada")
+    assert board_of(world).picture().story == "bea died holding #301: ada has it, 0 lost"
+
+
 def test_a_job_that_fails_with_its_node_is_lost() -> None:
     world = world_of("ada", "bea")
     began = world.now
@@ -118,6 +131,13 @@ def test_a_start_is_one_story_and_work_is_none() -> None:
     for state in ("working", "waiting", "working"):
         world.change_node("bea", state=state)
     assert told(board_of(world), began) == ["bea joined: 2 members now"]
+
+
+def test_a_story_that_began_with_the_roster_has_the_nodes_name_once_it_is_known() -> None:
+    stories = Stories()
+    (joined,) = stories.roster(1.0, ["ada-1"], [], {})
+    assert joined.name == "ada-1"
+    assert stories.started(1.0, "ada-1", "ada", is_ready=True).name == "ada"
 
 
 def test_a_pause_and_a_resumption_are_one_story_each() -> None:
@@ -171,7 +191,8 @@ def test_a_rolling_restart_is_one_story() -> None:
         members.append(f"{name}-2")
         world.set_roster(*members)
     (story,) = told(board_of(world), began)
-    assert story.startswith("nodes rolling restart: ada, bea and cyd are back, in ")
+    took = duration(world.now - (began + 1))
+    assert story == f"nodes rolling restart: ada, bea and cyd are back, in {took}"
 
 
 EVENTS: list[dict[str, Any]] = [

@@ -36,6 +36,16 @@ def test_one_task_several_and_none_that_fail() -> None:
     assert two.text == "2 tasks fail, t.worse worst: 50 of its last 50 jobs, at last OSError: no"
 
 
+def test_failures_of_long_ago_are_told_with_their_age() -> None:
+    failed = Outcomes("t.mail").with_failure("OSError: no", 3000.0).with_failure("", 2990.0)
+    for _ in range(8):
+        failed = failed.with_failure("KeyError: 'x'", 3010.0)
+    said = complaint.failing([failed], failed)
+    assert said is not None
+    short = "t.mail fails: 10 of its last 10 jobs, the last 50 min ago"
+    assert (said.short, said.text) == (short, f"{short} with OSError: no")
+
+
 def test_many_tasks_that_fail_a_little_are_told_together() -> None:
     little = [Outcomes(f"t.{number}", 7, 3, "E: e") for number in range(5)]
     said = complaint.failing(little, Outcomes("", 35, 15, "E: e"))

@@ -14,6 +14,7 @@ from tontine.diagnose.doctor.nodes import NodesSeen
 from tontine.diagnose.doctor.schedules import Survey
 from tontine.diagnose.doctor.server import Inbox, Oplog, Rights
 from tontine.diagnose.doctor.verdict import Verdict
+from tontine.records.loaded import Loaded
 from tontine.records.node import Sighting
 from tontine.records.roster import Roster
 from tontine.records.schedule import Broken, Schedule
@@ -266,6 +267,18 @@ def test_what_a_node_can_do_without_is_a_warning_after_what_it_cannot() -> None:
         [look(*(seen(f"n{place}", troubles=(CANNOT_CLAIM,)) for place in range(9)))]
     )
     assert many.sentence.endswith("; and 4 more")
+
+
+def test_only_what_is_tried_again_is_said_to_be() -> None:
+    def inside(state: str) -> tuple[str, str]:
+        module = Loaded("etl", "", state, error="why")
+        judged = nodes.judge_inside([look(seen("a", loaded=(module,)))])
+        return judged.sentence, judged.advice
+
+    sentence, advice = inside("refused")
+    assert sentence == "a may not load etl: why"
+    assert advice.endswith("it stays so until somebody changes what the node is to load")
+    assert inside("broken")[1].endswith("it tries again by itself")
 
 
 def test_missing_workers_count_when_they_are_missing_in_both_looks() -> None:

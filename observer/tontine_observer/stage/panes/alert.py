@@ -121,7 +121,7 @@ def _calm(scene: Scene, width: int) -> Line:
 def _outlook(scene: Scene) -> str:
     """When the queue will be empty, where one can tell and it takes a while."""
     flow = scene.picture.flow
-    if not flow.counts.get("queued") or not flow.out_rate:
+    if not flow.counts.get("queued") or not flow.has_outlook:
         return ""
     if flow.empty_in is None:
         return "   the queue grows" if flow.is_long else ""

@@ -136,7 +136,7 @@ def _oldest_parts(scene: Scene) -> list[tuple[int, Line]]:
 
 def _emptied(flow: Flow) -> str:
     """When the queue will be empty at this rate, where that takes a while."""
-    if not flow.out_rate or (flow.empty_in is not None and flow.empty_in < 1):
+    if not flow.has_outlook or (flow.empty_in is not None and flow.empty_in < 1):
         return ""
     if flow.empty_in is None:
         return " never empty" if flow.is_long else ""

@@ -6,10 +6,10 @@ from tontine.records.states import NodeState
 
 from ...draw.columns import Column
 from ...draw.line import Line, Span
-from ...draw.plot import spark
+from ...draw.plot import spark, squeeze
 from ...draw.words import age, short
 from ...query.filters import Facts
-from ...records.node import NodeRow
+from ...records.node import RATE_STEPS, NodeRow
 from ..layout import NODES
 from .alert import alarmed
 from .scene import Scene
@@ -28,7 +28,7 @@ COLUMNS = (
     Column("beat", "BEAT", 4, 72, is_right=True),
     Column("host", "HOST", 8, 20, most=16),
     Column("version", "VER", 5, 10, most=8),
-    Column("rate", "RATE 60 s", 10, 40, most=30),
+    Column("rate", "RATE 60 s", 10, 40, most=RATE_STEPS),
 )
 FIELDS = frozenset(
     {
@@ -86,15 +86,17 @@ def cells(node: NodeRow, scene: Scene, widths: dict[str, int]) -> dict[str, Span
         "beat": _beat(node, scene),
         "host": (node.host, "muted"),
         "version": (node.version, "muted"),
-        "rate": (_rate(node, scene, min(30, widths.get("rate", 0))), "spark"),
+        "rate": (_rate(node, scene, min(RATE_STEPS, widths.get("rate", 0))), "spark"),
     }
 
 
 def _rate(node: NodeRow, scene: Scene, width: int) -> str:
-    """All nodes to one scale: who does most is seen."""
+    """The whole minute, and all nodes to one scale, which ends at the fastest step of any: who does
+    most is seen."""
     if scene.top_rate is None:
         scene.top_rate = max((max(one.rate, default=0.0) for one in scene.picture.nodes), default=0)
-    return spark(node.rate, width, scene.glyphs, scene.top_rate).strip()
+    minute = [None] * (RATE_STEPS - len(node.rate)) + list(node.rate)
+    return spark(squeeze(minute, width), width, scene.glyphs, scene.top_rate)
 
 
 def _name_role(node: NodeRow, scene: Scene) -> str:

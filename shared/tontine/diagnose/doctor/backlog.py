@@ -120,7 +120,8 @@ class Recent:
         done = sum(one.done for one in self.tasks)
         failed = sum(one.failed for one in self.tasks)
         error = next((one.error for one in self.tasks if one.error), "")
-        return Outcomes("", done, failed, error)
+        ago = min((one.ago for one in self.tasks if one.failed), default=0.0)
+        return Outcomes("", done, failed, error, ago)
 
 
 def judge_failures(recent: Recent) -> Judgement:

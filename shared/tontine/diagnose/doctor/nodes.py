@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...legible import count, duration
+from ...records.loaded import REFUSED, ContextState, Loaded
 from ...records.node import Sighting, differing_versions
 from ...records.roster import Roster
 from ...records.states import NodeState
@@ -254,8 +255,19 @@ def _troubles(node: Sighting, looks: Looks) -> Iterable[_Inside]:
 
 def _faults(node: Sighting) -> Iterable[_Inside]:
     """Modules and contexts that are not what they should be; what else it has goes on."""
-    advice = f"`tontine module ls` and the log of {node.name} have more; it tries again by itself"
-    return [_Inside(False, f"{node.name} {fault}", advice) for fault in node.faults]
+    more = f"`tontine module ls` and the log of {node.name} have more"
+    faulty: list[ContextState | Loaded] = [*node.contexts, *node.loaded]
+    return [
+        _Inside(False, f"{node.name} {one.complaint}", f"{more}; {_becomes_of(one)}")
+        for one in faulty
+        if one.complaint
+    ]
+
+
+def _becomes_of(faulty: ContextState | Loaded) -> str:
+    if faulty.state == REFUSED:
+        return "it stays so until somebody changes what the node is to load"
+    return "it tries again by itself"
 
 
 def _lasts(trouble: Trouble, node: Sighting, looks: Looks) -> bool:

@@ -311,13 +311,14 @@ def recent() -> Operation[Recent]:
     for one in (yield from _ended()):
         finished_at, task = one.get("finished_at"), legible(one.get("task"), 100)
         known = tasks.get(task, Outcomes(task))
-        is_late = isinstance(finished_at, datetime) and moment - finished_at < _LATELY
-        if is_late and known.ended < LATEST_JOBS:
-            tasks[task] = _counted(known, one)
+        if not isinstance(finished_at, datetime) or known.ended >= LATEST_JOBS:
+            continue
+        ago = (moment - finished_at).total_seconds()
+        if ago < LATELY:
+            tasks[task] = _counted(known, one, ago)
     return Recent(tuple(tasks.values()))
 
 
-_LATELY = timedelta(seconds=LATELY)
 _OUTCOME = {
     "_id": 0,
     "seq": 1,
@@ -342,7 +343,7 @@ def _ended() -> Operation[list[dict[str, Any]]]:
     return ended
 
 
-def _counted(known: Outcomes, job: Mapping[str, Any]) -> Outcomes:
+def _counted(known: Outcomes, job: Mapping[str, Any], ago: float) -> Outcomes:
     if job.get("state") == JobState.DONE:
         return replace(known, done=known.done + 1)
     if job.get("state") != JobState.FAILED:
@@ -350,7 +351,7 @@ def _counted(known: Outcomes, job: Mapping[str, Any]) -> Outcomes:
     error, text = job.get("error"), ""
     if isinstance(error, Mapping):
         text = legible(f"{error.get('type')}: {error.get('message')}", 200)
-    return replace(known, failed=known.failed + 1, error=known.error or text)
+    return known.with_failure(text, ago)
 
 
 def oldest_fresh() -> Operation[dict[str, dict[str, Any]]]:
