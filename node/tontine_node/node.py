@@ -464,6 +464,8 @@ class Node:
         return {
             "tick": self.claimer.tick,
             "running": len(self.contexts.running()),
+            # Written when it changes, too; a write of that which was given up may land late.
+            "share": self.member.share_document(),
             "metrics": {
                 **self.usage.metrics(self.contexts.pids),
                 **self.settler.metrics(),

@@ -28,7 +28,6 @@ def submit(plan: Planned, reserve: Reserve, **given: Any) -> Operation[PlanStatu
     """Insert a plan; how it stands."""
     document = document_of(plan)
     document |= {name: value for name, value in given.items() if value is not None}
-    document.pop("state", None)
     found, existed = yield from plans.submit(document, reserve)
     if not existed:
         return PlanStatus.of(found, {})

@@ -50,7 +50,9 @@ class Load:
         self._asked: deque[Callable[[], None]] = deque()
         self._random = Random(seed)
         self._pause = pause
-        self._mongo: MongoClient[dict[str, Any]] = MongoClient(uri, tz_aware=True)
+        self._mongo: MongoClient[dict[str, Any]] = MongoClient(
+            uri, tz_aware=True, datetime_conversion="DATETIME_AUTO"
+        )
         self._database = self._mongo[database]
         self._client = Client(self._database)
         self._store = Store(self._database)

@@ -78,7 +78,8 @@ class PlanLoad:
 
     def retry(self) -> None:
         """One that did not end well, if there is any."""
-        ended = {"state": {"$in": ["failed", "cancelled", "stuck"]}, "try": {"$exists": True}}
+        states = ["failed", "cancelled", "stuck"]
+        ended = {"state": {"$in": states}, "try": {"$exists": True}, "seq": {"$type": "long"}}
         found = list(self._database.plans.find(ended, {"seq": 1}).limit(50))
         if found:
             self._client.retry(int(self._random.choice(found)["seq"]))

@@ -1,5 +1,5 @@
-"""What a node's record says of its modules stays true, also when a write that was given up lands
-after a later one (MI4)."""
+"""What a node's record says of its modules (MI4) and its share stays true, also when a write that
+was given up lands after a later one."""
 
 from __future__ import annotations
 
@@ -51,3 +51,28 @@ def test_a_late_write_does_not_bring_back_what_is_gone(world: World, store: Stor
     assert shown() == {TASK, RARE}
     world.live_on(10.0, ending=True)
     assert shown() == {TASK}
+
+
+def test_a_late_write_does_not_bring_back_an_old_share(world: World, store: Store) -> None:
+    life = world.start_node(hello=hello_with(TASK))
+    world.live_on(STEP)
+
+    def shown() -> object:
+        return (store.database.nodes.find_one({"_id": life.node.id}) or {}).get("share")
+
+    def tells_of_it(message: Message) -> bool:
+        is_ours = life.node.id in str(message.call.args)
+        return (
+            message.call.collection == NODES and is_ours and "'size': 2" in str(message.call.args)
+        )
+
+    other = world.start_node(hello=hello_with(TASK))
+    late = world.flow_until(tells_of_it)
+    world.give_up(late)
+    world.stop(other)
+    world.live_on(60 * STEP, ending=True)
+    assert shown() == life.node.member.share_document()
+    world.land_late(late)
+    assert shown() != life.node.member.share_document()
+    world.live_on(10.0, ending=True)
+    assert shown() == life.node.member.share_document()

@@ -44,6 +44,14 @@ def put(store: Store, node: str, state: NodeState) -> None:
     )
 
 
+def test_a_beat_takes_away_what_is_no_more(store: Store) -> None:
+    register(store, "x-1", "x")
+    beat(store, "x-1", share={"epoch": 3, "rank": 0, "size": 2})
+    assert record(store, "x-1")["share"] == {"epoch": 3, "rank": 0, "size": 2}
+    beat(store, "x-1", share=None)
+    assert "share" not in record(store, "x-1")
+
+
 def test_a_new_record_is_initializing_in_server_time(store: Store) -> None:
     before = store.run(read.now())
     register(store, "x-1", "x")

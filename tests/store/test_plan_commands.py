@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.planned import Broken, Crew
+from tontine.cli import plan as cli_plan
 from tontine.cli import tontine
+from tontine.cli.plan import read_both
 from tontine.errors import ConfigError, UnknownPlan
 from tontine.records.plan import PlanRecord
 from tontine.store.call import Store
@@ -91,6 +94,66 @@ def test_a_list_of_plans_reads_none_of_their_results(
     assert "✓ done" in run("plans").stdout
 
 
+def test_the_last_picture_of_a_plan_is_of_its_end(crew: Crew) -> None:
+    added = crew.insert({"steps": CHAIN})
+    crew.accept()
+
+    class Ending(Store):
+        """On which the plan ends as soon as anything of it was read."""
+
+        def run(self, operation: Any, *, causal: Any = False) -> Any:
+            answer = super().run(operation, causal=causal)
+            crew.run()
+            return answer
+
+    store = Ending(crew.store.database)
+    looks = [read_both(store, crew.plan(added).seq or 0) for _ in range(2)]
+    assert [(plan.state, status.is_final) for plan, status in looks] == [
+        ("done", False),
+        ("done", True),
+    ]
+
+
+def test_a_copy_of_a_plan_that_has_ended_runs(run: Run, crew: Crew, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"steps": CHAIN, "state": "done", "try": 1, "widths": {"get": 3}}))
+    seq = json.loads(run("submit", "--plan", str(file), "--json").stdout)["seq"]
+    assert "No node has accepted it yet" in run("why", str(seq)).output
+    crew.run()
+    assert len(crew.ran) == 2
+
+
+def test_a_plan_that_nobody_has_accepted_is_followed_once_it_has_a_number(
+    run: Run, crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = crew.insert({"steps": CHAIN, "key": "k"})
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"steps": CHAIN}))
+    same = ("submit", "--plan", str(file), "--key", "k")
+    assert "a plan without a number yet was there already" in run(*same).stdout
+    assert json.loads(run(*same, "--json").stdout)["seq"] is None
+    monkeypatch.setattr(cli_plan, "time", SimpleNamespace(sleep=lambda _: crew.run()))
+    ended = run(*same, "--wait")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout) == {"got": {"n": 1}}
+    assert f"plan {crew.plan(added).seq}: done" in ended.stderr
+
+
+def test_people_are_shown_some_of_many_jobs_and_programs_all(
+    run: Run, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_plan, "JOBS_SHOWN", 1)
+    added = crew.insert({"steps": CHAIN})
+    crew.run()
+    seq = str(crew.plan(added).seq)
+    drawn = run("plan", seq, "--jobs")
+    assert "put" not in drawn.stdout.partition(f"plan/{seq}/")[2]
+    assert "... and 1 job more" in drawn.stderr
+    lines = run("plan", seq, "--jobs", "--json").stdout.splitlines()
+    jobs = [json.loads(line)["_id"] for line in lines[1:]]
+    assert jobs == [f"plan/{seq}/get", f"plan/{seq}/put"]
+
+
 def test_programs_are_told_of_a_finally_too(run: Run, crew: Crew) -> None:
     added = crew.insert({"steps": CHAIN, "finally": {"task": "t.fails"}})
     crew.run()
@@ -115,6 +178,19 @@ def test_a_plan_is_cancelled_and_retried_by_its_number(
     ended = run("retry", str(seq))
     assert ended.exit_code == 1
     assert f"plan {seq} is done: there is nothing to run again" in ended.output
+
+
+def test_a_plan_that_was_cancelled_before_it_was_accepted_is_not_retried(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    seq = submit(run, tmp_path, CHAIN)
+    assert run("cancel", str(seq)).exit_code == 0
+    why = run("why", str(seq)).output
+    assert "It was cancelled before any node had accepted it." in why
+    assert "tontine retry" not in why
+    ended = run("retry", str(seq))
+    assert ended.exit_code == 1
+    assert f"plan {seq} was cancelled before any node had accepted it" in ended.output
 
 
 def test_it_says_why_a_claimed_step_was_not_started(run: Run, crew: Crew, tmp_path: Path) -> None:

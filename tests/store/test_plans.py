@@ -386,6 +386,22 @@ def test_a_step_that_somebody_made_none_stops_the_plan(crew: Crew, odd: Any) -> 
     assert "put" not in crew.jobs(plan)
 
 
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_a_field_of_nothing_is_not_there_unless_the_step_was_allowed_to_fail(
+    crew: Crew, is_mapped: bool
+) -> None:
+    over = {"map": [1], "as": "x"} if is_mapped else {}
+    for task, end in (("t.none", "failed"), ("t.fails", "done")):
+        get = {"task": task, "may_fail": True, **over}
+        plan = crew.insert(
+            {"steps": {"get": get, "put": {"task": "t.echo", "take": {"it": "get.no"}}}}
+        )
+        crew.run()
+        found = crew.plan(plan)
+        assert found.state == end
+    assert crew.results(plan)["put"] == {"it": [None] if is_mapped else None}
+
+
 def test_a_foreign_job_under_the_name_of_a_step_stops_the_plan(crew: Crew) -> None:
     plan = crew.insert(
         {"steps": {"a": {"task": "t.echo"}, "b": {"task": "t.echo", "after": ["a"]}}}

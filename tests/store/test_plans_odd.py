@@ -3,6 +3,7 @@ suffers, and what can still be done is done."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tontine.records.plan import JobFact, PlanPlace
 from tontine.records.states import JobState
 from tontine.store import settle
 from tontine.store.call import Call, Operation, Store
-from tontine.store.plans import release
+from tontine.store.plans import control, release
 from tontine.store.plans.advance import ROUNDS
 from tontine.store.retention import read_retention
 from tontine.store.settle import Outcome
@@ -250,3 +251,66 @@ def test_a_job_that_came_late_and_was_claimed_has_not_begun(crew: Crew, when: st
     crew.advance(bad, "failed")
     assert crew.plan(plan).undo == ()
     assert crew.state(plan) == "failed"
+
+
+def test_what_others_released_before_the_news_came_keeps_no_plan_from_its_end(crew: Crew) -> None:
+    after = {"task": "t.echo", "after": ["one", "other"]}
+    steps = {"one": {"task": "t.echo"}, "other": {"task": "t.echo"}, "both": after}
+    plan = crew.insert({"steps": {**steps, "last": {"task": "t.echo", "after": ["both"]}}})
+    (seq,) = crew.accept()
+    slow = [JobFact(PlanPlace(seq, step), JobState.DONE) for step in ("one", "last")]
+    quick = {PlanPlace(seq, step).id for step in ("other", "both")}
+    advance = crew.advance
+
+    def advance_quick_ones(job: Mapping[str, Any], kind: str) -> None:
+        if job["_id"] in quick:
+            advance(job, kind)
+
+    crew.advance = advance_quick_ones  # type: ignore[method-assign]
+    for _ in range(3):
+        for job in crew.claim():
+            crew.work(job)
+    assert crew.state(plan) == "running"
+    crew._advance({seq: slow})
+    assert crew.state(plan) == "done", "without a look"
+
+
+@pytest.mark.parametrize(
+    ("levels", "many", "afters", "why"),
+    [
+        (1, 1000, 0, "it adds 1,000 steps to 1, and a plan may have 1,000"),
+        (1, 800, 20, "it adds steps that make the plan larger than 1 MB"),
+        (16, 800, 20, "it adds steps that make the plan larger than 1 MB"),
+    ],
+)
+def test_steps_that_are_too_many_or_too_large_under_their_names_stop_the_plan(
+    crew: Crew, levels: int, many: int, afters: int, why: str
+) -> None:
+    plan = crew.insert({"steps": {"get": {"task": "t.echo"}}})
+    (seq,) = crew.accept()
+    name = ":".join(["x" * 64] * levels)
+    ids = {"_id": plan, "seq": seq, "state": "running", "try": 0, "rev": 1}
+    crew.store.database.plans.replace_one({}, {**ids, "steps": {name: {"task": "t.echo"}}})
+    crew.look(seq)
+    more = {
+        f"s{n}": {"task": "t.echo", "after": [f"s{m}" for m in range(max(0, n - afters), n)]}
+        for n in range(many)
+    }
+    place = PlanPlace(seq, name)
+    done = {"state": "done", "more": more}
+    crew.store.database.jobs.update_one({"_id": place.id}, {"$set": done})
+    assert not crew.look(seq).failed
+    error = crew.plan(plan).error
+    assert error is not None
+    assert (error.step, error.message) == (name, why)
+
+
+def test_a_plan_that_is_submitted_under_an_id_that_is_there_is_that_one(crew: Crew) -> None:
+    document = {"_id": "one", "steps": {"get": {"task": "t.echo"}}}
+    doubling = Doubling(crew.store.database)
+    _, existed = doubling.run(control.submit(document))
+    assert not existed, "it is its own, after an answer that got lost"
+    crew.run()
+    again, existed = crew.store.run(control.submit(document))
+    assert existed
+    assert (again.seq, again.state) == (crew.plan("one").seq, "done")

@@ -108,13 +108,18 @@ class Member:
     async def _show_share(self) -> None:
         share = self.share
         if share != self.shown_share:
-            value = share.to_document() if share else None
+            value = self.share_document()
             await self._store.run(members.describe(self.node, {"share": value}))
             self.shown_share = share
             log.info(
                 "owns a share" if share else "owns no share",
                 extra={"event": "share", **(value or {})},
             )
+
+    def share_document(self) -> dict[str, int] | None:
+        """The share as the node's record has it; None while it owns none."""
+        share = self.share
+        return share.to_document() if share else None
 
     async def _take_place(self) -> None:
         """M1, again and again until the store agrees."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from tontine.clock import Clock
 from tontine.config import Timing
+from tontine.errors import StoreError
 from tontine.records.share import Share
 from tontine.store.bell import Hint, ring
 from tontine.store.call import AsyncStore
@@ -120,7 +121,11 @@ class Onlooker:
             self._has_changed_jobs = False
             await self._store.run(ring(PLANS))
         self._is_wanted, self._looked_at = False, self._clock.now()
-        found = await self._store.run(read.find_open(share.query()))
+        try:
+            found = await self._store.run(read.find_open(share.query()))
+        except StoreError:
+            self._is_wanted = True  # after a death nobody else may do it
+            raise
         self._advances.look_at(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 
 from tontine.errors import StoreError, StoreUnavailable
@@ -35,23 +36,33 @@ class Remover:
         """Remove for ever."""
         loop = Loop(
             "removing plans",
-            self._remove_all,
-            lambda: jittered(self._duty.every(self._share())),
+            self._look,
+            lambda: jittered(FIRST_EVERY),
             self._troubles,
             "removing plans failed",
             "plan-removal-failed",
         )
         await loop.run(rests_first=True)
 
-    async def _remove_all(self) -> None:
-        if self._share() is None:
-            return
-        for plan in await self._store.run(remove.find_expired()):
-            await self._remove(plan)
+    async def _look(self) -> None:
+        """Others look in one of several rounds: who has just become the first does not rest on as
+        they do."""
+        share = self._share()
+        is_due = random.random() * self._duty.every(share) < FIRST_EVERY  # noqa: S311
+        if share is not None and is_due:
+            await self._remove_all()
 
-    async def _remove(self, plan: PlanRecord) -> None:
+    async def _remove_all(self) -> None:
+        """However many there are: more may expire in a minute than are found at once."""
+        while True:
+            found = await self._store.run(remove.find_expired())
+            removed = [await self._remove(plan) for plan in found]
+            if len(found) < remove.AT_ONCE or not any(removed):
+                return
+
+    async def _remove(self, plan: PlanRecord) -> bool:
         try:
-            await self._store.run(remove.remove(plan), causal=True)
+            return await self._store.run(remove.remove(plan), causal=True)
         except StoreUnavailable:
             raise
         except StoreError as error:  # what is wrong with one must not stand before the others
@@ -59,3 +70,4 @@ class Remover:
                 "a plan cannot be removed",
                 extra={"event": "plan-removal-failed", "plan": plan.seq, "error": str(error)},
             )
+            return False

@@ -8,6 +8,7 @@ from typing import Any
 
 from tontine.clock import Clock, wall_time
 from tontine.legible import legible
+from tontine.records.loaded import REFUSED
 from tontine.records.offer import ModuleOffer, Offer
 
 from .changes import Changes
@@ -57,7 +58,7 @@ def _modules(dispatcher: Dispatcher, changes: Changes) -> Iterator[Described]:
     for module in dispatcher.modules:
         shown.add(_identity(module))
         if (other := doubled.get(module["name"])) is not None:
-            yield _module(dispatcher, module, "refused", f"the context {other} has it already")
+            yield _module(dispatcher, module, REFUSED, f"the context {other} has it already")
         else:
             yield _module(dispatcher, module, *_state(dispatcher, module))
     for workload in dispatcher.workloads.values():
@@ -117,7 +118,7 @@ def _absent(contexts: Contexts, changes: Changes) -> Iterator[Described]:
             state, error = ("broken", pool.refusal) if is_broken else ("loading", pool.tries.error)
             yield _unknown(source, dispatcher.context.name, state, error)
     for want, reason in changes.refused.items():
-        yield _unknown(want.source, changes.context_of(want), "refused", reason)
+        yield _unknown(want.source, changes.context_of(want), REFUSED, reason)
 
 
 def _unknown(source: str, context: str, state: str, error: str) -> Described:

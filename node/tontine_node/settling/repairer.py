@@ -60,7 +60,8 @@ class Repairer:
         self._sought_at = float("-inf")
         self._has_failed = False
         self.repaired: Callable[[], None] = lambda: None
-        """Hears that jobs of the dead went back, or failed."""
+        """Hears that jobs which nobody settles went back, or ended with that: those of the dead,
+        and what this node held without knowing it."""
 
     async def run(self) -> None:
         """Keep at it for ever: often while there is something in hand, else the more rarely the
@@ -112,6 +113,7 @@ class Repairer:
             log.warning(
                 "released claims that came to light", extra={"event": "strays", "jobs": released}
             )
+            self.repaired()
 
     async def repair(self, holders: Collection[Any] | None = None) -> int:
         """Give back the jobs of dead nodes (J7), of those that hold any."""

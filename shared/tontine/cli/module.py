@@ -12,7 +12,16 @@ import click
 from ..config import StoreConfig, seconds
 from ..errors import ConfigError
 from ..legible import count, legible
-from ..records.loaded import ABSENT, BROKEN, SERVING, Loaded, contexts_in, loaded_in, texts_in
+from ..records.loaded import (
+    ABSENT,
+    BROKEN,
+    REFUSED,
+    SERVING,
+    Loaded,
+    contexts_in,
+    loaded_in,
+    texts_in,
+)
 from ..records.want import Want, read_wants
 from ..store.call import Store
 from .ask import asking_options
@@ -149,7 +158,7 @@ def add(
 
         def is_done(record: Record) -> bool | None:
             states = {one.state for one in loaded_in(record) if one.source == source}
-            if states & {BROKEN, "refused"}:
+            if states & {BROKEN, REFUSED}:
                 return False
             return True if SERVING in states else None
 

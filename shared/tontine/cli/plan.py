@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from ..records.plan import PlanRecord
     from ..records.plan_status import PlanStatus, StepStatus
     from ..store.call import Store
+
+Look = Callable[[], "tuple[PlanRecord, PlanStatus]"]
+"""Reads a plan, and how it stands."""
 
 LOOK_EVERY = 0.2
 JOBS_SHOWN = 1000
@@ -130,7 +135,7 @@ def plan(
     """
     with opened(store) as opened_store:
         if follow:
-            follow_plan(opened_store, seq, as_json=as_json)
+            follow_plan(opened_store, partial(read_both, opened_store, seq), as_json=as_json)
             return
         found, status = read_both(opened_store, seq)
         if as_json:
@@ -148,7 +153,8 @@ def read_both(store: Store, seq: int) -> tuple[PlanRecord, PlanStatus]:
     from ..store.plans.read import read_plan
     from ..store.plans.status import read_status
 
-    return store.run(read_plan(seq)), store.run(read_status(seq))
+    status = store.run(read_status(seq))  # first: who sees that it has ended draws its end
+    return store.run(read_plan(seq)), status
 
 
 def _draw(store: Store, found: PlanRecord, status: PlanStatus) -> None:
@@ -163,7 +169,8 @@ def _write_jobs(store: Store, seq: int, *, as_json: bool) -> None:
     from ..store.plans.read import read_jobs
 
     jobs, _ = store.run(read_jobs(seq))
-    for job in sorted(jobs, key=lambda one: one.place.id)[:JOBS_SHOWN]:
+    shown = len(jobs) if as_json else JOBS_SHOWN
+    for job in sorted(jobs, key=lambda one: one.place.id)[:shown]:
         error = "" if job.error is None else f"{job.error.type}: {job.error.message}"
         if as_json:
             place = job.place.to_document()
@@ -175,7 +182,7 @@ def _write_jobs(store: Store, seq: int, *, as_json: bool) -> None:
         note(f"... and {count(len(jobs) - JOBS_SHOWN, 'job')} more")
 
 
-def follow_plan(store: Store, seq: int, *, as_json: bool = False) -> PlanStatus:
+def follow_plan(store: Store, look: Look, *, as_json: bool = False) -> PlanStatus:
     """Draw a plan again and again until it has ended; where nobody can see that, a line for each
     change of a step."""
     from rich.console import Group
@@ -185,10 +192,10 @@ def follow_plan(store: Store, seq: int, *, as_json: bool = False) -> PlanStatus:
 
     out = console(stderr=True)
     if not out.is_terminal or as_json:
-        return _tell_changes(store, seq, as_json=as_json)
+        return _tell_changes(look, as_json=as_json)
     with Live(console=out, auto_refresh=False) as live:
         while True:
-            found, status = read_both(store, seq)
+            found, status = look()
             lines = tree(found, status, store.run(now()), out.height - 1)
             live.update(Group(*lines), refresh=True)
             if status.is_final:
@@ -196,11 +203,11 @@ def follow_plan(store: Store, seq: int, *, as_json: bool = False) -> PlanStatus:
             time.sleep(LOOK_EVERY)
 
 
-def _tell_changes(store: Store, seq: int, *, as_json: bool) -> PlanStatus:
+def _tell_changes(look: Look, *, as_json: bool) -> PlanStatus:
     seen: dict[str, str] = {}
     before: Any = ()
     while True:
-        found, status = read_both(store, seq)
+        found, status = look()
         if as_json and (now := facts(found, status)) != before:
             write_json(now)
             before = now
@@ -210,6 +217,6 @@ def _tell_changes(store: Store, seq: int, *, as_json: bool) -> PlanStatus:
                 note(f"{name}: {step.state}")
         if status.is_final:
             if not as_json:
-                note(f"plan {seq}: {status.state}")
+                note(f"plan {status.seq}: {status.state}")
             return status
         time.sleep(LOOK_EVERY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,12 @@ import click
 from ..records.states import PlanState
 from .arguments import read_object
 from .output import json_text, note, write_json
-from .plan import facts, follow_plan, read_both
+from .plan import facts, follow_plan
 from .unknown import warn_of_unknown
 
 if TYPE_CHECKING:
+    from ..records.plan import PlanRecord
+    from ..records.plan_status import PlanStatus
     from ..store.call import Store
 
 _LIKE = '\'{"steps": {"get": {"task": "shop.get"}}}\''
@@ -32,23 +35,34 @@ def submit_plan(
 
     given = {name: value for name, value in given.items() if value is not None}
     found, existed = store.run(submit({**document, **given}))
-    seq = found.seq or 0
-    told = f"plan {seq}{' was there already' if existed else ''}"
+    named = f"plan {found.seq}" if found.seq is not None else "a plan without a number yet"
+    told = f"{named}{' was there already' if existed else ''}"
     if wait:
         note(told)
     elif as_json:
-        write_json({"_id": found.id, "seq": seq, "state": found.state, "existed": existed})
+        write_json({"_id": found.id, "seq": found.seq, "state": found.state, "existed": existed})
     else:
         click.echo(told)
     for task in sorted({step.task for step in found.steps.values()}):
         warn_of_unknown(store, task)
     if not wait:
         return 0
-    status = follow_plan(store, seq)
+    look = partial(_read_both, store, found.id)
+    status = follow_plan(store, look)
     if as_json:
-        write_json(facts(*read_both(store, seq)))
+        write_json(facts(*look()))
     elif status.state is PlanState.DONE and status.result is not None:
         click.echo(json_text(status.result))
     elif status.error is not None:
-        note(f"plan {seq} is {status.state}: {status.error}")
+        note(f"plan {status.seq} is {status.state}: {status.error}")
     return int(status.state is not PlanState.DONE)
+
+
+def _read_both(store: Store, id: Any) -> tuple[PlanRecord, PlanStatus]:
+    """A plan, and how it stands: by its `_id`, as its number comes, or may change, when a node
+    accepts it."""
+    from ..store.plans.read import read_by_id
+    from ..store.plans.status import read_status_by_id
+
+    status = store.run(read_status_by_id(id))  # first, as in `read_both`
+    return store.run(read_by_id(id)), status

@@ -66,7 +66,7 @@ def _head(plan: PlanRecord, status: PlanStatus, now: datetime) -> list[Text]:
     time = took(status.created_at, status.finished_at, now)
     head: list[Piece] = [
         (sign, role),
-        (f" plan {plan.seq}", "strong"),
+        (" plan" if plan.seq is None else f" plan {plan.seq}", "strong"),
         (f"{name}  ", "text"),
         (state_word(plan.state), role),
         (f"  {status.progress:.0%}{time}{tries}", "text"),

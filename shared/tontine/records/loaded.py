@@ -11,8 +11,8 @@ from typing import Any
 from ..legible import count, legible
 from .job import is_text
 
-SERVING, LOADING, BROKEN = "serving", "loading", "broken"
-ABSENT = (LOADING, "draining", "refused")
+SERVING, LOADING, BROKEN, REFUSED = "serving", "loading", "broken", "refused"
+ABSENT = (LOADING, "draining", REFUSED)
 """States in which nobody offers it."""
 
 
@@ -39,7 +39,7 @@ class Loaded:
         why = f": {legible(self.error, 200)}" if self.error else ""
         if self.state == BROKEN:
             return f"has a broken module, {what}{why}"
-        return f"may not load {what}{why}" if self.state == "refused" else ""
+        return f"may not load {what}{why}" if self.state == REFUSED else ""
 
 
 def loaded_in(record: Mapping[str, Any]) -> list[Loaded]:

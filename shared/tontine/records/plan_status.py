@@ -101,7 +101,7 @@ class PlanStatus:
     """When it ended."""
     existed: bool = False
     """True when `submit_plan` found this one instead of adding one: an unfinished one with its
-    key."""
+    key, or one with its `_id`."""
     closing: StepStatus | None = None
     """Its `finally`, of this try, if it has one."""
 

@@ -262,12 +262,12 @@ def _running(plan: PlanRecord, graph: PlanGraph, touched: Touched) -> Inquiry[li
         if stop is not None:
             return [stop]
         deeds += released
-    if deeds or not _may_be_over(graph, touched):
+    if not _may_be_over(graph, touched):
         return deeds
     for name in graph.last:
         if not (yield from step_ended_well(plan, graph, name)):
-            return []
-    return [End(PlanState.DONE)]
+            return deeds
+    return [End(PlanState.DONE)]  # what was to be released was, by others, and has ended
 
 
 def _unsuccessful(kind: JobKind, touched: Touched) -> Inquiry[list[JobFact]]:
@@ -593,8 +593,10 @@ def retried_to(plan: PlanRecord) -> PlanState | str:
     """The state to which an operator's retry brings a plan (PL15), or why there is none."""
     if plan.state in (PlanState.FAILED, PlanState.CANCELLED, PlanState.STUCK):
         if plan.try_ is None:
-            why = plan.error.message if plan.error else "it was never accepted"
-            return f"plan {plan.seq} was refused, and cannot be run at all: {why}"
+            if plan.error is None:
+                early = "was cancelled before any node had accepted it"
+                return f"plan {plan.seq} {early}: submit it again"
+            return f"plan {plan.seq} was refused, and cannot be run at all: {plan.error.message}"
         return PlanState.UNDOING if plan.state is PlanState.STUCK else PlanState.RUNNING
     if plan.is_unfinished:
         return f"plan {plan.seq} has not ended: it is {plan.state or 'not accepted yet'}"

@@ -5,6 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..records.plan import STEPS_AT_MOST
+
+
+def added(steps: Mapping[str, Any], by: str) -> dict[str, Any]:
+    """Steps as they go into the plan of the one that added them."""
+    return {f"{by}:{name}": renamed(step, by) for name, step in steps.items()}
+
+
+def too_many(steps: int, more: int) -> str | None:
+    """Why a plan of so many steps cannot have so many more; None when it can."""
+    if steps + more <= STEPS_AT_MOST:
+        return None
+    return f"it adds {more:,} steps to {steps:,}, and a plan may have {STEPS_AT_MOST:,}"
+
 
 def renamed(step: Mapping[str, Any], by: str) -> dict[str, Any]:
     """The same step where the steps that it names are called after the one that added them."""

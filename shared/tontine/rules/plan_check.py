@@ -122,8 +122,9 @@ def _kind_problems(step: Any) -> Iterator[str]:
         value = step.get(name)
         if value is not None and not (is_whole(value) and value >= 1):
             yield f"`{name}` must be a whole number from 1 on, not {kind_of(value)}"
-    if step.get("may_fail") not in (None, True, False):
-        yield f"`may_fail` must be true or false, not {kind_of(step['may_fail'])}"
+    may_fail = step.get("may_fail")
+    if may_fail is not None and not isinstance(may_fail, bool):
+        yield f"`may_fail` must be true or false, not {kind_of(may_fail)}"
     yield from _delay_problems(step)
     undo = step.get("undo")
     if undo is not None:

@@ -503,7 +503,9 @@ def translated(error: Exception) -> TontineError:
     if isinstance(error, errors.OperationFailure):
         return _translated_failure(error)
     if isinstance(error, errors.ConnectionFailure) or getattr(error, "timeout", False):
-        return StoreUnavailable(_line(error))
+        # pymongo's words for a call whose server its monitor has stopped hearing.
+        silent = _line(error).endswith("operation cancelled")
+        return StoreUnavailable("the server does not answer" if silent else _line(error))
     if isinstance(error, BSONError | OverflowError | UnicodeError):
         return Unstorable(f"MongoDB cannot store this: {_line(error)}")
     return StoreError(_line(error))

@@ -71,11 +71,15 @@ class Beat:
 def heartbeat(
     node: str, values: Mapping[str, Any], lease_for: float, within: float
 ) -> Operation[Beat]:
-    """Beat once (N3). `LeaseLost` when the record is dead or gone."""
+    """Beat once (N3), with facts; None removes a field. `LeaseLost` when the record is dead or
+    gone."""
     # Whatever somebody has written there, the beat must move: a sum that stays the same would bury
     # a live node.
     update = {
-        **{name: {"$literal": value} for name, value in values.items()},
+        **{
+            name: "$$REMOVE" if value is None else {"$literal": value}
+            for name, value in values.items()
+        },
         "beat": {"$toLong": {"$add": [{"$cond": [is_counting("$beat"), "$beat", 0]}, 1]}},
         "lease_until": {"$add": ["$$NOW", round(lease_for * 1000)]},
     }

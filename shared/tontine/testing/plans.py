@@ -31,7 +31,7 @@ from ..records.plan import (
 from ..records.plan_status import JobCounts, PlanStatus, result_step
 from ..records.states import ENDED_PLAN, JobState, PlanState
 from ..rules import plan as rules
-from ..rules.plan_added import renamed
+from ..rules.plan_added import added, too_many
 from ..rules.plan_check import problem
 from ..rules.plan_facts import AllJobs
 from ..rules.plan_graph import PlanGraph
@@ -135,10 +135,16 @@ class _InlinePlan:
     def status(self) -> PlanStatus:
         counts: dict[tuple[str, str], JobCounts] = {}
         for job in self.jobs.values():
-            key = (job.fact.place.kind, job.fact.place.step)
-            before = counts.get(key, JobCounts())
-            state = job.fact.state.value
-            counts[key] = replace(before, **{state: getattr(before, state) + 1})
+            fact, place = job.fact, job.fact.place
+            step = f"{place.step}/{place.try_}" if place.kind == "finally" else place.step
+            before = counts.get((place.kind, step), JobCounts())
+            state = fact.state.value
+            after = replace(before, **{state: getattr(before, state) + 1})
+            if fact.is_unsuccessful:
+                after = replace(after, stopped=after.stopped + fact.stopped)
+            if fact.state is JobState.FAILED:
+                after = replace(after, failure=rules.why_stopped(fact))
+            counts[(place.kind, step)] = after
         return PlanStatus.of(self.plan, counts, self._result())
 
     def _result(self) -> Any:
@@ -226,8 +232,11 @@ class _InlinePlan:
 
     def _add(self, by: str) -> None:
         more = self.jobs[PlanPlace(_SEQ, by).id].more or {}
-        added = {f"{by}:{name}": renamed(step, by) for name, step in more.items()}
-        steps = {name: StepRecord.from_document(name, step) for name, step in added.items()}
+        if reason := too_many(len(self.plan.steps), len(more)):
+            self._do(rules.Stop(PlanError(rules.INVALID_STEP, reason, by)))
+            return
+        documents = added(more, by).items()
+        steps = {name: StepRecord.from_document(name, step) for name, step in documents}
         self.plan = replace(
             self.plan, steps={**self.plan.steps, **steps}, added=self.plan.added | {by}
         )

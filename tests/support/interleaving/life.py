@@ -45,6 +45,7 @@ class Pulse:
 
     def __init__(self, node: Node, clock: ManualClock, wire: Wire) -> None:
         self._beat = node.beat
+        self._member = node.member
         self._clock = clock
         self._wire = wire
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +67,8 @@ class Pulse:
             last = sent
 
     async def _once(self, sent: float) -> None:
-        steps = members.heartbeat(self._beat.node, {}, TIMING.lease_for, TIMING.heartbeat_limit)
+        facts = {"share": self._member.share_document()}
+        steps = members.heartbeat(self._beat.node, facts, TIMING.lease_for, TIMING.heartbeat_limit)
         answer: Any
         try:
             answer = await self._wire.run(steps)

@@ -101,6 +101,10 @@ class Node:
     """What may start, and has yet to."""
     runs: list[Running] = field(default_factory=list)
     barred: set[int] = field(default_factory=set)
+    advancing: set[int] = field(default_factory=set)
+    """Plans that it goes through at this moment: each once at a time."""
+    due: dict[int, list[JobFact] | None] = field(default_factory=dict)
+    """What it is to go through them with after that."""
     is_dead: bool = False
 
 
@@ -407,8 +411,19 @@ class PlanWorld:
             self._advance(node, seq, None)
 
     def _advance(self, node: Node, seq: int, touched: list[JobFact] | None) -> None:
+        """What comes while a node goes through a plan is gone through together, after that."""
+        before = node.due.get(seq, [])
+        node.due[seq] = None if before is None or touched is None else [*before, *touched]
+        if seq not in node.advancing:
+            self._advance_due(node, seq)
+
+    def _advance_due(self, node: Node, seq: int) -> None:
         """Again after an unknown outcome, and then with all that there is. Some of what it releases
         it claims with that."""
+        if seq not in node.due:
+            return
+        touched = node.due.pop(seq)
+        node.advancing.add(seq)
         released: dict[int, Document] = {}
 
         def claim(job: Mapping[str, Any]) -> str | None:
@@ -422,11 +437,15 @@ class PlanWorld:
             self._judge_advanced(found)
             for one, job in released.items():
                 self._keep_released(node, job, is_ours=one in found.claimed)
+            node.advancing.discard(seq)
+            self._advance_due(node, seq)
 
         def failed() -> None:
             for job in released.values():
                 self._keep_released(node, job, is_ours=False)
-            self._advance(node, seq, None)
+            node.due[seq] = None
+            node.advancing.discard(seq)
+            self._advance_due(node, seq)
 
         advancer = Advancer(
             node.memory,

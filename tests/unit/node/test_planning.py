@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, cast
+import random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,14 +17,19 @@ from tontine.records.plan import PlanRecord
 from tontine.records.share import Share
 from tontine.records.states import PlanState
 from tontine.store.call import AsyncStore
+from tontine.store.plans import remove
 from tontine.store.plans.advance import Advanced
 from tontine.store.raw import Raw, Some
 from tontine.store.retention import FOR_EVER
 from tontine_node.planning import advances as advancing
 from tontine_node.planning.accepter import Accepter
 from tontine_node.planning.advances import KNOWN_FOR, Advances
+from tontine_node.planning.onlooker import AT_MOST_EVERY, Onlooker
 from tontine_node.planning.remover import Remover
 from tontine_node.telling.troubles import Troubles
+
+if TYPE_CHECKING:
+    from tontine_node.membership.member import Member
 
 
 class Store:
@@ -150,3 +157,52 @@ async def test_one_plan_that_cannot_be_removed_stands_before_no_other() -> None:
     remover = Remover(cast("AsyncStore", store), lambda: Share(1, 0, 1), Troubles())
     await remover._remove_all()
     assert store.asked == ["find_expired", "remove", "remove"]
+
+
+async def test_all_plans_that_have_expired_are_removed_however_many() -> None:
+    page = [PlanRecord(seq, seq, PlanState.DONE, {}) for seq in range(remove.AT_ONCE)]
+    store = Store(page, *[True] * len(page), page[:2], True, False)
+    remover = Remover(cast("AsyncStore", store), lambda: Share(1, 0, 1), Troubles())
+    await remover._remove_all()
+    assert store.asked.count("find_expired") == 2
+    store.answers = [page, *[False] * len(page)]
+    await remover._remove_all()
+    assert store.asked.count("find_expired") == 3, "those that cannot go are not looked for again"
+
+
+async def test_a_look_after_a_death_that_failed_is_made_again() -> None:
+    clock, repaired = ManualClock(), []
+    member = SimpleNamespace(
+        own_share=lambda: Share(1, 0, 1), others=frozenset({"other"}), crowd=1.0
+    )
+    store = Store([], StoreUnavailable("away"), [7])
+    mine = advances(store, clock)
+    onlooker = Onlooker(
+        cast("AsyncStore", store), TIMING, clock, cast("Member", member), mine, Troubles()
+    )
+
+    async def repair() -> None:
+        repaired.append(clock.now())
+
+    onlooker.repair = repair
+    await onlooker._look()
+    clock.advance(AT_MOST_EVERY + 1)
+    member.others = frozenset()
+    with pytest.raises(StoreUnavailable):
+        await onlooker._look()
+    clock.advance(AT_MOST_EVERY + 1)
+    await onlooker._look()
+    assert len(repaired) == 1
+    assert mine._due == {7: None}
+
+
+@pytest.mark.parametrize(("drawn", "rank", "looks"), [(0.99, 0, 1), (0.25, 1, 0), (0.15, 1, 1)])
+async def test_who_is_first_by_now_looks_for_expired_plans_at_once(
+    drawn: float, rank: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: drawn)
+    store, shares = Store([], []), [None, Share(1, rank, 2)]
+    remover = Remover(cast("AsyncStore", store), lambda: shares.pop(0), Troubles())
+    await remover._look()
+    await remover._look()
+    assert len(store.asked) == looks, "not before it is a member, then by its rank"

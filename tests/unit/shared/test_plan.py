@@ -177,6 +177,52 @@ def test_added_steps_run_inline() -> None:
     assert More(1, Plan()).result == 1
 
 
+def test_what_became_of_finally_and_why_what_failed_is_told_inline() -> None:
+    shop = Module("shop")
+
+    @shop.task
+    def fine(x: int = 0) -> int:
+        return x
+
+    @shop.task
+    def fails() -> None:
+        raise ValueError("no luck")
+
+    plan = Plan()
+    plan.step("shop.fails", name="first")
+    plan.map("shop.fine", [1, 2], as_="x", name="items")
+    plan.finally_("shop.fine")
+    ended = run_plan(plan, [shop], retries=1)
+    assert ended.closing is not None
+    assert (ended.closing.state, ended.closing.done) == ("done", 1)
+    why = ended.steps["first"].jobs.failure
+    assert why is not None
+    assert (why.type, why.message, why.step) == ("ValueError", "no luck", "first")
+    items = ended.steps["items"].jobs
+    assert items.stopped == items.cancelled
+
+
+def test_too_many_added_steps_stop_a_plan_inline() -> None:
+    shop = Module("shop")
+
+    @shop.task
+    def fine() -> None: ...
+
+    @shop.task
+    def many() -> More:
+        more = Plan()
+        for n in range(1000):
+            more.step("shop.fine", name=f"s{n}")
+        return More(None, more)
+
+    plan = Plan()
+    plan.step("shop.many")
+    ended = run_plan(plan, [shop])
+    assert ended.state is PlanState.FAILED
+    assert ended.error is not None
+    assert ended.error.message == "it adds 1,000 steps to 1, and a plan may have 1,000"
+
+
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [

@@ -75,6 +75,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (pack(take=["get"]), "step pack: `take` must be an object like {argument: step}, not an array"),
     (pack(map=7), 'step pack: `map` must be a step, like "get" or "get.urls", or an array, not'),
     (pack(may_fail=1.5), "step pack: `may_fail` must be true or false, not float 1.5"),
+    (pack(may_fail=1), "step pack: `may_fail` must be true or false, not int 1"),
     (pack(delay="soon"), "step pack: `delay` must be a number of seconds from 0 to a century"),
     (
         pack(take={"photos": "smal"}),

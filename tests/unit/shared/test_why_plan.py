@@ -72,3 +72,19 @@ def test_what_is_undone_takes_no_room_from_what_is_not() -> None:
     )
     assert said[:2] == ["It stopped because it was cancelled.", "The undo of s03 is under way."]
     assert len(said) == 1 + 4
+
+
+def test_a_map_of_which_items_have_yet_to_come_waits_for_what_it_maps_over() -> None:
+    item = {"task": "t.t", "as": "x"}
+    steps = {"m": {**item, "map": [1, 2, 3]}, "n": {**item, "map": "m"}}
+    widths = {"m": 3, "n": 3}
+    said = findings(
+        steps, {"m": JobCounts(done=2, working=1), "n": JobCounts(done=2)}, widths=widths
+    )
+    assert said == [
+        "Step m is under way: 2 of 3 jobs are done, 1 run.",
+        "Step n waits for m (working).",
+    ]
+    said = findings(steps, {"m": JobCounts(done=3), "n": JobCounts(done=2)}, widths=widths)
+    assert len(said) == 1
+    assert said[0].startswith("Step n waits for nothing, and is released in a moment")

@@ -60,13 +60,19 @@ def _running(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
     graph = PlanGraph(plan.steps)
     steps = status.steps.items()
     under_way = [step for _, step in steps if step.jobs.working or step.jobs.queued]
-    waiting = [name for name, step in steps if step.state == WAITING]
+    waiting = [name for name, step in steps if step.state == WAITING or _is_partly_there(step)]
     for step in under_way[:_SHOWN]:
         yield Finding("step", f"Step {step.name} is under way: {_jobs(step)}.", _ask(plan, step))
     for name in waiting[:_SHOWN]:
         yield from _waiting(name, graph, status)
     if more := len(waiting[_SHOWN:]):
         yield Finding("waits", f"{more:,} more {'steps wait' if more > 1 else 'step waits'}.")
+
+
+def _is_partly_there(step: StepStatus) -> bool:
+    """Whether all jobs of a map that are there have ended, and others have yet to come."""
+    jobs = step.jobs
+    return not jobs.queued and not jobs.working and 0 < jobs.all < (step.total or 0)
 
 
 def _waiting(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[Finding]:
@@ -152,6 +158,8 @@ def _ended(plan: PlanRecord) -> Iterator[Finding]:
         yield Finding("removing", "Its time is over: its jobs are removed, then it is.")
     elif plan.try_ is None and plan.error is not None:
         yield Finding("refused", f"It could be no plan: {plan.error.message}.")
+    elif plan.try_ is None:
+        yield Finding(str(plan.state), "It was cancelled before any node had accepted it.")
     else:
         advice = f"`tontine retry {plan.seq}` goes on with what is not done"
         yield Finding(str(plan.state), f"It ended because {_cause(plan)}.", advice)

@@ -22,7 +22,7 @@ from ..indexes import NEW_PLANS, OPEN_PLANS
 from ..insert import Put
 from ..names import JOBS, PLANS
 from ..retention import read_retention
-from .read import read_plan
+from .read import read_by_id, read_plan
 
 _TRIES = 5
 _NUMBERS_TAKEN = "numbers are taken as fast as they are given, and a plan got none"
@@ -32,8 +32,8 @@ _WITHIN = 60.0
 def submit(
     document: Mapping[str, Any], reserve: Reserve | None = None
 ) -> Operation[tuple[PlanRecord, bool]]:
-    """Insert a plan; with a key that an unfinished plan has, that one comes back instead, and
-    True."""
+    """Insert a plan; with a key that an unfinished plan has, or an `_id` that any has, that one
+    comes back instead, and True."""
     check(document)
     key = document.get("key")
     if key is not None and (holder := (yield from find_holder(key))) is not None:
@@ -41,11 +41,13 @@ def submit(
     for _ in range(_TRIES):
         block = yield from take(1) if reserve is None else reserve.take_one()
         plan = {"_id": ObjectId(), **document, "seq": Int64(block.first), "created_at": block.at}
+        plan.pop("state", None)  # a copy of one that has ended is to be accepted like any other
         try:
             yield insert_one(PLANS, plan, repeats=True)
         except DuplicateKey as error:
-            if error.key == ("_id",):
-                return PlanRecord.from_document(plan), False
+            if error.key == ("_id",):  # this very call has, or somebody before it
+                there = yield from read_by_id(plan["_id"])
+                return there, there.seq != block.first
             yield from raise_counter()
             continue
         yield from ring_new_plan()

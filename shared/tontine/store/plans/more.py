@@ -9,8 +9,8 @@ from typing import Any
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from ...records.plan import LARGEST_PLAN, STEPS_AT_MOST, PlanPlace, PlanRecord
-from ...rules.plan_added import renamed
+from ...records.plan import LARGEST_PLAN, PlanPlace, PlanRecord
+from ...rules.plan_added import added, too_many
 from ...rules.plan_check import more_problem
 from ..call import DECODED, Operation, find_one
 from ..names import JOBS, PLANS
@@ -24,16 +24,13 @@ def read_more(plan: PlanRecord, by: str) -> Operation[dict[str, Any]]:
     steps: Any = (found or {}).get("more")
     if reason := more_problem(steps):
         raise InvalidStep(f"the steps that it adds cannot be: {reason}", by)
-    if len(plan.steps) + len(steps) > STEPS_AT_MOST:
-        raise InvalidStep(
-            f"it adds {len(steps):,} steps to {len(plan.steps):,}, and a plan may have "
-            f"{STEPS_AT_MOST:,}",
-            by,
-        )
+    if reason := too_many(len(plan.steps), len(steps)):
+        raise InvalidStep(reason, by)
+    more = added(steps, by)
     whole = yield find_one(PLANS, {"_id": plan.id}, projection={"size": {"$bsonSize": "$$ROOT"}})
-    if int((whole or {}).get("size", 0)) + _size(steps) > LARGEST_PLAN:
+    if int((whole or {}).get("size", 0)) + _size(more) > LARGEST_PLAN:
         raise InvalidStep("it adds steps that make the plan larger than 1 MB", by)
-    return {f"{by}:{name}": renamed(step, by) for name, step in steps.items()}
+    return more
 
 
 def has_more(result: bytes) -> bool:

@@ -49,6 +49,14 @@ def read_plan(seq: int) -> Operation[PlanRecord]:
     return PlanRecord.from_document((yield from read_document(seq)))
 
 
+def read_by_id(id: Any) -> Operation[PlanRecord]:
+    """One plan by its `_id`, accepted or not."""
+    document: dict[str, Any] | None = yield find_one(PLANS, {"_id": id})
+    if document is None:
+        raise UnknownPlan(f"there is no plan with the _id {id!r}: it was removed")
+    return PlanRecord.from_document(document)
+
+
 def read_document(seq: int) -> Operation[dict[str, Any]]:
     """One plan's document by its number."""
     document: dict[str, Any] | None = yield find_one(PLANS, {"seq": seq}, hint="seq")

@@ -30,6 +30,7 @@ from ..counter import Reserve, raise_counter, take
 from ..insert import CHUNK, RENUMBERED_AT_MOST, Wish
 from ..names import JOBS
 from .values import (
+    NO_RESULT,
     InvalidStep,
     Results,
     field_of,
@@ -233,7 +234,11 @@ def _item_values(
     first, end = items[0], items[-1] + 1
     if isinstance(step.over, Source) and plan.steps[step.over.step].is_mapped:
         some, read = yield from item_results(plan.seq or 0, step.over.step, first, end)
-        return {item: field_of(some.get(item), step.over, step) for item in items if item < read}
+        return {
+            item: field_of(some.get(item, NO_RESULT), step.over, step)
+            for item in items
+            if item < read
+        }
     chunk = step.chunk
     elements = yield from read_elements(plan, step, first * chunk, (end - first) * chunk)
     if len(elements) <= (items[-1] - first) * chunk:

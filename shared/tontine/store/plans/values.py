@@ -32,6 +32,8 @@ LARGEST_ARGS = 15 * 1024 * 1024 - 16 * 1024
 _RESULT = {"state": 1, "plan": 1, "result": 1}
 _IS_DONE = {"$eq": ["$state", JobState.DONE.value]}
 _MISSING = object()
+NO_RESULT = object()
+"""What a job has for a result that is not done: null, and so are its fields."""
 _LARGEST_SLICE = 2**31 - 1
 """Elements; no document has as many."""
 
@@ -69,15 +71,16 @@ class Results:
             self._known[one["_id"]] = _result(one)
 
     def of(self, id: str) -> Operation[Any]:
-        """The result of a job; null of one that is not done, because it was allowed to fail."""
+        """The result of a job; NO_RESULT of one that is not done, because it was allowed to
+        fail."""
         if id not in self._known:
             found: Some = yield find_some(JOBS, {"_id": id}, projection=_RESULT)
-            self._known[id] = _result(found[0]) if found else None
+            self._known[id] = _result(found[0]) if found else NO_RESULT
         return self._known[id]
 
 
 def _result(job: Raw | Mapping[str, Any]) -> Any:
-    return job.get("result") if job.get("state") == JobState.DONE.value else None
+    return job.get("result") if job.get("state") == JobState.DONE.value else NO_RESULT
 
 
 def sources_read(plan: PlanRecord, take: Mapping[str, Taken]) -> list[str]:
@@ -137,7 +140,7 @@ def _taken(
     some, end = yield from item_results(seq, source.step, 0, width)
     if end < width:
         raise too_large(step)
-    return [field_of(some.get(item), source, step) for item in range(width)]
+    return [field_of(some.get(item, NO_RESULT), source, step) for item in range(width)]
 
 
 def item_results(
@@ -151,8 +154,9 @@ def item_results(
     found: Some = yield find_some(
         JOBS, {"_id": ids}, projection=_RESULT, sort=[("_id", 1)], hint="_id_"
     )
-    items = {int(one["plan"]["item"]): _result(one) for one in found}
-    return items, max(items) + 1 if found.is_cut else end
+    read = {int(one["plan"]["item"]): _result(one) for one in found}
+    items = {item: result for item, result in read.items() if result is not NO_RESULT}
+    return items, max(read) + 1 if found.is_cut else end
 
 
 def read_page(seq: int, name: str, first: int, count: int) -> Operation[bytes]:
@@ -178,7 +182,9 @@ def read_page(seq: int, name: str, first: int, count: int) -> Operation[bytes]:
 
 def field_of(result: Any, source: Source, step: StepRecord) -> Any:
     """What is taken of a result; of none, nothing."""
-    if source.field is None or result is None:
+    if result is NO_RESULT:
+        return None
+    if source.field is None:
         return result
     value = result.get(source.field, _MISSING) if isinstance(result, Mapping) else _MISSING
     if value is _MISSING:
