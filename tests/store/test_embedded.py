@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,9 +33,13 @@ ENSURE = "from tontine.embedded import server as embedded; print(embedded.ensure
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty home with nothing running in it, before and after."""
+    """An empty home with nothing running in it, before and after, and ports that no server of
+    another test looks for."""
     home = (tmp_path / "home").resolve()
     monkeypatch.setenv("TONTINE_HOME", str(home))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = embedded.PORTS.stop + 100 * (worker % 20)
+    monkeypatch.setattr(embedded, "PORTS", range(first, first + 100))
     yield home
     for process in mongods(home):
         process.kill()
@@ -155,6 +160,24 @@ def test_it_starts_once_and_keeps_address_and_data_over_a_restart(home: Path) ->
 
     assert embedded.ensure(home) == running.uri
     assert words(running.uri) == ["kept"]
+
+
+def test_what_was_stopped_has_let_go_of_port_and_data(home: Path) -> None:
+    for _ in range(3):
+        running = embedded.start(home)
+        embedded.stop(home)
+        with (home / "mongodb/data/mongod.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        socket.create_server(("127.0.0.1", running.port)).close()
+
+
+def test_what_was_killed_a_moment_ago_is_started_again(home: Path) -> None:
+    running = embedded.start(home)
+    for _ in range(3):
+        kill(running)  # its command line is gone, its other threads have yet to end
+        again = embedded.start(home)
+        assert again.uri == running.uri
+        running = again
 
 
 def test_nobody_gets_in_without_the_password_or_makes_a_user(home: Path) -> None:
@@ -315,7 +338,6 @@ def test_it_outlives_its_starter_and_a_ctrl_c_there(home: Path) -> None:
 
 
 def test_after_a_kill_it_serves_the_same_data_at_the_same_address(home: Path) -> None:
-    note_port(home, free_port())
     first = embedded.start(home)
     put(first.uri, "kept")
     kill(first)
@@ -327,23 +349,17 @@ def test_after_a_kill_it_serves_the_same_data_at_the_same_address(home: Path) ->
     assert words(second.uri) == ["kept"]
 
 
-def note_port(home: Path, port: int) -> None:
-    """As if its server had had that port before."""
-    (home / "mongodb").mkdir(parents=True, exist_ok=True)
-    (home / "mongodb" / "port").write_text(str(port))
-
-
 def test_a_port_that_was_taken_meanwhile_is_replaced(home: Path) -> None:
-    note_port(home, free_port())  # one that no server beside this one looks for
     first = embedded.start(home)
     put(first.uri, "kept")
     kill(first)
     squatter = home / "another home"
-    note_port(squatter, first.port)
-    taken = embedded.start(squatter).port == first.port  # unless a test beside this one was quicker
+    (squatter / "mongodb").mkdir(parents=True)
+    (squatter / "mongodb" / "port").write_text(str(first.port))
+    assert embedded.start(squatter).port == first.port
 
     second = embedded.start(home)
-    assert second.port != first.port or not taken
+    assert second.port != first.port
     assert words(second.uri) == ["kept"]
     assert (home / "mongodb" / "port").read_text() == str(second.port), "it stays there from now on"
     embedded.stop(squatter)

@@ -44,6 +44,8 @@ T = TypeVar("T")
 START_WITHIN = 60.0
 STOP_WITHIN = 30.0
 LOCK_WITHIN = 90.0
+RELEASE_WITHIN = 5.0
+PORT_WITHIN = 0.5
 ANSWER_WITHIN = 5.0
 USER = "tontine"
 SPACE_NEEDED = 64 << 20
@@ -147,13 +149,24 @@ def stop(home: Path | None = None) -> bool:
             process.terminate()
         except psutil.NoSuchProcess:
             return True
-        if not _until(lambda: None if _recognize(process, place) else True, STOP_WITHIN):
+        if not _until(lambda: _has_ended(process), STOP_WITHIN):
             raise EmbeddedError(
                 f"mongod (pid {process.pid}) has not ended within {STOP_WITHIN:g} s: look into "
                 f"{place.log}; "
                 f"kill -9 {process.pid} loses no acknowledged write"
             )
         return True
+
+
+def _has_ended(process: psutil.Process) -> bool | None:
+    """Whether it has let go of its files and its port: its command line is gone some milliseconds
+    earlier, and so is the first of its threads."""
+    with suppress(psutil.NoSuchProcess):
+        if process.is_running() and (
+            process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+        ):
+            return None
+    return True
 
 
 def _until(check: Callable[[], T], within: float) -> T | None:
@@ -410,6 +423,7 @@ def _launch(place: _Place) -> EmbeddedMongoDB:
             f"{SPACE_NEEDED >> 20}: free some space, set TONTINE_HOME to another disk, {OR_ANOTHER}"
         )
     make_key(place.key)
+    _await_release(place)
     output = place.root / "mongod.out"
     for port in islice(_free_ports(place), 5):
         outcome = _spawn(place, mongod, port, output)
@@ -427,12 +441,20 @@ def _launch(place: _Place) -> EmbeddedMongoDB:
     )
 
 
+def _await_release(place: _Place) -> None:
+    """Lets a mongod that was killed let go of the data; one that goes on having them says so
+    itself to the one that is started."""
+    with suppress(FileNotFoundError), (place.data / "mongod.lock").open("rb+") as lock:
+        _until(lambda: _try_lock(lock.fileno()), RELEASE_WITHIN)
+
+
 def _free_ports(place: _Place) -> Iterator[int]:
-    """Loopback ports that can be bound now: the last one first, so that a URI outlives a
-    restart."""
+    """Loopback ports that can be bound now: the last one first, so that a URI outlives a restart,
+    also of a mongod that still lets go of it."""
     with suppress(OSError, ValueError):
         last = int((place.root / "port").read_text())
-        if last in PORTS and _is_free(last):
+        is_free = _until(lambda: _is_free(last) or None, PORT_WITHIN)
+        if is_free and last in PORTS:
             yield last
     first = zlib.crc32(bytes(place.data)) % len(PORTS)
     yield from filter(_is_free, (*PORTS[first:], *PORTS[:first]))
