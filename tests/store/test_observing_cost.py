@@ -140,6 +140,21 @@ def test_where_the_newest_all_wait_those_that_ended_before_them_are_read(store: 
     assert known_from == 121 + held
 
 
+def test_what_nodes_hold_is_not_gone_through_for_those_that_ended(store: Store) -> None:
+    fields = {"task": "t.t", "attempt": 1, "fails": 0, "lost": 0}
+    held = {"state": "working", "node": "ada-1"}
+    store.database.jobs.insert_many(
+        [
+            {"seq": Int64(seq), **fields, **({"state": "done"} if seq <= 2_000 else held)}
+            for seq in range(1, 20_001)
+        ]
+    )
+    reading = window.read_passed([20_001], window.SLIM)
+    assert examined(store, reading) <= 2 * (2 * window.PROBES + window.PASSED)
+    found = store.run(window.read_passed([20_001], window.SLIM))
+    assert [one["seq"] for one in found] == list(range(2_000, 2_000 - window.PASSED, -1))
+
+
 def fresh(seq: int, task: str) -> dict[str, Any]:
     counts = {"attempt": 0, "fails": 0, "lost": 0}
     one = {"seq": Int64(seq), "task": task, "state": "queued", "args": {}, "created_at": NOW}

@@ -25,6 +25,8 @@ PAGE = 100
 PASSED, PASSED_WITHIN = 500, 200_000
 """So many jobs that ended are read, among so many numbers before the first that waits: the last of
 these are held by nodes that claim ahead."""
+PROBES = 500
+"""Numbers that are asked for first, evenly spread: nodes may hold more than a hundred thousand."""
 _TASKS_AT_ONCE = 100
 
 QUEUED, WORKING = JobState.QUEUED.value, JobState.WORKING.value
@@ -101,13 +103,20 @@ def read_passed(
     """Of a queue so long that the newest jobs all wait: those that ended last, which come before
     the first that wait. `waiting` are the first numbers that wait, by task."""
     first = max(waiting, default=0)
-    where = {
-        "seq": {"$gte": max(0, first - PASSED_WITHIN), "$lt": first},
-        "state": {"$in": [state.value for state in FINAL]},
-    }
-    found: list[dict[str, Any]] = yield find(
-        JOBS, where, sort=[("seq", -1)], limit=limit, projection=shown, hint="seq"
-    )
+    lowest = max(0, first - PASSED_WITHIN)
+    if (step := (first - lowest) // PROBES) > 1:
+        last = yield from _ended({"$in": list(range(lowest, first, step))}, {"seq": 1}, 1)
+        first = min(first, int(last[0]["seq"]) + step) if last else first
+    return (yield from _ended({"$gte": lowest, "$lt": first}, shown, limit))
+
+
+def _ended(
+    seqs: Mapping[str, Any], shown: Mapping[str, int], limit: int
+) -> Operation[list[dict[str, Any]]]:
+    """The last of these numbers whose jobs have ended."""
+    where = {"seq": seqs, "state": {"$in": [state.value for state in FINAL]}}
+    options: dict[str, Any] = {"sort": [("seq", -1)], "limit": limit, "hint": "seq"}
+    found: list[dict[str, Any]] = yield find(JOBS, where, projection=shown, **options)
     return found
 
 
