@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.text import Text
 
 from ..legible import legible
-from ..records.plan import PlanRecord
+from ..records.plan import CLOSING_STEP, PlanRecord
 from ..records.plan_status import WAITING, PlanStatus, StepStatus
 from ..records.states import JobState, PlanState
 from ..rules.plan_rails import next_steps
@@ -115,9 +115,10 @@ def dot(plan: PlanRecord, status: PlanStatus) -> str:
     for name, ahead in following.items():
         lines += [f"  {_quoted(name)} -> {_quoted(later)};" for later in ahead]
     if status.closing is not None:
-        lines.append(f"  finally {_box(plan, 'finally', status.closing)};")
+        closing = _quoted(CLOSING_STEP)  # a step may be called finally
+        lines.append(f"  {closing} {_box(plan, 'finally', status.closing)};")
         last = [name for name, ahead in following.items() if not ahead]
-        lines += [f"  {_quoted(name)} -> finally [style=dashed];" for name in last]
+        lines += [f"  {_quoted(name)} -> {closing} [style=dashed];" for name in last]
     return "\n".join([*lines, "}"])
 
 

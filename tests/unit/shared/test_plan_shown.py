@@ -164,5 +164,13 @@ def test_a_graph_survives_any_name() -> None:
     plan = plan_of(steps=steps, state="running", name='x"y', **{"finally": {"task": "t.end"}})
     drawn = dot(plan, PlanStatus.of(plan, {}))
     assert '"a\\"b" -> "c\\\\";' in drawn
-    assert '"c\\\\" -> finally [style=dashed];' in drawn
+    assert '"c\\\\" -> "~finally" [style=dashed];' in drawn
     assert 'digraph "plan 17 x\\"y" {' in drawn
+
+
+def test_a_step_that_is_called_finally_is_another_box_than_the_end() -> None:
+    steps = {"finally": {"task": "t.last"}}
+    plan = plan_of(steps=steps, state="running", **{"finally": {"task": "t.end"}})
+    drawn = dot(plan, PlanStatus.of(plan, {}))
+    assert '"finally" -> "~finally" [style=dashed];' in drawn
+    assert '"~finally" [label="finally' in drawn
