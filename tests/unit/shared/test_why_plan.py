@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tontine.diagnose.why.plan import explain_plan
 from tontine.records.plan import PlanRecord
 from tontine.records.plan_status import JobCounts, PlanStatus
@@ -72,6 +74,16 @@ def test_what_is_undone_takes_no_room_from_what_is_not() -> None:
     )
     assert said[:2] == ["It stopped because it was cancelled.", "The undo of s03 is under way."]
     assert len(said) == 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"), [("undoing", "It stopped."), ("undone", "It stopped, and was undone.")]
+)
+def test_of_a_plan_that_was_stuck_it_is_not_said_what_nobody_knows_any_more(
+    state: str, sentence: str
+) -> None:
+    """A retry takes the cause away, and it may have been cancelled."""
+    assert findings(chain(1), {"s00": DONE}, state=state)[0] == sentence
 
 
 def test_a_map_of_which_items_have_yet_to_come_waits_for_what_it_maps_over() -> None:

@@ -33,9 +33,9 @@ def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[
     elif plan.state is PlanState.RUNNING:
         yield from _running(plan, status)
     elif plan.state is PlanState.STOPPING:
-        yield Finding("stopping", f"It stops because {_cause(plan)}; {_drains(status)}.")
+        yield Finding("stopping", f"It stops{_because(plan)}; {_drains(status)}.")
     elif plan.state is PlanState.UNDOING:
-        yield Finding("undoing", f"It stopped because {_cause(plan)}.")
+        yield Finding("undoing", f"It stopped{_because(plan)}.")
         yield from _undoing(plan, status)
     elif plan.state is PlanState.CLOSING:
         yield Finding("closing", f"Its `finally` is under way; then it is {plan.outcome}.")
@@ -43,10 +43,12 @@ def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[
         yield from _ended(plan)
 
 
-def _cause(plan: PlanRecord) -> str:
+def _because(plan: PlanRecord) -> str:
+    if plan.cause is None:
+        return ""  # a retry has taken it away: one that was stuck is undone further without
     if plan.cause == "cancelled":
-        return "it was cancelled"
-    return "a step failed" if plan.error is None else f"of {plan.error}"
+        return " because it was cancelled"
+    return " because a step failed" if plan.error is None else f" because of {plan.error}"
 
 
 def _drains(status: PlanStatus) -> str:
@@ -153,7 +155,7 @@ def _ended(plan: PlanRecord) -> Iterator[Finding]:
             f"put right what keeps it from being undone, then `tontine retry {plan.seq}`",
         )
     elif plan.state is PlanState.UNDONE:
-        yield Finding("undone", f"It stopped because {_cause(plan)}, and was undone.")
+        yield Finding("undone", f"It stopped{_because(plan)}, and was undone.")
     elif plan.state is PlanState.REMOVING:
         yield Finding("removing", "Its time is over: its jobs are removed, then it is.")
     elif plan.try_ is None and plan.error is not None:
@@ -162,7 +164,7 @@ def _ended(plan: PlanRecord) -> Iterator[Finding]:
         yield Finding(str(plan.state), "It was cancelled before any node had accepted it.")
     else:
         advice = f"`tontine retry {plan.seq}` goes on with what is not done"
-        yield Finding(str(plan.state), f"It ended because {_cause(plan)}.", advice)
+        yield Finding(str(plan.state), f"It ended{_because(plan)}.", advice)
 
 
 def explain_place(fact: JobFact, graph: PlanGraph | None) -> list[Finding]:
