@@ -139,6 +139,13 @@ def test_a_plan_that_nobody_has_accepted_is_followed_once_it_has_a_number(
     assert f"plan {crew.plan(added).seq}: done" in ended.stderr
 
 
+def test_new_plans_are_listed_by_their_names(run: Run, crew: Crew) -> None:
+    crew.insert({"steps": CHAIN, "name": "album"})
+    crew.insert({"steps": CHAIN, "name": "trip"})
+    listed = run("plans", "--state", "new", "--name", "trip", "--json").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in listed] == ["trip"]
+
+
 def test_people_are_shown_some_of_many_jobs_and_programs_all(
     run: Run, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:

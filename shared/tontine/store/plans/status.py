@@ -139,14 +139,13 @@ def list_plans(
     state: str | None = None, name: str | None = None, limit: int = 50
 ) -> Operation[list[PlanRecord]]:
     """Plans, the newest first; `new` are those that nobody has accepted."""
+    where: dict[str, Any] = {} if name is None else {"name": name}
     if state == "new":
-        found = yield find(PLANS, NEW_PLANS, limit=limit, hint="new")
+        found = yield find(PLANS, {**where, **NEW_PLANS}, limit=limit, hint="new")
         return [PlanRecord.from_document(one) for one in found]
-    where: dict[str, Any] = dict(NUMBERED)
+    where |= NUMBERED
     if state is not None:
         where["state"] = state
-    if name is not None:
-        where["name"] = name
     found = yield find(PLANS, where, sort=[("seq", -1)], limit=limit, hint="seq")
     return [PlanRecord.from_document(one) for one in found]
 
