@@ -191,6 +191,9 @@ def test_a_plan_that_was_cancelled_before_it_was_accepted_is_not_retried(
     run: Run, crew: Crew, tmp_path: Path
 ) -> None:
     seq = submit(run, tmp_path, CHAIN)
+    # Or a copy of one that has run: what nodes have said of that is not true of this one.
+    of_another = {"try": 0, "rev": 1, "widths": {"get": 3}, "added": ["get"]}
+    crew.store.database.plans.update_one({"seq": seq}, {"$set": of_another})
     assert run("cancel", str(seq)).exit_code == 0
     why = run("why", str(seq)).output
     assert "It was cancelled before any node had accepted it." in why

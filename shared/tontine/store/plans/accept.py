@@ -32,11 +32,11 @@ _JUDGED: dict[str, Any] = {
     "whole": {"$cond": [{"$lte": [_SIZE, LARGEST_PLAN]}, "$$ROOT", None]},
     "seq": 1,
 }
-# What a producer may have written that only nodes can know.
-_NOT_YET = [
+NOT_YET = [
     *("try", "rev", "cause", "error", "undo", "no_undo", "widths", "marks", "added"),
     *("outcome", "finished_at", "expire_at"),
 ]
+"""What a producer may have written that only nodes can know."""
 
 
 def find_new(limit: int = NEW_AT_ONCE, but: Sequence[Raw] = ()) -> Operation[Some]:
@@ -122,7 +122,7 @@ def _accepted(seq: int) -> list[dict[str, Any]]:
         "rev": 0,
         "created_at": "$$NOW",
     }
-    return [{"$unset": _NOT_YET}, {"$set": values}]
+    return [{"$unset": NOT_YET}, {"$set": values}]
 
 
 def _refused(seq: int, reason: str, retention: Retention) -> list[dict[str, Any]]:
@@ -135,4 +135,4 @@ def _refused(seq: int, reason: str, retention: Retention) -> list[dict[str, Any]
         "finished_at": "$$NOW",
         "expire_at": retention.expiry_of_plan(done=False),
     }
-    return [{"$unset": _NOT_YET}, {"$set": values}]
+    return [{"$unset": NOT_YET}, {"$set": values}]

@@ -22,6 +22,7 @@ from ..indexes import NEW_PLANS, OPEN_PLANS
 from ..insert import Put
 from ..names import JOBS, PLANS
 from ..retention import read_retention
+from .accept import NOT_YET
 from .read import read_by_id, read_plan
 
 _TRIES = 5
@@ -107,7 +108,8 @@ def cancel(seq: int, *, undo: bool = True) -> Operation[tuple[PlanRecord, bool]]
             "expire_at": (yield from read_retention()).expiry_of_plan(done=False),
         }
         unaccepted = {"_id": plan.id, **NEW_PLANS}
-        answer = yield update_one(PLANS, unaccepted, [{"$set": ended}], repeats=True)
+        update: list[dict[str, Any]] = [{"$unset": NOT_YET}, {"$set": ended}]
+        answer = yield update_one(PLANS, unaccepted, update, repeats=True)
         if answer.matched_count:
             return (yield from read_plan(seq)), True
         plan = yield from read_plan(seq)
