@@ -313,6 +313,17 @@ def test_a_key_belongs_to_one_unfinished_plan(crew: Crew) -> None:
     assert "an unfinished plan has its key 'album-7' already" in error.message
 
 
+def test_a_retry_takes_no_key_from_a_plan_that_waits_to_be_accepted(crew: Crew) -> None:
+    document = {"steps": {"a": {"task": "t.fails"}}, "key": "album-7"}
+    first = crew.insert(document)
+    crew.run()
+    other = crew.insert(document)
+    with pytest.raises(ConfigError, match="an unfinished plan has its key 'album-7' by now"):
+        crew.store.run(control.retry(crew.plan(first).seq or 0))
+    assert len(crew.accept()) == 1
+    assert crew.state(other) == "running"
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

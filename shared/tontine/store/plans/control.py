@@ -134,6 +134,10 @@ def retry(seq: int) -> Operation[PlanRecord]:
     target = retried_to(plan)
     if not isinstance(target, PlanState):
         raise ConfigError(target)
+    taken = f"plan {seq} cannot go on: an unfinished plan has its key {plan.key!r} by now"
+    holder = None if plan.key is None else (yield from find_holder(plan.key))
+    if holder is not None and holder.id != plan.id:  # or a new one, which would be refused
+        raise ConfigError(taken)
     tries = (plan.try_ or 0) + 1
     over = dict.fromkeys((*_OVER, "undo") if target is PlanState.RUNNING else _OVER, "")
     seen = {"_id": plan.id, "state": str(plan.state), "try": plan.try_}
@@ -142,9 +146,7 @@ def retry(seq: int) -> Operation[PlanRecord]:
             PLANS, seen, {"$set": {"state": target.value, "try": tries}, "$unset": over}
         )
     except DuplicateKey:
-        raise ConfigError(
-            f"plan {seq} cannot go on: an unfinished plan has its key {plan.key!r} by now"
-        ) from None
+        raise ConfigError(taken) from None
     if answer.matched_count:
         yield from put_back((yield from read_plan(seq)))
     yield from ring_plan(seq)
