@@ -248,6 +248,36 @@ def test_an_option_that_would_mean_nothing_to_a_plan_is_refused(
     assert store.database.plans.count_documents({}) == 0
 
 
+def test_what_goes_with_plans_alone_or_with_jobs_alone_changes_no_other(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    """A plan's job that is cancelled has its plan undone, whatever --no-undo says."""
+    seq = submit(run, tmp_path, CHAIN)
+    crew.accept()
+    (job,) = crew.store.database.jobs.find({}, {"seq": 1})
+    ended = run("cancel", str(job["seq"]), "--no-undo")
+    assert ended.exit_code == 2
+    assert f"--no-undo goes with plans, and {job['seq']} is a job" in ended.output
+    ended = run("cancel", "--task", "t.echo", "--no-undo", "--yes")
+    assert ended.exit_code == 2
+    assert "what filters find are jobs" in ended.output
+    ended = run("retry", str(seq), "--from", "clean")
+    assert ended.exit_code == 2
+    assert f"--from goes with jobs, and {seq} is a plan" in ended.output
+    assert crew.store.database.jobs.find_one({}, {"_id": 0, "state": 1}) == {"state": "queued"}
+
+
+@pytest.mark.parametrize(
+    "options", [("--dot", "--jobs"), ("--dot", "--json"), ("--follow", "--jobs")]
+)
+def test_ways_to_show_a_plan_that_exclude_each_other_are_refused(
+    run: Run, options: tuple[str, str]
+) -> None:
+    ended = run("plan", "17", *options)
+    assert ended.exit_code == 2
+    assert options[0] in ended.output
+
+
 def test_what_cannot_be_a_plan_is_refused_before_it_is_inserted(
     run: Run, store: Store, tmp_path: Path
 ) -> None:

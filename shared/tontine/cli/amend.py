@@ -93,7 +93,7 @@ def retry(
         _each(
             seqs,
             lambda store, seq: _retry(store, seq, stage, done_too=done_too, asks=asks),
-            retry_plan,
+            partial(retry_plan, stage=stage),
             as_json,
             store,
         )
@@ -138,7 +138,15 @@ def cancel(
     """
     meant = _chosen(seqs, filters, every=every, dry_run=dry_run)
     if meant is None:
-        _each(seqs, _cancel, partial(cancel_plan, undo=not no_undo), as_json, store)
+        _each(
+            seqs,
+            partial(_cancel, no_undo=no_undo),
+            partial(cancel_plan, undo=not no_undo),
+            as_json,
+            store,
+        )
+    elif no_undo:
+        raise click.UsageError("--no-undo goes with plans' numbers: what filters find are jobs")
     else:
         change_many(store, _cancelling(meant), dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -211,9 +219,12 @@ def _retry(
     return 1, job.state, f"job {seq} is {job.state.value}: only a finished job can be put back"
 
 
-def _cancel(store: Store, seq: int) -> tuple[int, str, str]:
+def _cancel(store: Store, seq: int, *, no_undo: bool) -> tuple[int, str, str]:
     from ..store import control
 
+    if no_undo:  # one that is a plan's would stop that, and have it undone
+        store.run(control.read_job(seq))
+        raise ConfigError(f"--no-undo goes with plans, and {seq} is a job: it was left as it is")
     job = store.run(control.cancel(seq))
     match job.state:
         case JobState.CANCELLED:

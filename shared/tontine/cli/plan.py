@@ -133,6 +133,10 @@ def plan(
 
     Exit code 2 if there is no such plan.
     """
+    if as_dot and (with_jobs or follow or as_json):
+        raise click.UsageError("--dot writes the graph and nothing else: give it alone")
+    if follow and with_jobs:
+        raise click.UsageError("--follow draws the steps: give --jobs without it")
     with opened(store) as opened_store:
         if follow:
             follow_plan(opened_store, partial(read_both, opened_store, seq), as_json=as_json)

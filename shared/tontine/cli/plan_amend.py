@@ -40,11 +40,13 @@ def cancel_plan(store: Store, seq: int, *, undo: bool) -> tuple[int, str, str]:
     return 0, state, f"plan {seq} stops: `tontine plan {seq} --follow` shows how"
 
 
-def retry_plan(store: Store, seq: int) -> tuple[int, str, str]:
+def retry_plan(store: Store, seq: int, *, stage: str | None) -> tuple[int, str, str]:
     """The same."""
     from ..store.plans import control
     from ..store.plans.read import read_plan
 
+    if stage is not None:
+        raise ConfigError(f"--from goes with jobs, and {seq} is a plan: it was left as it is")
     try:
         plan = store.run(control.retry(seq))
     except TontineError as error:
