@@ -278,6 +278,29 @@ def test_ways_to_show_a_plan_that_exclude_each_other_are_refused(
     assert options[0] in ended.output
 
 
+def test_who_waits_no_longer_is_told_that_the_plan_goes_on(
+    run: Run, crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_plan, "time", SimpleNamespace(sleep=interrupt))
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"steps": CHAIN}))
+    ended = run("submit", "--plan", str(file), "--wait")
+    assert "no longer waiting: plan 1 goes on" in ended.stderr
+    crew.run()
+    assert crew.store.database.plans.find_one({}, {"_id": 0, "state": 1}) == {"state": "done"}
+
+
+def test_tasks_that_nobody_has_are_told_of_undos_and_the_end_too(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    steps = {"get": {"task": "t.get", "undo": {"task": "t.unget"}}}
+    file.write_text(json.dumps({"steps": steps, "finally": {"task": "t.close"}}))
+    told = run("submit", "--plan", str(file)).stderr
+    assert all(f"the task t.{name}" in told for name in ("get", "unget", "close"))
+
+
 def test_what_cannot_be_a_plan_is_refused_before_it_is_inserted(
     run: Run, store: Store, tmp_path: Path
 ) -> None:

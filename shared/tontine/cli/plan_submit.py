@@ -43,12 +43,16 @@ def submit_plan(
         write_json({"_id": found.id, "seq": found.seq, "state": found.state, "existed": existed})
     else:
         click.echo(told)
-    for task in sorted({step.task for step in found.steps.values()}):
+    for task in found.tasks:
         warn_of_unknown(store, task)
     if not wait:
         return 0
     look = partial(_read_both, store, found.id)
-    status = follow_plan(store, look)
+    try:
+        status = follow_plan(store, look)
+    except KeyboardInterrupt:
+        note(f"no longer waiting: {named} goes on")
+        raise
     if as_json:
         write_json(facts(*look()))
     elif status.state is PlanState.DONE and status.result is not None:

@@ -214,6 +214,13 @@ class PlanRecord:
     expire_at: datetime | None = None
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """All that it may run, also on its way back and in the end."""
+        tasks = {step.task for step in self.steps.values()}
+        tasks |= {step.undo.task for step in self.steps.values() if step.undo is not None}
+        return tuple(sorted(tasks if self.closing is None else {*tasks, self.closing.task}))
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether it has yet to end; also one that nobody has accepted."""
         return self.state is None or self.state in UNFINISHED_PLAN

@@ -21,7 +21,7 @@ from cronsim import CronSim, CronSimError
 from ..errors import ConfigError
 from ..legible import legible
 from .job import is_text, is_whole, problem
-from .plan import PlanRecord, StepRecord
+from .plan import PlanRecord
 from .states import JobState, PlanState
 
 Missed = Literal["skip", "once", "all"]
@@ -295,18 +295,18 @@ class Schedule:
     @property
     def what(self) -> str:
         """What it inserts, for people: its task, or which steps its plan has."""
-        return self.task if self.plan is None else f"plan: {', '.join(self._steps)}"
+        return self.task if self.plan is None else f"plan: {', '.join(self._inserted.steps)}"
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks of what it inserts."""
         if self.plan is None:
             return (self.task,)
-        return tuple(sorted({step.task for step in self._steps.values()}))
+        return self._inserted.tasks
 
     @property
-    def _steps(self) -> Mapping[str, StepRecord]:
-        return PlanRecord.from_document(self.plan or {}).steps
+    def _inserted(self) -> PlanRecord:
+        return PlanRecord.from_document(self.plan or {})
 
     def plan_document(self) -> dict[str, Any]:
         """The plan of a due time but for its name and number: one that must not overlap with the
