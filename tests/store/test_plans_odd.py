@@ -107,7 +107,20 @@ def test_one_item_that_cannot_be_undone_holds_back_no_other_item(crew: Crew) -> 
     assert [args for name, args in crew.ran if "~" in name] == [{"at": "a"}, {"at": "c"}]
     error = crew.plan(plan).error
     assert error is not None
-    assert error.step == "put"
+    assert (error.step, error.item) == ("put", 1)
+
+
+def test_an_item_that_cannot_be_released_is_named(crew: Crew) -> None:
+    crew.tasks["t.some"] = lambda text: {} if text == "b" else {"at": text}
+    steps = {
+        "get": {"task": "t.some", "map": ["a", "b", "c"], "as": "text"},
+        "put": {"task": "t.echo", "map": "get.at", "as": "at"},
+    }
+    plan = crew.insert({"steps": steps})
+    crew.run()
+    error = crew.plan(plan).error
+    assert error is not None
+    assert (error.step, error.item) == ("put", 1)
 
 
 def test_a_width_whose_answer_was_lost_has_its_items_released(crew: Crew) -> None:

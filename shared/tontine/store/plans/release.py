@@ -235,7 +235,7 @@ def _item_values(
     if isinstance(step.over, Source) and plan.steps[step.over.step].is_mapped:
         some, read = yield from item_results(plan.seq or 0, step.over.step, first, end)
         return {
-            item: field_of(some.get(item, NO_RESULT), step.over, step)
+            item: field_of(some.get(item, NO_RESULT), step.over, step, item)
             for item in items
             if item < read
         }

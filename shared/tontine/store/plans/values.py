@@ -125,22 +125,24 @@ def _several(
 def _taken(
     plan: PlanRecord, step: StepRecord, source: Source, results: Results, own: PlanPlace | None
 ) -> Operation[Any]:
-    seq = plan.seq or 0
+    seq, of = plan.seq or 0, None if own is None else own.item
     if own is not None and source.step == own.step:
-        return field_of((yield from results.of(own.id)), source, step)
+        return field_of((yield from results.of(own.id)), source, step, of)
     if not plan.steps[source.step].is_mapped:
-        return field_of((yield from results.of(PlanPlace(seq, source.step).id)), source, step)
+        found = yield from results.of(PlanPlace(seq, source.step).id)
+        return field_of(found, source, step, of)
     width = plan.widths.get(source.step, 0)
     if width > TAKEN_AT_MOST:
         raise InvalidStep(
             f"it takes the results of {source.step}, which has {width:,} items, and "
             f"{TAKEN_AT_MOST:,} fit into one argument: use `stream`",
             step.name,
+            of,
         )
     some, end = yield from item_results(seq, source.step, 0, width)
     if end < width:
-        raise too_large(step)
-    return [field_of(some.get(item, NO_RESULT), source, step) for item in range(width)]
+        raise too_large(step, of)
+    return [field_of(some.get(item, NO_RESULT), source, step, of) for item in range(width)]
 
 
 def item_results(
@@ -180,8 +182,8 @@ def read_page(seq: int, name: str, first: int, count: int) -> Operation[bytes]:
     return b"".join(page)
 
 
-def field_of(result: Any, source: Source, step: StepRecord) -> Any:
-    """What is taken of a result; of none, nothing."""
+def field_of(result: Any, source: Source, step: StepRecord, item: int | None = None) -> Any:
+    """What is taken of a result; of none, nothing. `item` is the one for which it is taken."""
     if result is NO_RESULT:
         return None
     if source.field is None:
@@ -191,6 +193,7 @@ def field_of(result: Any, source: Source, step: StepRecord) -> Any:
         raise InvalidStep(
             f"it takes {source}, but the result of {source.step} has no field {source.field!r}",
             step.name,
+            item,
         )
     return value
 
