@@ -40,6 +40,8 @@ from . import calling
 
 _SEQ = 1
 _ROUNDS = 1_000_000
+_BSON_TYPES = {dict: "object", str: "string", type(None): "null", float: "double"}
+"""What the server calls what results are made of, where that is not its name in Python."""
 
 
 def run_plan(
@@ -186,12 +188,13 @@ class _InlinePlan:
     def _length(self, source: Source) -> int | str:
         try:
             value = self._value(source, None)
-        except _InvalidInline as error:
-            return str(error)
-        if not isinstance(value, list):
-            kind = type(value).__name__
-            return f"it maps over {source}, which must be an array, and is {kind}"
-        return len(value)
+        except _InvalidInline:
+            kind = "missing"
+        else:
+            if isinstance(value, list):
+                return len(value)
+            kind = _BSON_TYPES.get(type(value), type(value).__name__)
+        return f"it maps over {source}, which must be an array, and is {kind}"
 
     def _do(self, deed: rules.PlanDeed) -> None:
         if isinstance(deed, rules.Stop):
@@ -248,7 +251,8 @@ class _InlinePlan:
             try:
                 task, args = self._arguments(deed, item)
             except _InvalidInline as error:
-                why = PlanError(rules.INVALID_STEP, str(error), deed.step, item)
+                at = item if deed.kind == "undo" else error.item
+                why = PlanError(rules.INVALID_STEP, str(error), deed.step, at)
                 if deed.kind == "step":
                     self._do(rules.Stop(why))
                     return
@@ -318,7 +322,11 @@ class _InlinePlan:
 
     def _element(self, step: StepRecord, item: int) -> Any:
         if isinstance(step.over, Source) and self.plan.steps[step.over.step].is_mapped:
-            return self._field(PlanPlace(_SEQ, step.over.step, item=item), step.over)
+            try:
+                return self._field(PlanPlace(_SEQ, step.over.step, item=item), step.over)
+            except _InvalidInline as error:
+                error.item = item
+                raise
         elements = self._value(step.over, None) if isinstance(step.over, Source) else step.over
         some = list(elements or ())[item * step.chunk : (item + 1) * step.chunk]
         return some if step.chunk > 1 else some[0]
@@ -384,4 +392,6 @@ def _kept(result: Any, place: PlanPlace) -> tuple[Any, Mapping[str, Any] | None]
 
 
 class _InvalidInline(Exception):
-    """A step that cannot be released at all."""
+    """A step that cannot be released at all, because of one of its items or of all."""
+
+    item: int | None = None

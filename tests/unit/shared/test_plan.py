@@ -226,8 +226,10 @@ def test_too_many_added_steps_stop_a_plan_inline() -> None:
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [
-        ({"map": "get.no", "as": "x"}, "it takes get.no, but the result of get has no field"),
-        ({"map": "get", "as": "x"}, "it maps over get, which must be an array, and is dict"),
+        ({"map": "get.no", "as": "x"}, "it maps over get.no, which must be an array, and is miss"),
+        ({"map": "get", "as": "x"}, "it maps over get, which must be an array, and is object"),
+        ({"map": "get.title", "as": "x"}, "it maps over get.title, which must be an array, and i"),
+        ({"take": {"x": "get.no"}}, "it takes get.no, but the result of get has no field 'no'"),
     ],
 )
 def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence: str) -> None:
@@ -239,6 +241,25 @@ def test_what_cannot_be_released_inline_stops_it(step: dict[str, Any], sentence:
     assert ended.state is PlanState.FAILED
     assert ended.error is not None
     assert ended.error.message.startswith(sentence)
+
+
+def test_an_item_that_cannot_be_released_inline_is_named_and_no_other() -> None:
+    """As nodes do: what all items take is not the fault of one."""
+    shop = Module("odd")
+
+    @shop.task
+    def some(text: str, more: Any = None) -> dict[str, str]:
+        return {} if text == "b" else {"at": text}
+
+    get = {"task": "odd.some", "map": ["a", "b", "c"], "as": "text"}
+    put = {"task": "odd.some", "map": "get.at", "as": "text"}
+    own = run_plan({"steps": {"get": get, "put": put}}, [shop]).error
+    assert own is not None
+    assert (own.step, own.item) == ("put", 1)
+    one = {"task": "odd.some", "args": {"text": "b"}}
+    every = run_plan({"steps": {"one": one, "put": {**get, "take": {"more": "one.at"}}}}, [shop])
+    assert every.error is not None
+    assert (every.error.step, every.error.item) == ("put", None)
 
 
 @pytest.mark.parametrize("kind", ["item", "undo", "no plan", "no steps", "finally"])
