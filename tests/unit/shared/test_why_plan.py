@@ -86,6 +86,32 @@ def test_of_a_plan_that_was_stuck_it_is_not_said_what_nobody_knows_any_more(
     assert findings(chain(1), {"s00": DONE}, state=state)[0] == sentence
 
 
+def test_of_the_way_back_and_of_the_end_it_is_said_where_to_ask_on() -> None:
+    """No node may have the task of an undo, or of `finally`: only the job tells that."""
+    undo = {"task": "t.undo"}
+    steps = {
+        "a": {"task": "t.t", "undo": undo},
+        "m": {"task": "t.t", "map": [1], "as": "x", "undo": undo},
+    }
+    head = {"_id": 1, "seq": 17, "steps": steps, "finally": {"task": "t.end"}, "try": 2}
+
+    def advice(counts: dict[tuple[str, str], JobCounts], **fields: Any) -> list[str]:
+        plan = PlanRecord.from_document({**head, **fields})
+        found = explain_plan(plan, PlanStatus.of(plan, counts), all_know=True)
+        return [one.advice for one in found]
+
+    undos = {("undo", "a"): QUEUED, ("undo", "m"): QUEUED}
+    assert advice(undos, state="undoing", undo=["a", "m"])[1:] == [
+        "`tontine why plan/17/a~` tells of its job",
+        "`tontine plan 17 --jobs` lists its jobs",
+    ]
+    last = {("finally", "~finally/2"): QUEUED}
+    assert advice(last, state="closing", outcome="done") == [
+        "`tontine why plan/17/~finally/2` tells of its job"
+    ]
+    assert advice({}, state="closing", outcome="done") == [""]
+
+
 def test_a_map_of_which_items_have_yet_to_come_waits_for_what_it_maps_over() -> None:
     item = {"task": "t.t", "as": "x"}
     steps = {"m": {**item, "map": [1, 2, 3]}, "n": {**item, "map": "m"}}

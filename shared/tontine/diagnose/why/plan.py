@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...records.plan import JobFact, PlanPlace, PlanRecord
+from ...records.plan import CLOSING_STEP, JobFact, JobKind, PlanPlace, PlanRecord
 from ...records.plan_status import WAITING, PlanStatus, StepStatus
 from ...records.states import JobState, PlanState
 from ...rules.plan_graph import PlanGraph
@@ -38,7 +38,7 @@ def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[
         yield Finding("undoing", f"It stopped{_because(plan)}.")
         yield from _undoing(plan, status)
     elif plan.state is PlanState.CLOSING:
-        yield Finding("closing", f"Its `finally` is under way; then it is {plan.outcome}.")
+        yield _closing(plan, status)
     else:
         yield from _ended(plan)
 
@@ -118,31 +118,47 @@ def _jobs(step: StepStatus) -> str:
     return ", ".join(parts)
 
 
-def _ask(plan: PlanRecord, step: StepStatus) -> str:
+def _ask(plan: PlanRecord, step: StepStatus, kind: JobKind = "step") -> str:
     if step.is_mapped:
         return f"`tontine plan {plan.seq} --jobs` lists its jobs"
-    return f"`tontine why {PlanPlace(plan.seq or 0, step.name).id}` tells of its job"
+    return _ask_of(PlanPlace(plan.seq or 0, step.name, kind))
+
+
+def _ask_of(place: PlanPlace) -> str:
+    return f"`tontine why {place.id}` tells of its job"
+
+
+def _closing(plan: PlanRecord, status: PlanStatus) -> Finding:
+    last = status.closing
+    if last is None or last.state == WAITING:
+        how, advice = "is released in a moment", ""
+    else:
+        place = PlanPlace(plan.seq or 0, CLOSING_STEP, "finally", try_=plan.try_ or 0)
+        how, advice = f"is {last.state}", _ask_of(place)
+    return Finding("closing", f"Its `finally` {how}; then it is {plan.outcome}.", advice)
 
 
 def _undoing(plan: PlanRecord, status: PlanStatus) -> Iterator[Finding]:
-    sentences = [
-        sentence
+    findings = [
+        finding
         for name in plan.undo
-        if name in status.steps and (sentence := _undo_of(status.steps[name]))
+        if name in status.steps and (finding := _undo_of(plan, status.steps[name]))
     ]
-    for sentence in sentences[:_SHOWN]:
-        yield Finding("undo", sentence)
+    yield from findings[:_SHOWN]
 
 
-def _undo_of(step: StepStatus) -> str | None:
+def _undo_of(plan: PlanRecord, step: StepStatus) -> Finding | None:
     """How the undo of a step stands, unless it is done."""
-    if step.undo is None:
-        return f"The undo of {step.name} waits for those of what came after it."
-    if step.undo.failed or step.undo.cancelled:
-        return f"The undo of {step.name} failed."
-    if step.undo.queued or step.undo.working:
-        return f"The undo of {step.name} is under way."
-    return None
+    jobs, advice = step.undo, _ask(plan, step, "undo")
+    if jobs is None:
+        how, advice = "waits for those of what came after it", ""
+    elif jobs.failed or jobs.cancelled:
+        how = "failed"
+    elif jobs.queued or jobs.working:
+        how = "is under way"
+    else:
+        return None
+    return Finding("undo", f"The undo of {step.name} {how}.", advice)
 
 
 def _ended(plan: PlanRecord) -> Iterator[Finding]:
