@@ -207,7 +207,8 @@ class Plan:
 
     def _free(self, task: str) -> str:
         """The name of a task's function; a second one gets a number."""
-        own = _OTHER.sub("-", task.partition("@")[0].rpartition(".")[2])[:60] or "step"
+        text = str(task)  # whatever it is: what is none is told where the plan is inserted
+        own = _OTHER.sub("-", text.partition("@")[0].rpartition(".")[2])[:60] or "step"
         name, number = own, 2
         while name in self.steps:
             name, number = f"{own}-{number}", number + 1

@@ -145,6 +145,14 @@ def test_mistakes_are_said_where_they_are_made() -> None:
         EagerQueue().submit_plan(plan)
 
 
+@pytest.mark.parametrize("task", [5, None, b"shop.fetch"])
+def test_what_is_no_task_is_told_as_for_jobs(task: Any) -> None:
+    plan = Plan()
+    plan.step(task)
+    with pytest.raises(ConfigError, match="`task` must be a text like"):
+        plan.document()
+
+
 def test_a_plan_runs_inline() -> None:
     ended = run_plan(album(), [plan_tasks.shop])
     assert ended.state is PlanState.DONE, ended.error
