@@ -8,7 +8,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from .errors import JobCancelled, JobFailed, JobNotFinished
+from .plan import Plan
 from .records.job import Job
+from .records.plan_status import PlanStatus
 from .records.states import JobState
 from .store import read
 from .store.call import Operation
@@ -48,6 +50,10 @@ def _several(jobs: Any) -> list[Job]:
     """A number is what comes to mind, because other calls take one."""
     many = list(jobs) if isinstance(jobs, Iterable) else [jobs]
     for one in many:
+        if isinstance(one, PlanStatus):
+            raise TypeError(f"wait takes one plan at a time: wait for {one!r} alone")
+        if isinstance(one, Plan):
+            raise TypeError(f"{one!r} is not submitted yet: wait for what `submit_plan` returns")
         if not isinstance(one, Job):
             raise TypeError(
                 f"wait takes jobs as `submit` and `get` return them, not {one!r}: get it first"
