@@ -313,20 +313,18 @@ def _may_be_over(graph: PlanGraph, touched: Touched) -> bool:
 
 def step_ended_well(plan: PlanRecord, graph: PlanGraph, name: str) -> Inquiry[bool]:
     """PL3 and PL7, of a whole step with all that it added."""
-    step = graph.steps[name]
-    if step.is_mapped:
-        width = plan.widths.get(name)
-        if width is None or (width and (yield UnendedItem(name)) is not None):
-            return False
-    else:
-        fact: JobFact | None = yield AboutJob(PlanPlace(plan.seq or 0, name))
-        if fact is None or not ended_well(fact, step):
-            return False
-        if fact.has_more and name not in plan.added:
-            return False
-    for child in graph.children[name]:
-        if not (yield from step_ended_well(plan, graph, child)):
-            return False
+    for one in graph.with_added(name):
+        step = graph.steps[one]
+        if step.is_mapped:
+            width = plan.widths.get(one)
+            if width is None or (width and (yield UnendedItem(one)) is not None):
+                return False
+        else:
+            fact: JobFact | None = yield AboutJob(PlanPlace(plan.seq or 0, one))
+            if fact is None or not ended_well(fact, step):
+                return False
+            if fact.has_more and one not in plan.added:
+                return False
     return True
 
 

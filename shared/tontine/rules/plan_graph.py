@@ -3,7 +3,7 @@ ran. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from ..records.plan import StepRecord
@@ -52,6 +52,14 @@ class PlanGraph:
             for name, step in self.steps.items()
             if step.parent not in self.steps and not self.after[name]
         )
+
+    def with_added(self, name: str) -> Iterator[str]:
+        """A step, and those that it added, and those that they added: a thousand deep, perhaps."""
+        ahead = [name]
+        while ahead:
+            one = ahead.pop()
+            yield one
+            ahead += reversed(self.children[one])
 
     def is_last(self, name: str) -> bool:
         """Whether nothing waits for this step but the plan's end."""

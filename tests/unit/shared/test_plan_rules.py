@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tontine.diagnose.audit.plan_counts import PlanCounts
+from tontine.diagnose.why.plan import explain_plan
 from tontine.records.job import JobError
 from tontine.records.plan import CLOSING_STEP, JobFact, PlanPlace, PlanRecord
+from tontine.records.plan_status import JobCounts, PlanStatus
 from tontine.records.states import ENDED_PLAN, PLAN_MOVES, JobState, PlanState
 from tontine.rules import plan as rules
 from tontine.rules.plan_check import problem
@@ -380,3 +383,29 @@ def test_a_plan_gives_leave_to_start_only_what_its_state_is_for(
 ) -> None:
     found = None if state is None else PlanState(state)
     assert rules.may_start(PlanPlace(1, "a", kind), found, tries) is may
+
+
+def test_steps_that_added_steps_that_added_steps_are_followed_however_deep() -> None:
+    """As deep as a plan may have steps: no call within a call for each."""
+    names = ["a"]
+    while len(names) < 999:
+        names.append(f"{names[-1]}:b")
+    steps = {name: {"task": "t.t"} for name in names} | {"z": {"task": "t.t", "after": ["a"]}}
+    head = {"_id": 1, "seq": 1, "state": "running", "try": 0, "added": names[:-1]}
+    plan = PlanRecord.from_document({**head, "steps": steps})
+    jobs = [JobFact(PlanPlace(1, name), JobState.DONE) for name in (*names, "z")]
+    counts = PlanCounts()
+    for fact in jobs:
+        counts.add(fact, plan.steps[fact.place.step])
+    world = World(plan, Random(1), by_looks=True, jobs={fact.place.id: fact for fact in jobs})
+    assert counts.why_not(plan, world.graph, "done") == ""
+    counted = {("step", name): JobCounts(done=1) for name in names[:-1]}
+    (why,) = (
+        one.sentence
+        for one in explain_plan(plan, PlanStatus.of(plan, counted), all_know=True)
+        if one.sentence.startswith("Step z")
+    )
+    assert why == f"Step z waits for {names[-1]} (waiting)."
+    del world.jobs[PlanPlace(1, "z").id]
+    world.advance(None)
+    assert PlanPlace(1, "z").id in world.jobs

@@ -45,13 +45,14 @@ class PlanCounts:
 
     def has_ended_well(self, plan: PlanRecord, graph: PlanGraph, name: str) -> bool:
         """PL3 and PL7, of a step with all that it added."""
-        counts = self.steps[name]
-        jobs = plan.widths.get(name) if graph.steps[name].is_mapped else 1
-        if jobs is None or counts.well != jobs:
-            return False
-        if counts.has_more and name not in plan.added:
-            return False
-        return all(self.has_ended_well(plan, graph, child) for child in graph.children[name])
+        for one in graph.with_added(name):
+            counts = self.steps[one]
+            jobs = plan.widths.get(one) if graph.steps[one].is_mapped else 1
+            if jobs is None or counts.well != jobs:
+                return False
+            if counts.has_more and one not in plan.added:
+                return False
+        return True
 
     def is_undone(self, graph: PlanGraph, name: str) -> bool:
         """Whether all that was done of a step in the list is undone."""

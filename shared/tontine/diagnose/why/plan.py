@@ -94,11 +94,9 @@ def _waiting(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[Findin
 
 def _unended(name: str, graph: PlanGraph, status: PlanStatus) -> Iterator[str]:
     """What keeps a step from having ended: itself, or steps that it has added (PL3)."""
-    if not _has_ended(status.steps[name]):
-        yield name
-    else:
-        for child in graph.children[name]:
-            yield from _unended(child, graph, status)
+    for one in graph.with_added(name):
+        if not _has_ended(status.steps[one]):
+            yield one
 
 
 def _has_ended(step: StepStatus) -> bool:
