@@ -324,6 +324,18 @@ def test_a_retry_takes_no_key_from_a_plan_that_waits_to_be_accepted(crew: Crew) 
     assert crew.state(other) == "running"
 
 
+def test_a_document_without_room_for_why_it_is_refused_fails_all_the_same(crew: Crew) -> None:
+    document = {"_id": 1, "steps": {"a": {"task": "t.echo"}}, "note": ""}
+    room = 16 * 1024 * 1024 - len(bson.encode(document))
+    crew.insert({**document, "note": "x" * room})
+    crew.accept()
+    found = crew.plan(1)
+    assert found.state == "failed"
+    assert found.error is not None
+    assert "it has 16,777,216 bytes, and a plan may have 1,048,576" in found.error.message
+    assert not found.steps
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

@@ -26,6 +26,8 @@ from ..retention import Retention
 NEW_AT_ONCE = 100
 INVALID_PLAN = "InvalidPlan"
 _TRIES = 5
+_FULL = 16 * 1024 * 1024 - 64 * 1024
+"""Bytes of a document beyond which there may be no room for why it is refused."""
 _SIZE = {"$bsonSize": "$$ROOT"}
 _JUDGED: dict[str, Any] = {
     "size": _SIZE,
@@ -64,7 +66,8 @@ def accept(new: Raw, retention: Retention) -> Operation[int | None]:
         if seq is None or (yield find_one(JOBS, {"_id": all_of(seq)}, projection={"_id": 1})):
             seq = int((yield from take(1)).first)
             continue
-        update = _refused(seq, reason, retention) if reason else _accepted(seq)
+        is_full = int(new.get("size") or 0) > _FULL
+        update = _refused(seq, reason, retention, bare=is_full) if reason else _accepted(seq)
         try:
             yield update_one(PLANS, {**identity(new), **NEW_PLANS}, update, repeats=True)
         except DuplicateKey as error:
@@ -125,8 +128,10 @@ def _accepted(seq: int) -> list[dict[str, Any]]:
     return [{"$unset": NOT_YET}, {"$set": values}]
 
 
-def _refused(seq: int, reason: str, retention: Retention) -> list[dict[str, Any]]:
-    error = PlanError(INVALID_PLAN, f"this document cannot be a plan: {reason}")
+def _refused(seq: int, reason: str, retention: Retention, *, bare: bool) -> list[dict[str, Any]]:
+    """`bare`: nothing else is left of it."""
+    room = " (its fields had to go to make room for this)" if bare else ""
+    error = PlanError(INVALID_PLAN, f"this document cannot be a plan: {reason}{room}")
     values = {
         "seq": Int64(seq),
         "state": PlanState.FAILED.value,
@@ -135,4 +140,6 @@ def _refused(seq: int, reason: str, retention: Retention) -> list[dict[str, Any]
         "finished_at": "$$NOW",
         "expire_at": retention.expiry_of_plan(done=False),
     }
+    if bare:
+        return [{"$replaceWith": {"_id": "$_id", **values}}]
     return [{"$unset": NOT_YET}, {"$set": values}]
