@@ -139,6 +139,17 @@ def test_a_plan_that_nobody_has_accepted_is_followed_once_it_has_a_number(
     assert f"plan {crew.plan(added).seq}: done" in ended.stderr
 
 
+def test_a_plan_waits_for_a_node_where_there_is_none(run: Run, crew: Crew, tmp_path: Path) -> None:
+    seq = submit(run, tmp_path, CHAIN)
+    told = run("why", str(seq)).output
+    assert "No node is alive." in told
+    assert "No node has accepted it yet." in told
+    crew.accept()
+    assert "No node is alive." in run("why", str(seq)).output
+    crew.run()
+    assert "No node is alive." not in run("why", str(seq)).output
+
+
 def test_new_plans_are_listed_by_their_names(run: Run, crew: Crew) -> None:
     crew.insert({"steps": CHAIN, "name": "album"})
     crew.insert({"steps": CHAIN, "name": "trip"})

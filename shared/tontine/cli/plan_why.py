@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 def why_plan(store: Store, seq: int, *, as_json: bool) -> None:
     """Write why a plan is where it is."""
+    from ..diagnose.why.read import nobody_there
     from ..store.plans.accept import all_know_plans
 
     plan, status = read_both(store, seq)
-    findings = explain_plan(plan, status, all_know=store.run(all_know_plans()))
+    know, nobody = store.run(all_know_plans()), store.run(nobody_there())
+    findings = explain_plan(plan, status, all_know=know, nobody=nobody)
     if as_json:
         facts = {"seq": seq, "plan": True, "state": plan.state, "name": plan.name}
         write_json({**facts, "findings": [asdict(finding) for finding in findings]})

@@ -14,13 +14,19 @@ from .evidence import Finding
 _SHOWN = 20
 
 
-def explain_plan(plan: PlanRecord, status: PlanStatus, *, all_know: bool) -> list[Finding]:
-    """The reasons, the most important first; `all_know` says that every live node knows of
-    plans."""
-    return list(_findings(plan, status, all_know))
+def explain_plan(
+    plan: PlanRecord, status: PlanStatus, *, all_know: bool, nobody: Finding | None = None
+) -> list[Finding]:
+    """The reasons, the most important first; `all_know` says that every live node knows of plans,
+    `nobody` why none goes on with anything."""
+    return list(_findings(plan, status, all_know, nobody))
 
 
-def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[Finding]:
+def _findings(
+    plan: PlanRecord, status: PlanStatus, all_know: bool, nobody: Finding | None
+) -> Iterator[Finding]:
+    if plan.is_unfinished and nobody is not None:
+        yield nobody
     if plan.is_unfinished and not all_know:
         yield Finding(
             "older-nodes",
@@ -29,7 +35,8 @@ def _findings(plan: PlanRecord, status: PlanStatus, all_know: bool) -> Iterator[
             "stop it, or bring it up to date: `tontine nodes` shows their versions",
         )
     if plan.state is None:
-        yield Finding("new", "No node has accepted it yet; the first member does within a second.")
+        soon = "; the first member does within a second" if nobody is None else ""
+        yield Finding("new", f"No node has accepted it yet{soon}.")
     elif plan.state is PlanState.RUNNING:
         yield from _running(plan, status)
     elif plan.state is PlanState.STOPPING:

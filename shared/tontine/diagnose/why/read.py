@@ -25,7 +25,8 @@ from ...store.names import JOBS, NODES
 from ...store.offspring import read_children
 from ...store.read import IS_DUE, now, read_nodes
 from ...store.which import number_in, possible_ids
-from . import Evidence, Trace
+from . import Evidence, Finding, Trace
+from .obstacle import nobody
 from .words import is_later
 
 COUNTED_AT_MOST = 10_000
@@ -65,6 +66,15 @@ def gather_by_id(text: str) -> Operation[Evidence]:
         moment = yield from now()
         return Evidence(moment, trace=Trace(None, around.counter), roster=around.roster)
     return (yield from _about(document, around))
+
+
+def nobody_there() -> Operation[Finding | None]:
+    """Why no node goes on with anything, be it jobs or plans; None where one does."""
+    around = yield from overview()
+    live = yield from read_nodes(dead=False)
+    moment = live[0]["now"] if live else (yield from now())
+    nodes = tuple(map(Sighting.from_document, live))
+    return nobody(Evidence(moment, roster=around.roster, nodes=nodes))
 
 
 def look_again(seq: int, before: Evidence) -> Operation[Evidence]:
