@@ -132,10 +132,10 @@ def _moment(name: str, value: str) -> tuple[str, str, tuple[str]] | None:
     if number(value) is not None:
         return "age", of_age, (value,)
     try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
+        at = datetime.fromisoformat(value).timestamp()
+    except (ValueError, OverflowError):  # also of a year that no zone has
         return None
-    return "at", of_moment, (f"{at.timestamp():.3f}",)
+    return "at", of_moment, (f"{at:.3f}",)
 
 
 def span(text: str) -> tuple[float | None, float | None] | None:

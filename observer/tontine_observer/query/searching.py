@@ -17,6 +17,8 @@ from .filters import ARGS, RowFilter, Term, number, span
 Condition = dict[str, Any]
 
 _LARGEST = 2**63 - 1
+_AGES = 3e9
+"""Seconds, about a century: older or younger than that, either way, is no job."""
 _FINAL = sorted(state.value for state in FINAL)
 _TEXTS = ("task", "key")
 _COUNTS = ("attempt", "fails", "lost", "priority")
@@ -186,9 +188,9 @@ def _measure(name: str, around: Around) -> tuple[Any, Scale, bool]:
     """What a number of a row is in the store, how a typed one compares with it, and whether it
     grows the other way."""
     if name == "age":
-        return _TIME, lambda seconds: around.now - timedelta(seconds=min(seconds, 3e9)), True
+        return _TIME, lambda seconds: _ago(seconds, around.now), True
     if name == "at":
-        return _TIME, lambda at: datetime.fromtimestamp(at, around.now.tzinfo), False
+        return _TIME, lambda at: _ago(around.now.timestamp() - at, around.now), False
     if name == "ran":
         end = {"$cond": [{"$eq": ["$state", "working"]}, around.now, "$finished_at"]}
         return {"$subtract": [end, "$started_at"]}, lambda seconds: seconds * 1000, False
@@ -246,7 +248,12 @@ def _since(term: Term, now: datetime) -> datetime | None:
     if limit is None or len(term.values) > 1:
         return None
     if term.field == "age" and term.relation == "<":
-        return now - timedelta(seconds=min(limit, 3e9))
+        return _ago(limit, now)
     if term.field == "at" and term.relation == ">":
-        return datetime.fromtimestamp(limit, now.tzinfo)
+        return _ago(now.timestamp() - limit, now)
     return None
+
+
+def _ago(seconds: float, now: datetime) -> datetime:
+    """A moment, however far away it was typed: no date is before the year 1 or after 9999."""
+    return now - timedelta(seconds=max(-_AGES, min(seconds, _AGES)))

@@ -4,11 +4,13 @@ said."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
 from tontine_observer.query.completing import completed
 from tontine_observer.query.filters import parse
+from tontine_observer.query.searching import Around, sought
 from tontine_observer.query.sifting import AT_ONCE, Sieve
 
 KNOWN = {"node": ["ada", "bea"], "task": ["shop.mail", "shop.resize"], "state": ["failed"]}
@@ -95,7 +97,25 @@ def test_moments_can_be_said(text: str, holds: Callable[[Facts], bool]) -> None:
 
 
 def test_a_moment_that_is_none_is_said_to_be() -> None:
-    assert "10m" in parse("since:soon", frozenset({"since"})).problem
+    for text in ("since:soon", "since:0001-01-01T00:00"):  # no zone's clock has the second
+        assert "10m" in parse(text, frozenset({"since"})).problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "age>-99999999999999",
+        "age<-99999999999999",
+        "state:failed since:-99999999999999",
+        "since:9999-12-31T23:59-12:00",
+        "until:9999-12-31T23:59-12:00",
+        "state:failed since:" + 400 * "9",
+        "age:-99999999999999..99999999999999",
+    ],
+)
+def test_no_moment_is_too_far_away_to_be_looked_for(text: str) -> None:
+    asked = sought(parse(text), Around(datetime(2030, 1, 1, tzinfo=UTC)))
+    assert asked.where
 
 
 def test_arguments_keep_their_spelling_and_are_known_to_nobody_here() -> None:
