@@ -10,6 +10,7 @@ import pytest
 from tests.screens.dump import compare, dump, press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture, with_modules
 from tests.support.feeding import until
+from tontine_observer.records.ledger import Ledger
 from tontine_observer.stage.layout import FAILURES, JOBS, MODULES, NODES, SCHEDULES, TASKS
 from tontine_observer.terminal import pager
 from tontine_observer.terminal.screens.confirm import Confirm
@@ -126,6 +127,42 @@ async def test_what_jobs_wait_for_now_is_not_told_of_the_past() -> None:
         await press(app, pilot)
         assert "serving" in text(app)
         assert "wanted" not in text(app)
+
+
+@pytest.mark.parametrize("pane", [FAILURES, SCHEDULES])
+async def test_a_frozen_picture_holds_what_was_read_and_reads_nothing_new(pane: str) -> None:
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, KEYS[pane])
+        await until(lambda: app.stage.rows(pane))
+        before = app.stage.rows(pane)
+        await press(app, pilot, "space")
+        app.stage.set_ledger(Ledger(failures=(), schedules=()))
+        await press(app, pilot)
+        assert app.stage.rows(pane) == before
+        await press(app, pilot, "space")
+        assert app.stage.rows(pane) == ()
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, "space", KEYS[pane])
+        await until(lambda: app.stage.ledger.version)
+        await press(app, pilot)
+        assert "nobody looked at it before the picture was frozen" in text(app)
+
+
+async def test_the_past_shows_the_failures_that_are_known_of_it_and_nothing_of_now() -> None:
+    async with shown(WIDE) as (app, pilot):
+        await press(app, pilot, "6")
+        await until(lambda: app.stage.ledger.version)
+        app.stage.view.at = NOW
+        app.stage.touch()
+        await press(app, pilot)
+        failed = sum(row.state == "failed" for row in app.stage.scene.jobs.rows)
+        assert sum(row.count for row in app.stage.rows(FAILURES)) == failed > 0
+        assert "of the jobs known here" in text(app)
+        for key in ("8", "0"):
+            await press(app, pilot, key)
+            assert "what it was then is not kept: space returns to now" in text(app)
+        await press(app, pilot, "8", "space")
+        assert app.stage.rows(SCHEDULES)
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE], ids=lambda size: f"{size[0]}")

@@ -3,7 +3,7 @@ Clean, and a piece at a time: nobody waits for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,12 +14,13 @@ from tontine.store.call import AsyncStore
 from tontine.store.read import hurried
 
 from ..picture.board import Board
-from ..picture.failures import grouped
+from ..picture.failures import grouped, parts
 from ..picture.modules import is_offered
 from ..records.clean import Cleaner
 from ..records.ledger import Failed, Ledger, ScheduleRow, Wanted
 from ..records.pane import Pane
-from ..records.values import mapping, timestamp, whole
+from ..records.rows import error_text
+from ..records.values import timestamp, whole
 
 WITHIN = 10.0
 FAILURES_OVER = timedelta(hours=24)
@@ -59,12 +60,13 @@ async def _wanted(store: AsyncStore, board: Board) -> Ledger:
 async def _failures(store: AsyncStore, board: Board) -> Ledger:
     now: datetime = await store.run(hurried(read.now(), WITHIN))
     since, until = now - FAILURES_OVER, now + timedelta(minutes=1)
+    clean = board.known.clean
     found: dict[int, Failed] = {}
     before, is_all = -1, False
     while not is_all and before < len(found) < FAILURES_READ:
         page = await store.run(hurried(ledgers.read_failed(since, until), WITHIN))
         before = len(found)
-        found |= {one.seq: one for one in map(_cleaner(board.known.clean), page)}
+        found |= {one.seq: one for one in (read_failed(each, clean) for each in page)}
         is_all = len(page) < ledgers.FAILED_AT_ONCE
         # Those of the same moment may be on both pages: they are read twice, and counted once.
         until = page[-1]["finished_at"] + timedelta(milliseconds=1) if page else since
@@ -75,18 +77,14 @@ async def _failures(store: AsyncStore, board: Board) -> Ledger:
     return Ledger(failures=rows, failures_note=note)
 
 
-def _cleaner(clean: Cleaner) -> Callable[[Mapping[str, Any]], Failed]:
-    def read_one(document: Mapping[str, Any]) -> Failed:
-        error = mapping(document.get("error"))
-        return Failed(
-            whole(document.get("seq")),
-            clean.title(document.get("task")),
-            clean.title(error.get("type") or "no reason given"),
-            clean.text(error.get("message") or ""),
-            timestamp(document.get("finished_at")) or 0.0,
-        )
-
-    return read_one
+def read_failed(document: Mapping[str, Any], clean: Cleaner) -> Failed:
+    return Failed(
+        whole(document.get("seq")),
+        clean.title(document.get("task")),
+        # As the rows of jobs have it, and cut at the same place: else one kind would be two.
+        *parts(error_text(document.get("error"), clean)),
+        timestamp(document.get("finished_at")) or 0.0,
+    )
 
 
 def _schedule(one: Standing, clean: Cleaner) -> ScheduleRow:

@@ -23,9 +23,9 @@ from tontine.records.roster import Roster
 from ..model import intake
 from ..model.known import Known
 from ..picture.board import Board
-from ..picture.failures import grouped
+from ..picture.failures import failures_of
 from ..records.job import JobPage, LogLine
-from ..records.ledger import Failed, Ledger, Wanted
+from ..records.ledger import Ledger, Wanted
 from ..records.link import Link, Mode
 from ..records.pane import Pane
 from ..records.plan import PlanPage
@@ -154,11 +154,6 @@ def _read_truth(entry: Mapping[str, Any]) -> Truth:
     )
 
 
-def _parts(error: str) -> tuple[str, str]:
-    kind, _, message = error.partition(": ")
-    return kind or "no reason given", message
-
-
 class ReplaySource:
     """A recording in the place of a store: everything can be looked at, nothing asked."""
 
@@ -214,13 +209,7 @@ class ReplaySource:
             return Ledger(wanted={key: Wanted(jobs) for key, jobs in queued.items()})
         if pane is not Pane.FAILURES:
             return Ledger(schedules=(), plans=())
-        failed = [
-            Failed(row.seq or 0, row.task, *_parts(row.error), row.finished_at or now)
-            for row in rows
-            if row.state == "failed"
-        ]
-        oldest = min((one.at for one in failed), default=now)
-        return Ledger(failures=grouped(failed, rows, oldest, now), failures_note="recorded")
+        return Ledger(failures=failures_of(rows, now), failures_note="recorded")
 
     async def log(self, _: int) -> tuple[LogLine, ...]:
         return ()

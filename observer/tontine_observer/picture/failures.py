@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tontine.records.states import JobState
+
 from ..records.job import JobRow
 from ..records.ledger import Failed, FailureRow
 from ..records.request import MOST
@@ -21,6 +23,22 @@ def signature(message: str) -> str:
     return _NUMBER.sub("#", _HEX.sub("#", _ID.sub("#", message)))
 
 
+def parts(error: str) -> tuple[str, str]:
+    """The type and the message of an error as a row has it."""
+    kind, _, message = error.partition(": ")
+    return kind or "no reason given", message
+
+
+def failures_of(rows: Sequence[JobRow], until: float) -> tuple[FailureRow, ...]:
+    """The groups of those rows that have failed."""
+    failed = [
+        Failed(row.seq or 0, row.task, *parts(row.error), row.finished_at or until)
+        for row in rows
+        if row.state == JobState.FAILED
+    ]
+    return grouped(failed, rows, min((one.at for one in failed), default=until), until)
+
+
 def grouped(
     failed: Iterable[Failed], rows: Iterable[JobRow], since: float, until: float
 ) -> tuple[FailureRow, ...]:
@@ -31,7 +49,7 @@ def grouped(
     again: dict[tuple[str, str, str], list[JobRow]] = {}
     for row in rows:
         if row.is_open and row.error:
-            kind, _, message = row.error.partition(": ")
+            kind, message = parts(row.error)
             again.setdefault((row.task, kind, signature(message)), []).append(row)
     found = [
         _row(key, groups.get(key, ()), again.get(key, ()), since, until)

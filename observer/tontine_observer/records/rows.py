@@ -67,7 +67,7 @@ def _seq(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _write_error(values: list[Any], value: Any, clean: Cleaner) -> None:
+def error_text(value: Any, clean: Cleaner) -> str:
     """Type and message of an error that says both; whatever else it is, as text."""
     error = mapping(value)
     kind, message = error.get("type"), error.get("message")
@@ -75,7 +75,11 @@ def _write_error(values: list[Any], value: Any, clean: Cleaner) -> None:
         value = f"{kind}: {message}"
     elif error:
         value = kind or message
-    values[_ERROR] = "" if value is None else clean.text(value)
+    return "" if value is None else clean.text(value)
+
+
+def _write_error(values: list[Any], value: Any, clean: Cleaner) -> None:
+    values[_ERROR] = error_text(value, clean)
 
 
 def _write_progress(values: list[Any], value: Any, clean: Cleaner) -> None:

@@ -53,7 +53,7 @@ def refusal(scene: Scene) -> str:
     if link.read_only:
         return f"read-only: {link.read_only}"
     if scene.view.at is not None:
-        return "you look at the past: end returns to now, then ask again"
+        return "you look at the past: space returns to now, then ask again"
     if scene.view.is_frozen:
         return "the picture is frozen: space returns to now, then ask again"
     if link.mode is Mode.REPLAY:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 from tontine.records.states import NodeState
 
 from ..draw.line import Line
 from ..draw.style import Look
+from ..picture.failures import failures_of
 from ..picture.modules import version_rows
 from ..picture.shown import Shown
 from ..picture.tasks import task_rows
@@ -19,7 +20,7 @@ from ..query.sifting import Sieve
 from ..query.sorting import place_of
 from ..records.change import Change
 from ..records.job import JobList
-from ..records.ledger import Ledger, TaskRow, VersionRow
+from ..records.ledger import FailureRow, Ledger, TaskRow, VersionRow
 from ..records.link import Mode
 from ..records.pane import Pane
 from ..records.picture import Picture
@@ -116,6 +117,7 @@ class _Frozen:
     picture: Picture
     jobs: JobList
     changes: tuple[Change, ...]
+    ledger: Ledger
     heard: int
 
 
@@ -171,6 +173,8 @@ class Stage:
         """What each pane was drawn from."""
         self._tasks: tuple[object, tuple[TaskRow, ...]] | None = None
         """When they were worked out, and the rows."""
+        self._failed: tuple[datetime, tuple[FailureRow, ...]] | None = None
+        """The failures by then, of the moment looked at."""
         self._has_skipped = False
         self._nodes: int | None = None
         """How many there were when the panes were arranged."""
@@ -219,7 +223,9 @@ class Stage:
     def freeze(self) -> None:
         """Hold what is shown; the board goes on behind it."""
         scene = self.scene
-        self._frozen = _Frozen(scene.picture, scene.jobs, scene.changes, self._heard())
+        self._frozen = _Frozen(
+            scene.picture, scene.jobs, scene.changes, scene.ledger, self._heard()
+        )
         self.view.is_frozen = True
         self.touch()
 
@@ -385,11 +391,13 @@ class Stage:
             behind = self._heard() - self._frozen.heard
             picture = replace(self._frozen.picture, link=self.board.link)
             listed, changed = self._frozen.jobs, self._frozen.changes
+            ledger = self._frozen.ledger
         else:
             at = self.view.at
             picture = self.board.picture(at)
             listed = self.board.jobs(at)
             changed = self.board.changes(KINDS[self.view.kinds][1], CHANGES_SHOWN, at)
+            ledger = self.ledger if at is None else self._ledger_of(at, listed)
         self.view.forget_gone(picture.alerts)
         return Scene(
             picture=picture,
@@ -404,27 +412,35 @@ class Stage:
             pending=self.pending,
             now=self.board.now(),
             demo=self.demo,
-            ledger=self.ledger,
-            tasks=self._tasks_of(picture, listed),
-            modules=self._modules_of(picture),
+            ledger=ledger,
+            tasks=self._tasks_of(picture, listed, ledger),
+            modules=self._modules_of(picture, ledger),
         )
 
-    def _tasks_of(self, shown: Picture, listed: JobList) -> tuple[TaskRow, ...]:
+    def _ledger_of(self, at: datetime, listed: JobList) -> Ledger:
+        """Of the past, what the jobs that are known of it tell: what is read is of now."""
+        if FAILURES not in self.boxes:
+            return Ledger()
+        if self._failed is None or self._failed[0] != at:
+            self._failed = (at, failures_of(listed.rows, at.timestamp()))
+        return Ledger(failures=self._failed[1], failures_note="of the jobs known here")
+
+    def _tasks_of(self, shown: Picture, listed: JobList, ledger: Ledger) -> tuple[TaskRow, ...]:
         """Worked out once a second, while somebody looks: it goes through all jobs."""
         if TASKS not in self.boxes:
             return ()
-        stamp = (self._second(), self.ledger.version, self.view.at, self.view.is_frozen)
+        stamp = (self._second(), ledger.version, self.view.at, self.view.is_frozen)
         if self._tasks is None or self._tasks[0] != stamp:
-            queued, is_whole = self.ledger.queued, self.ledger.is_queued_whole
+            queued, is_whole = ledger.queued, ledger.is_queued_whole
             rows = task_rows(listed, shown.nodes, shown.at.timestamp(), queued, is_whole=is_whole)
             self._tasks = (stamp, rows)
         return self._tasks[1]
 
-    def _modules_of(self, shown: Picture) -> tuple[VersionRow, ...]:
-        """Worked out while somebody looks. What jobs wait for is known of now only."""
+    def _modules_of(self, shown: Picture, ledger: Ledger) -> tuple[VersionRow, ...]:
+        """Worked out while somebody looks."""
         if MODULES not in self.boxes:
             return ()
-        return version_rows(shown.nodes, {} if shown.is_past else self.ledger.wanted or {})
+        return version_rows(shown.nodes, ledger.wanted or {})
 
     def _look_back(self, shown: Picture) -> Timeline | None:
         box = self.boxes.get(TIME)

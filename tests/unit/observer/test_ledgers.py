@@ -6,11 +6,14 @@ import pytest
 
 from tests.screens.still import NOW, job, node
 from tontine_observer.draw.columns import arrange
+from tontine_observer.feed.ledgers import read_failed
 from tontine_observer.picture.failures import grouped, signature
 from tontine_observer.picture.tasks import task_rows
+from tontine_observer.records.clean import Cleaner
 from tontine_observer.records.job import JobList
 from tontine_observer.records.ledger import Failed
 from tontine_observer.records.request import MOST
+from tontine_observer.records.rows import job_row
 from tontine_observer.stage.panes.failures import COLUMNS as FAILURE_COLUMNS
 
 
@@ -44,6 +47,15 @@ def test_failures_are_grouped_counted_and_dated() -> None:
     assert sum(first.curve) == first.count
     assert first.again == (waiting,)
     assert {(row.task, row.kind) for row in rest} == {("t.a", "F"), ("t.b", "E")}
+
+
+def test_a_long_error_is_one_kind_whether_it_is_tried_again_or_not() -> None:
+    clean = Cleaner()
+    error = {"type": "ValueError", "message": "the upstream service answered " * 20}
+    document = {"seq": 1, "task": "t.a", "state": "failed", "error": error, "finished_at": NOW}
+    waiting = job_row("x", {**document, "seq": 2, "state": "queued"}, clean)
+    (row,) = grouped([read_failed(document, clean)], [waiting], 0.0, 2000.0)
+    assert (row.count, row.again) == (1, (waiting,))
 
 
 def test_a_task_with_a_range_is_had_by_those_with_a_version_inside_it() -> None:

@@ -68,7 +68,7 @@ def _empty(scene: Scene) -> str:
     if problem := scene.ledger.problems.get(FAILURES):
         return problem
     if scene.ledger.failures is None:
-        return "reading ..."
+        return scene.unread
     if scene.view.lists[FAILURES].chosen:
         return "no failure matches the filter (esc clears it)"
     return "no job has failed in the last day"

@@ -105,7 +105,7 @@ def _empty(scene: Scene) -> str:
     if problem := scene.ledger.problems.get(PLANS):
         return problem
     if scene.ledger.plans is None:
-        return "reading ..."
+        return scene.unread
     if scene.view.lists[PLANS].chosen:
         return "no plan matches the filter (esc clears it)"
     return "no plan yet: `tontine submit --plan FILE` adds one"

@@ -57,6 +57,15 @@ class Scene:
             self.names = {node.id: node.name for node in self.picture.nodes}
 
     @property
+    def unread(self) -> str:
+        """Why there is nothing of what is read only while somebody looks at it."""
+        if self.picture.is_past:
+            return "what it was then is not kept: space returns to now"
+        if self.view.is_frozen:
+            return "nobody looked at it before the picture was frozen: space returns to now"
+        return "reading ..."
+
+    @property
     def glyphs(self) -> Glyphs:
         return self.look.glyphs
 

@@ -70,7 +70,7 @@ def _empty(scene: Scene) -> str:
     if problem := scene.ledger.problems.get(SCHEDULES):
         return problem
     if scene.ledger.schedules is None:
-        return "reading ..."
+        return scene.unread
     if scene.view.lists[SCHEDULES].chosen:
         return "no schedule matches the filter (esc clears it)"
     return "no schedule yet: `tontine schedule add` makes one"
