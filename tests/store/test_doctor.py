@@ -244,3 +244,18 @@ def test_what_a_record_says_is_wrong_inside_its_node_is_told(store: Store, mongo
     assert re.search(f"^! {told}$", nodes, re.MULTILINE)
     assert "in trouble: see below" in nodes
     assert "has only 1 of its 2 workers" in nodes
+
+
+def test_jobs_that_fail_and_are_tried_again_count_as_failures(store: Store, mongo_uri: str) -> None:
+    again = datetime.now(UTC) + timedelta(minutes=1)
+    failed = {"type": "OSError", "message": "no"}
+    store.database.jobs.insert_many(
+        [
+            {"seq": Int64(seq), "task": "t.a", "state": "queued", "fails": 1, "attempt": 1}
+            | {"run_at": again, "lost": 0, "error": failed}
+            for seq in range(1, 13)
+        ]
+    )
+    code, found = examine(mongo_uri, store.database.name, "--quick")
+    assert code == 1
+    assert found["failures"] == ("fail: t.a fails: 12 of its last 12 jobs, at last OSError: no")

@@ -91,6 +91,15 @@ def together(names: Sequence[str], most: int = _NAMED) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
+def _briefly(names: Sequence[str]) -> str:
+    """Of nodes, where there is little room: what is said of them matters more than how they are
+    called."""
+    told = together(names)
+    if len(told) <= _BRIEF:
+        return told
+    return legible(names[0], _BRIEF) if len(names) == 1 else count(len(names), "node")
+
+
 def nobody_left(silent: Sequence[Silence], waiting: int, *, were_there: bool = True) -> Complaint:
     """No node beats any more, or there is none; where there never was one, nobody misses it."""
     jobs = f"{count(waiting, 'job')} {_verb(waiting, 'waits', 'wait')}" if waiting else ""
@@ -111,16 +120,19 @@ def nobody_left(silent: Sequence[Silence], waiting: int, *, were_there: bool = T
 def no_member(idle: Mapping[str, str], waiting: int) -> Complaint:
     """Nodes beat, and none of them is a member; `idle` is their states by their names."""
     jobs = f"{count(waiting, 'job')} {_verb(waiting, 'waits', 'wait')}"
-    names = together(sorted(idle))
+    names, who = together(sorted(idle)), _briefly(sorted(idle))
     are = _verb(len(idle), "is", "are")
     if NodeState.INITIALIZING.value in idle.values():
-        text = f"{jobs}, and {names} {are} still starting"
-        return Complaint("no-member", names, text, "it joins by itself", Weight.NOTICE)
+        text, short = (f"{jobs}, and {one} {are} still starting" for one in (names, who))
+        return Complaint("no-member", names, text, "it joins by itself", Weight.NOTICE, short)
     if set(idle.values()) == {NodeState.PAUSED.value}:
-        text = f"{jobs}, and {names} {are} paused"
-        return Complaint("no-member", names, text, "`tontine resume --all`")
+        text, short = (f"{jobs}, and {one} {are} paused" for one in (names, who))
+        return Complaint("no-member", names, text, "`tontine resume --all`", short=short)
     text = f"{jobs}, and no node is a member: {names} {_verb(len(idle), 'beats', 'beat')}"
-    return Complaint("no-member", names, text, "`tontine doctor` checks the deployment")
+    short = f"{jobs}, and no node is a member"
+    return Complaint(
+        "no-member", names, text, "`tontine doctor` checks the deployment", short=short
+    )
 
 
 def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) -> Complaint:
@@ -128,13 +140,15 @@ def silent(nodes: Sequence[Silence], heirs: Sequence[str], inherited_in: float) 
     names = together([one.name for one in nodes])
     longest = duration(max(one.seconds for one in nodes))
     text = f"{names} {_verb(len(nodes), 'has', 'have')} been silent for {longest}"
+    who = _briefly([one.name for one in nodes])
     if not heirs:
-        return Complaint("silent", names, f"{text}, and nobody else is there", START)
+        alone = "and nobody else is there"
+        short = f"{who} silent for {longest}, {alone}"
+        return Complaint("silent", names, f"{text}, {alone}", START, short=short)
     share = _verb(len(nodes), "its share", "their shares")
     inherit = f"{together(heirs)} {_verb(len(heirs), 'inherits', 'inherit')} {share}"
     soon = f"in about {inherited_in:.0f} s" if inherited_in >= 0.5 else "now"
     advice = "look at its machine and its log; nothing is lost, its jobs go to the others"
-    who = names if len(names) <= _BRIEF else count(len(nodes), "node")
     short = f"{who} silent for {longest}: inherited {soon}"
     return Complaint("silent", names, f"{text}: {inherit} {soon}", advice, Weight.WARNING, short)
 
@@ -163,9 +177,10 @@ def dead_members(names: Sequence[str]) -> Complaint:
     told = together(names)
     whose = _verb(len(names), "its share waits", "their shares wait")
     are = _verb(len(names), "is", "are")
+    short = f"{_briefly(names)} {are} dead and still in the roster"
     text = f"{told} {are} dead and still in the roster: {whose} to be inherited"
     advice = "live nodes take it out within seconds: `tontine doctor` and their logs say why they "
-    return Complaint("dead-member", told, text, f"{advice}do not")
+    return Complaint("dead-member", told, text, f"{advice}do not", short=short)
 
 
 def standing_still(names: Sequence[str]) -> Complaint:
@@ -175,15 +190,17 @@ def standing_still(names: Sequence[str]) -> Complaint:
         len(names), "beats, but its claim loop stands", "beat, but their claim loops stand"
     )
     advice = "look into its log, and restart it if this lasts"
-    return Complaint("standing-still", told, f"{told} {stands} still", advice)
+    short = f"{_briefly(names)} {stands} still"
+    return Complaint("standing-still", told, f"{told} {stands} still", advice, short=short)
 
 
 def skewed(name: str, skew: float) -> Complaint:
     """A node whose clock is wrong."""
     side = "ahead of" if skew > 0 else "behind"
     text = f"{name}'s clock is {duration(abs(skew))} {side} the server's"
+    short = text.replace(name, _briefly([name]), 1)
     advice = "set the clock of its machine, with NTP for instance"
-    return Complaint("clock-skew", name, text, advice, Weight.WARNING)
+    return Complaint("clock-skew", name, text, advice, Weight.WARNING, short)
 
 
 def nobody_working(oldest_for: float) -> Complaint:
@@ -232,9 +249,11 @@ def unburied(nodes: Sequence[Silence]) -> Complaint:
     """Nodes whose lease is over for so long that the others should have buried them."""
     names = together([one.name for one in nodes])
     longest = duration(max(one.seconds for one in nodes))
-    text = f"{names} {_verb(len(nodes), 'is', 'are')} gone for {longest}, and nobody buries "
-    text += _verb(len(nodes), "it", "them")
-    return Complaint("unburied", names, text, "look into the logs of the nodes that beat")
+    gone = f"{_verb(len(nodes), 'is', 'are')} gone for {longest}, and nobody buries "
+    gone += _verb(len(nodes), "it", "them")
+    short = f"{_briefly([one.name for one in nodes])} {gone}"
+    advice = "look into the logs of the nodes that beat"
+    return Complaint("unburied", names, f"{names} {gone}", advice, short=short)
 
 
 def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
@@ -246,14 +265,16 @@ def failing(tasks: Sequence[Outcomes], every: Outcomes) -> Complaint | None:
     chosen = worst[0] if worst else every
     if not chosen.is_broken and not is_failing(chosen.failed, chosen.ended):
         return None
-    numbers = f"{chosen.failed:,} of {'its' if worst else 'the'} last {count(chosen.ended, 'job')}"
     if len(worst) > 1:
-        text = f"{len(worst):,} tasks fail, {chosen.task} worst: {numbers}"
+        what = f"{len(worst):,} tasks fail, {chosen.task} worst"
     else:
-        text = f"{chosen.task} fails: {numbers}" if worst else f"jobs fail: {numbers}"
+        what = f"{chosen.task} fails" if worst else "jobs fail"
+    jobs, whose = count(chosen.ended, "job"), "its" if worst else "the"
+    text = short = f"{what}: {chosen.failed:,} of {whose} last {jobs}"
     if is_old := chosen.ago >= _LONG_AGO:
-        text += f", the last {duration(chosen.ago)} ago"
-    short = text
+        long_ago = f"last {duration(chosen.ago)} ago"
+        text += f", the {long_ago}"
+        short = f"{what}: {chosen.failed:,} of {jobs}, {long_ago}"
     if chosen.error:
         text += f"{' with' if is_old else ', at last'} {chosen.error}"
     advice = "`tontine jobs --state failed` lists them, `tontine why` explains one, and "

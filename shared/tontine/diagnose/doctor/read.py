@@ -305,18 +305,27 @@ def _fresh_but(known: frozenset[str]) -> Operation[Counter[str]]:
 
 
 def recent() -> Operation[Recent]:
-    """How the jobs ended that ended lately."""
+    """How the jobs ended that ended lately; those that failed and wait for another attempt have not
+    ended, but that went wrong."""
     moment = yield from now()
+    newest = yield from _newest()
     tasks: dict[str, Outcomes] = {}
-    for one in (yield from _ended()):
+    for one in (*filter(_failed_once, newest), *(yield from _ended(newest))):
         finished_at, task = one.get("finished_at"), legible(one.get("task"), 100)
         known = tasks.get(task, Outcomes(task))
-        if not isinstance(finished_at, datetime) or known.ended >= LATEST_JOBS:
+        if _failed_once(one):
+            ago = 0.0
+        elif isinstance(finished_at, datetime):
+            ago = (moment - finished_at).total_seconds()
+        else:
             continue
-        ago = (moment - finished_at).total_seconds()
-        if ago < LATELY:
+        if ago < LATELY and known.ended < LATEST_JOBS:
             tasks[task] = _counted(known, one, ago)
     return Recent(tuple(tasks.values()))
+
+
+def _failed_once(job: Mapping[str, Any]) -> bool:
+    return bool(job.get("fails")) and job.get("state") == JobState.QUEUED
 
 
 _OUTCOME = {
@@ -325,16 +334,23 @@ _OUTCOME = {
     "state": 1,
     "task": 1,
     "finished_at": 1,
+    "fails": 1,
     "error.type": 1,
     "error.message": 1,
 }
 
 
-def _ended() -> Operation[list[dict[str, Any]]]:
-    """The newest jobs that have ended; where the newest all wait, those before the first that
-    does."""
+def _newest() -> Operation[list[dict[str, Any]]]:
     options: dict[str, Any] = {"limit": NEWEST, "hint": "seq", "projection": _OUTCOME}
-    newest = yield find(JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], **options)
+    found: list[dict[str, Any]] = yield find(
+        JOBS, {"seq": {"$gte": 0}}, sort=[("seq", -1)], **options
+    )
+    return found
+
+
+def _ended(newest: Sequence[dict[str, Any]]) -> Operation[list[dict[str, Any]]]:
+    """Those of the newest jobs that have ended; where the newest all wait, those before the first
+    that does."""
     ended = [one for one in newest if str(one.get("state")) in FINAL]
     if newest and not ended:
         first = yield from oldest_fresh()
@@ -346,7 +362,7 @@ def _ended() -> Operation[list[dict[str, Any]]]:
 def _counted(known: Outcomes, job: Mapping[str, Any], ago: float) -> Outcomes:
     if job.get("state") == JobState.DONE:
         return replace(known, done=known.done + 1)
-    if job.get("state") != JobState.FAILED:
+    if job.get("state") != JobState.FAILED and not _failed_once(job):
         return known
     error, text = job.get("error"), ""
     if isinstance(error, Mapping):
@@ -413,7 +429,7 @@ def _oldest_due(keys: Sequence[str], index: str) -> Call:
 
 def _active() -> Operation[datetime | None]:
     """When a job last started or ended, as far as the newest tell."""
-    ended = yield from _ended()
+    ended = yield from _ended((yield from _newest()))
     held = yield find(
         JOBS, HELD, hint="held", limit=RAW_AT_MOST, projection={"_id": 0, "started_at": 1}
     )
