@@ -16,6 +16,7 @@ from tontine_observer.terminal import pager
 from tontine_observer.terminal.screens.confirm import Confirm
 from tontine_observer.terminal.screens.log import Log
 from tontine_observer.terminal.screens.page import Page
+from tontine_observer.terminal.widgets.entry import TextEntry
 
 WIDE = (160, 48)
 KEYS = {FAILURES: "6", TASKS: "7", SCHEDULES: "8", MODULES: "9"}
@@ -215,6 +216,41 @@ async def test_a_log_follows_wraps_searches_and_saves(tmp_path: Path) -> None:
         assert "and more" in screen.text
         await press(app, pilot, "escape")
         assert app.screen is app.overview
+
+
+async def test_a_search_in_a_log_goes_around_also_by_what_is_on_its_last_page() -> None:
+    lines = tuple(
+        (NOW, 1, f"line {number}{' needle' if number in (5, 95, 98) else ''}")
+        for number in range(100)
+    )
+    async with shown((80, 24), source=StillSource(lines=lines)) as (app, pilot):
+        await press(app, pilot, "3", "l", "slash", *"needle", "enter")
+        screen = app.screen
+        assert isinstance(screen, Log)
+        assert "needle: 3 found, at 3" in screen.text
+        for key, place in zip("nnnnNN", (1, 2, 3, 1, 3, 2), strict=True):
+            await press(app, pilot, key)
+            assert f"needle: 3 found, at {place}" in screen.text
+            assert f"line {(5, 95, 98)[place - 1]} needle" in screen.text
+        await press(app, pilot, "g", "N")
+        assert "at 3" in screen.text
+        await press(app, pilot, "g", "n")
+        assert "at 1" in screen.text
+
+
+async def test_the_line_of_a_search_stays_in_its_log_when_the_screen_changes() -> None:
+    async with shown((160, 48), source=StillSource(lines=((NOW, 1, "one"),))) as (app, pilot):
+        await press(app, pilot, "3", "l", "slash", *"on")
+        await pilot.resize_terminal(80, 24)
+        await press(app, pilot, "e")
+        screen = app.screen
+        assert isinstance(screen, Log)
+        entry = screen.query_one(TextEntry)
+        assert (entry.region.x, entry.region.y) == (
+            screen.box.x + 2,
+            screen.box.y + screen.box.height - 3,
+        )
+        assert entry.region.right < screen.box.x + screen.box.width
 
 
 async def test_a_jobs_page_leads_to_its_log_and_its_pager(monkeypatch: pytest.MonkeyPatch) -> None:

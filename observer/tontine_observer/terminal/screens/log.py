@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from datetime import datetime, tzinfo
 from typing import ClassVar
@@ -68,6 +69,8 @@ class Log(Dialog[None]):
         self._said = ""
         self._starts: list[int] = []
         """The row on which each line begins."""
+        self._match: int | None = None
+        """The line that was found last, until somebody scrolls away from it."""
         self._entry = TextEntry("search", "search")
 
     def compose(self) -> ComposeResult:
@@ -111,9 +114,13 @@ class Log(Dialog[None]):
     def _has(self, text: str) -> bool:
         return bool(self._sought) and self._sought.casefold() in text.casefold()
 
+    def _matches(self) -> list[int]:
+        """The lines that have what was searched for, by their numbers."""
+        return [number for number, (_, _, text) in enumerate(self._lines) if self._has(text)]
+
     def fixed(self, _: int) -> list[Line]:
-        matches = sum(self._has(text) for _, _, text in self._lines)
-        found = f"{self._sought}: {matches:,} found" if self._sought else ""
+        matches = len(self._matches())
+        found = f"{self._sought}: {matches:,} found{self._place()}" if self._sought else ""
         going = ", following" if self._is_following else ""
         state = f"{count(len(self._lines), 'line')}{', ended' if self._has_ended() else going}"
         keys: Line = [(" ", "text")]
@@ -130,8 +137,13 @@ class Log(Dialog[None]):
         said: Line = [(f" {self._said or found}", "info"), (f"   {state}", "muted")]
         return [said, keys]
 
+    def _place(self) -> str:
+        """Which of those that have it the line found last is."""
+        matches = self._matches()
+        return f", at {matches.index(self._match) + 1:,}" if self._match in matches else ""
+
     def action_scroll_lines(self, by: int) -> None:
-        self._is_following = by > 1000
+        self._is_following, self._match = by > 1000, None
         super().action_scroll_lines(by)
 
     def action_follow(self) -> None:
@@ -142,21 +154,24 @@ class Log(Dialog[None]):
         self._is_wrapped = not self._is_wrapped
         self.draw()
 
-    def action_search(self) -> None:
-        self._entry.display = True
+    def draw(self) -> None:
+        super().draw()
         self._entry.styles.offset = (self.box.x + 2, self.box.y + self.box.height - 3)
         self._entry.styles.width = max(1, self.box.width - 4)
+
+    def action_search(self) -> None:
+        self._entry.display = True
         self.set_focus(self._entry)  # now: keys may have been typed ahead
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._sought, self._said = event.value, ""
+        self._sought, self._said, self._match = event.value, "", None
         self.draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self._find(event.value)
 
     def _find(self, text: str) -> None:
-        self._sought = text
+        self._sought, self._match = text, len(self._lines)
         self._close_entry()
         self.action_next(-1)
 
@@ -181,18 +196,18 @@ class Log(Dialog[None]):
 
     def action_next(self, by: int) -> None:
         """To the next line that has what was searched for, or to the one before; and around."""
-        rows = [
-            row
-            for row, (_, _, text) in zip(self._starts, self._lines, strict=False)
-            if self._has(text)
-        ]
-        if not rows:
+        matches = self._matches()
+        if not matches:
             self._said = "no line has it" if self._sought else "/ searches first"
         else:
-            later = [row for row in rows if row > self._top]
-            earlier = [row for row in rows if row < self._top]
-            found = (later or rows)[0] if by > 0 else (earlier or rows)[-1]
-            self._is_following, self._top, self._said = False, found, ""
+            # From what was found, not from the row at the top: the last lines never get there.
+            here = self._match
+            if here is None:
+                here = bisect_left(self._starts, self._top + (by > 0)) - (by > 0)
+            later = [number for number in matches if number > here]
+            earlier = [number for number in matches if number < here]
+            self._match = (later or matches)[0] if by > 0 else (earlier or matches)[-1]
+            self._is_following, self._top, self._said = False, self._starts[self._match], ""
         self.draw()
 
     def action_save(self) -> None:
