@@ -29,9 +29,8 @@ def main(kind: str) -> None:
     board = StillBoard(hostile(), rows, told) if kind == "hostile" else StillBoard()
     source = Broken(board) if kind == "broken" else StillSource(board)
     theme = MONO if os.environ.get("NO_COLOR") else DARK
-    app = ObserverApp(
-        source, Settings(theme=theme, zone=UTC, crashes=Path(os.environ.get("CRASHES", ".")))
-    )
+    crashes, pager = Path(os.environ.get("CRASHES", ".")), os.environ.get("PAGER", "less")
+    app = ObserverApp(source, Settings(theme=theme, zone=UTC, crashes=crashes, pager=pager))
     app.run()
     sys.exit(app.return_code or 0)
 

@@ -176,6 +176,31 @@ def test_an_escape_and_a_number_in_one_read_are_both_done() -> None:
         shown.wait_for_text("left and right look back")
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/nothing/there", "/nothing/there cannot be started"),
+        # A ctrl+c reaches every process of the terminal, and is the pager's.
+        ("sh -c 'kill -INT $PPID; echo seen'", "Job #"),
+    ],
+)
+def test_the_screen_is_back_after_a_pager_however_that_went(command: str, said: str) -> None:
+    with terminal(stand(), PAGER=command) as shown:
+        shown.wait_for_text("node-07")
+        shown.press_and_watch(b"3")
+        shown.press_and_watch(b"\r")
+        before = len(shown.written)
+        shown.press(b"P")
+        eventually(lambda: shown.read() and ENTER in shown.written[before:], 60)
+        eventually(
+            lambda: shown.read() and said in KNOWN.sub(b"", shown.written[before:]).decode(), 60
+        )
+        shown.press_and_watch(b"q")
+        shown.press(b"q")
+        assert shown.end() == 0
+        assert given_back(shown.written)
+
+
 def test_m_lets_go_of_the_mouse_and_takes_it_back() -> None:
     with terminal(stand()) as shown:
         shown.wait_for_text("node-07")
