@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -217,6 +217,20 @@ async def test_a_second_mark_tells_what_differs() -> None:
         await press(app, pilot, "4", "left", "equals_sign")
         assert isinstance(app.screen, Sentences)
         assert "epoch 13 → 14" in app.screen.text
+
+
+@dataclass(slots=True)
+class Later(StillBoard):
+    """A board whose clock has gone on since its picture."""
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=9)
+
+
+async def test_a_mark_on_a_frozen_picture_is_at_its_moment() -> None:
+    async with shown(board=Later()) as (app, pilot):
+        await press(app, pilot, "space", "equals_sign")
+        assert "marked 12:03:53" in text(app)
 
 
 async def test_enter_opens_what_the_cursor_is_on() -> None:

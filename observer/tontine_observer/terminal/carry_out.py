@@ -229,7 +229,7 @@ class Hands:
 
     def _mark(self) -> str | None:
         stage, view = self._stage, self._stage.view
-        here = view.at or stage.board.now()
+        here = stage.scene.picture.at  # what is seen, also where it is held
         if view.mark is None:
             view.mark = here
             return f"marked {moment(here, stage.zone)}: = at another moment lists what differs"
