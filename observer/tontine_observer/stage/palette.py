@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,8 @@ from .panes.scene import Scene
 from .stage import Stage
 
 STATES = ("failed", "cancelled", "queued", "working", "done")
+_NOT_STORED = re.compile(r'[#"\\…]|\*{3}')
+_PLAIN = re.compile(r'[^\s",]+')
 LISTED = 50
 """Nodes or tasks that are offered for one word."""
 
@@ -152,19 +155,25 @@ def _tasks(name: str, scene: Scene) -> Iterator[Option]:
     }
     found = [task for task in sorted(known) if name.casefold() in task.casefold()][:LISTED]
     for task in found or [name]:
-        yield Option("task", f"task {task}: its jobs", what=_jobs(f"task:{task}"))
+        yield Option("task", f"task {task}: its jobs", what=_jobs(f"task:{_value(task)}"))
 
 
 def filter_of(row: FailureRow | TaskRow | VersionRow) -> str:
     """A filter that finds the jobs of a row."""
     if isinstance(row, TaskRow):
-        return f"task:{row.name}"
+        return f"task:{_value(row.name)}"
     if isinstance(row, VersionRow):
         return f'task:"{row.tasks[0]}@{row.version}"' if row.wanted else f"task:{row.module}."
-    # What comes before the first number is in every message of the group.
-    error = f"{row.kind}: {row.message}".partition("#")[0].partition('"')[0].rstrip(": ")
+    # What comes before the first number is in every message of the group; and the store has neither
+    # what was hidden or made visible here, nor the sign of what was cut off.
+    error = _NOT_STORED.split(f"{row.kind}: {row.message}")[0].rstrip(": ")
     wanted = f' err:"{error}"' if row.message else ""
-    return f"state:failed task:{row.task}{wanted}"
+    return f"state:failed task:{_value(row.task)}{wanted}"
+
+
+def _value(text: str) -> str:
+    """As a filter has it: a blank or a comma would be the end of it, or another one."""
+    return text if _PLAIN.fullmatch(text) else '"{}"'.format(text.partition('"')[0])
 
 
 def _say(text: str) -> What:

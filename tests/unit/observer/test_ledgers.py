@@ -9,11 +9,13 @@ from tontine_observer.draw.columns import arrange
 from tontine_observer.feed.ledgers import read_failed
 from tontine_observer.picture.failures import grouped, signature
 from tontine_observer.picture.tasks import task_rows
+from tontine_observer.query.filters import parse
 from tontine_observer.records.clean import Cleaner
 from tontine_observer.records.job import JobList
 from tontine_observer.records.ledger import Failed
 from tontine_observer.records.request import MOST
 from tontine_observer.records.rows import job_row
+from tontine_observer.stage.palette import filter_of
 from tontine_observer.stage.panes.failures import COLUMNS as FAILURE_COLUMNS
 
 
@@ -56,6 +58,31 @@ def test_a_long_error_is_one_kind_whether_it_is_tried_again_or_not() -> None:
     waiting = job_row("x", {**document, "seq": 2, "state": "queued"}, clean)
     (row,) = grouped([read_failed(document, clean)], [waiting], 0.0, 2000.0)
     assert (row.count, row.again) == (1, (waiting,))
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("user 7 is gone", "E: user"),
+        ("the upstream service answered " * 20, "E: the upstream service answered"),
+        ("at \x1b[31mred", "E: at"),
+        ("token=abc is old", "E: token="),
+        ('no "x" here', "E: no"),
+        ("", "E"),
+    ],
+)
+def test_the_jobs_of_a_failure_are_looked_for_by_what_the_store_has(
+    message: str, wanted: str
+) -> None:
+    error = {"type": "E", "message": message}
+    document = {"seq": 1, "task": "t.a b, c", "error": error, "finished_at": NOW}
+    (row,) = grouped([read_failed(document, Cleaner())], [], 0.0, 2000.0)
+    state, task, *rest = parse(filter_of(row)).terms
+    assert (state.values, task.values) == (("failed",), ("t.a b, c",))
+    for term in rest:
+        assert term.values[0].startswith(wanted)
+        assert term.values[0].removeprefix("E: ") in message
+    assert bool(rest) == bool(message)
 
 
 def test_a_task_with_a_range_is_had_by_those_with_a_version_inside_it() -> None:
