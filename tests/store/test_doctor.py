@@ -259,3 +259,24 @@ def test_jobs_that_fail_and_are_tried_again_count_as_failures(store: Store, mong
     code, found = examine(mongo_uri, store.database.name, "--quick")
     assert code == 1
     assert found["failures"] == ("fail: t.a fails: 12 of its last 12 jobs, at last OSError: no")
+
+
+def test_a_schedule_piles_up_also_with_jobs_that_nodes_hold_or_have_given_back(
+    store: Store, mongo_uri: str
+) -> None:
+    now = datetime.now(UTC)
+    fields = {"task": "t.a", "fails": 0, "lost": 0, "attempt": 1, "schedule": "nightly"}
+    waiting = {"state": "queued", "created_at": now}
+    places: list[dict[str, object]] = [
+        {**waiting, "attempt": 0},
+        {**waiting, "run_at": now - timedelta(seconds=9)},
+        {**waiting, "run_at": now + timedelta(hours=1)},
+        {"state": "working", "node": "ada-1", "started_at": now},
+    ]
+    store.database.jobs.insert_many(
+        [{**fields, "seq": Int64(seq), **place} for seq, place in enumerate(places, 1)]
+    )
+    _, found = examine(mongo_uri, store.database.name, "--quick")
+    assert found["waiting"].startswith(
+        "warn: the schedule nightly piles up: 3 of its jobs have not ended"
+    )

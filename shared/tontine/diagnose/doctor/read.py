@@ -438,16 +438,24 @@ def _active() -> Operation[datetime | None]:
 
 
 def _scheduled() -> Operation[dict[str, int]]:
-    """Fresh jobs of schedules, by schedule."""
+    """Jobs of schedules that are due and have not ended, by schedule: a node that claims ahead and
+    gives back leaves few of them fresh."""
+    found: Counter[str] = Counter()
+    for index in ("fresh", RANKED_INDEX, DUE_INDEX, "held"):
+        answer = yield from on_index(index, partial(_by_schedule, OPEN_JOBS[index]))
+        for one in answer["cursor"]["firstBatch"]:
+            found[legible(one["_id"], 80)] += int(one["count"])
+    return dict(found)
+
+
+def _by_schedule(where: Mapping[str, Any], index: str) -> Call:
     pipeline = [
-        {"$match": OPEN_JOBS["fresh"]},
+        {"$match": {**where, **IS_DUE}},
         {"$limit": NEWEST},
         {"$match": {"schedule": {"$gt": ""}}},
         {"$group": {"_id": "$schedule", "count": {"$sum": 1}}},
     ]
-    answer = yield command({"aggregate": JOBS, "pipeline": pipeline, "cursor": {}})
-    groups = answer["cursor"]["firstBatch"]
-    return {legible(one["_id"], 80): int(one["count"]) for one in groups}
+    return command({"aggregate": JOBS, "pipeline": pipeline, "hint": index, "cursor": {}})
 
 
 def look_at(name: str) -> Operation[NodesSeen]:
