@@ -25,7 +25,7 @@ def read_object(text: str, name: str, holding: str, like: str) -> dict[str, Any]
     what, source = _read(text, name)
     try:
         # Not orjson, which makes a float of a whole number that is too large to store.
-        value = json.loads(source, parse_constant=_refuse)
+        value = json.loads(source, parse_constant=_refuse, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{what} is no JSON ({legible(error, 200)}): write it like {like}"
@@ -57,6 +57,16 @@ def _read(text: str, name: str) -> tuple[str, bytes]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not allowed")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two steps, or arguments, with one name, the first would go without a word."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{double!r} is there twice in one object")
+    return value
 
 
 def _extended(value: Any, path: str, what: str) -> Any:

@@ -51,6 +51,7 @@ def test_json_means_what_it_says_and_extended_json_what_mongodb_says(text: str, 
         ('{"a": 1,}', "line 1 column"),
         ('{"a": NaN}', "NaN is not allowed"),
         ("[1]", "must be an object"),
+        ('{"steps": {"get": 1, "put": 2, "get": 3}}', "'get' is there twice in one object"),
         (
             '{"a": {"b": [0, {"$date": "soon"}]}}',
             r"ARGS_JSON: `a\.b\[1\]` is no Extended JSON .*soon",
