@@ -53,7 +53,8 @@ class StepStatus:
     """What its jobs run."""
     state: str
     """`waiting` while it has no job, then as its job is; of a mapped step `working` until all have
-    ended, then `failed` if one that may not has."""
+    ended, then `failed` if one that may not has; `cancelled` where its plan has stopped before all
+    of them were there."""
     done: int
     """Jobs of it that are done."""
     total: int | None
@@ -164,7 +165,7 @@ def _step(plan: PlanRecord, name: str, counts: Mapping[tuple[str, str], JobCount
     return StepStatus(
         name,
         step.task,
-        _state(jobs, total, may_fail=step.may_fail),
+        _state(jobs, total, may_fail=step.may_fail, goes_on=plan.state is PlanState.RUNNING),
         jobs.done,
         total,
         step.is_mapped,
@@ -177,11 +178,11 @@ def _step(plan: PlanRecord, name: str, counts: Mapping[tuple[str, str], JobCount
 def _closing(plan: PlanRecord, counts: Mapping[tuple[str, str], JobCounts]) -> StepStatus:
     jobs = counts.get(("finally", f"{CLOSING_STEP}/{plan.try_ or 0}"), JobCounts())
     task = plan.closing.task if plan.closing else ""
-    state = _state(jobs, 1, may_fail=False)
+    state = _state(jobs, 1, may_fail=False, goes_on=False)
     return StepStatus(CLOSING_STEP, task, state, jobs.done, 1, jobs=jobs)
 
 
-def _state(jobs: JobCounts, total: int | None, *, may_fail: bool) -> str:
+def _state(jobs: JobCounts, total: int | None, *, may_fail: bool, goes_on: bool) -> str:
     if total == 0:
         return JobState.DONE.value
     if not jobs.all:
@@ -191,7 +192,9 @@ def _state(jobs: JobCounts, total: int | None, *, may_fail: bool) -> str:
     if jobs.queued:
         return JobState.QUEUED.value
     if total is None or jobs.all < total:
-        return JobState.FAILED.value if jobs.failed and not may_fail else JobState.WORKING.value
+        if jobs.failed and not may_fail:
+            return JobState.FAILED.value
+        return JobState.WORKING.value if goes_on else JobState.CANCELLED.value
     if jobs.failed and (not may_fail or jobs.failed == total):
         return JobState.FAILED.value
     if jobs.cancelled and (not may_fail or jobs.cancelled == total):

@@ -174,3 +174,15 @@ def test_a_step_that_is_called_finally_is_another_box_than_the_end() -> None:
     drawn = dot(plan, PlanStatus.of(plan, {}))
     assert '"finally" -> "~finally" [style=dashed];' in drawn
     assert '"~finally" [label="finally' in drawn
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [("running", "working"), ("stopping", "cancelled"), ("undone", "cancelled")],
+)
+def test_a_map_of_which_no_more_jobs_will_come_is_not_working(state: str, shown: str) -> None:
+    """With `at_once`, the rest is not there when its plan stops."""
+    steps = {"m": {"task": "t.do", "map": [1, 2, 3, 4], "as": "x", "at_once": 2}}
+    plan = plan_of(steps=steps, state=state, widths={"m": 4})
+    jobs = JobCounts(done=1, cancelled=1, stopped=1)
+    assert PlanStatus.of(plan, {("step", "m"): jobs}).steps["m"].state == shown
