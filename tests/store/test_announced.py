@@ -18,7 +18,7 @@ from tests.support.interleaving.network import Direct, Message
 from tests.support.interleaving.worker import TASK
 from tests.support.interleaving.world import STEP, World
 from tontine.records.plan import PlanRecord
-from tontine.rules.plan import Release
+from tontine.rules.plan_deeds import Release
 from tontine.store.bell import Hint
 from tontine.store.call import Store
 from tontine.store.names import JOBS, PLANS

@@ -22,6 +22,7 @@ from tontine.records.plan import (
 )
 from tontine.records.states import PlanState
 from tontine.rules import plan as rules
+from tontine.rules import plan_questions as questions
 from tontine.rules.plan_facts import AllJobs
 from tontine.rules.plan_graph import PlanGraph
 from tontine.store.call import Operation, Store, delete_many, delete_one, update_many, update_one
@@ -154,19 +155,19 @@ def removed_at_any_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def added_steps_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def ended(plan: PlanRecord, graph: PlanGraph, name: str) -> rules.Inquiry[bool]:
+    def ended(plan: PlanRecord, graph: PlanGraph, name: str) -> questions.Inquiry[bool]:
         """What it has added is not waited for."""
         step, width = graph.steps[name], plan.widths.get(name)
         if step.is_mapped:
-            return width is not None and (yield rules.UnendedItem(name)) is None
-        fact = yield rules.AboutJob(PlanPlace(plan.seq or 0, name))
+            return width is not None and (yield questions.UnendedItem(name)) is None
+        fact = yield questions.AboutJob(PlanPlace(plan.seq or 0, name))
         return rules.ended_well(fact, step)
 
     patch.setattr(rules, "step_ended_well", ended)
 
 
 def all_at_once(patch: pytest.MonkeyPatch) -> None:
-    def releasable(step: StepRecord, *others: Any) -> rules.Inquiry[tuple[int, ...]]:
+    def releasable(step: StepRecord, *others: Any) -> questions.Inquiry[tuple[int, ...]]:
         return (yield from real(replace(step, at_once=None), *others))
 
     real = rules._releasable

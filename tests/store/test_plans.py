@@ -14,7 +14,7 @@ from tontine.errors import ConfigError
 from tontine.filter import Filter
 from tontine.records.plan import JobFact, PlanPlace
 from tontine.records.states import JobState
-from tontine.rules.plan import UnendedItem
+from tontine.rules.plan_questions import UnendedItem
 from tontine.store import control as jobs_control
 from tontine.store import counter, insert, many, number, retention
 from tontine.store.call import AsyncStore, Call, Causal, Store, find

@@ -1,15 +1,15 @@
 """What a plan calls for, from its document and what is known of its jobs (PL2 to PL15). Pure.
 
-A rule is a generator: it yields a question about the plan's jobs, gets the answer, and returns
-deeds. A node asks the store, a test has all the answers; `touched` are the jobs that were settled
-just now, and without it (a look) the whole plan is gone through.
+A rule is a generator: it yields questions about the plan's jobs (plan_questions.py), gets the
+answers, and returns deeds (plan_deeds.py). A node asks the store, a test has all the answers;
+`touched` are the jobs that were settled just now, and without it (a look) the whole plan is gone
+through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from ..records.plan import (
     CLOSING_STEP,
@@ -23,168 +23,25 @@ from ..records.plan import (
     StepRecord,
 )
 from ..records.states import JobState, PlanState
+from .plan_deeds import AddSteps, BeginUndo, End, Halt, PlanDeed, PutBack, Release, SetWidth, Stop
 from .plan_graph import PlanGraph
+from .plan_questions import (
+    AboutJob,
+    DoneItems,
+    EndedItems,
+    Inquiry,
+    ItemToUndo,
+    Length,
+    OpenStepJob,
+    PresentItems,
+    UndoJobs,
+    UnendedItem,
+    Unsuccessful,
+    WithMore,
+)
 
-T = TypeVar("T")
 INVALID_STEP = "InvalidStep"
 """The type of the error of a step that cannot be released at all."""
-
-
-# What a rule may ask
-
-
-@dataclass(frozen=True, slots=True)
-class AboutJob:
-    """The job at a place, or None."""
-
-    place: PlanPlace
-
-
-@dataclass(frozen=True, slots=True)
-class UnendedItem:
-    """Some item of a mapped step that has not ended well, or None (PL7)."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndedItems:
-    """All items of a mapped step that have ended well."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class PresentItems:
-    """All items of a mapped step that have a job."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class DoneItems:
-    """All items of a mapped step that are done."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class UndoJobs:
-    """The undo jobs of a step by item; of one that is not mapped, by None."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class ItemToUndo:
-    """Some item of a mapped step that is done and whose undo has yet to end, or None."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unsuccessful:
-    """All jobs of a kind that failed or were cancelled."""
-
-    kind: JobKind
-
-
-@dataclass(frozen=True, slots=True)
-class OpenStepJob:
-    """Some job of a step that is not final, or None (PL11)."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithMore:
-    """The steps whose job has steps to add that are not in the plan yet (PL13)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """How many elements a result has; a text says why it has none."""
-
-    source: Source
-
-
-Question = (
-    AboutJob
-    | UnendedItem
-    | EndedItems
-    | PresentItems
-    | DoneItems
-    | UndoJobs
-    | ItemToUndo
-    | Unsuccessful
-    | OpenStepJob
-    | WithMore
-    | Length
-)
-Inquiry = Generator[Question, Any, T]
-
-
-# What a rule may call for
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """PL9."""
-
-    error: PlanError
-
-
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """PL10."""
-
-
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """The second half of PL15."""
-
-    kind: JobKind
-
-
-@dataclass(frozen=True, slots=True)
-class SetWidth:
-    """How many jobs a mapped step has (PL4)."""
-
-    step: str
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Insert the job of a step, undo or `finally`; of a mapped step those of some items, in their
-    order."""
-
-    kind: JobKind
-    step: str
-    items: Sequence[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AddSteps:
-    """Merge the steps that a step's task has added (PL13)."""
-
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class BeginUndo:
-    """PL11."""
-
-    steps: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """PL14: to the outcome, by way of `closing` where there is a `finally`."""
-
-    outcome: PlanState
-
-
-PlanDeed = Stop | Halt | PutBack | SetWidth | Release | AddSteps | BeginUndo | End
-
 Touched = Sequence[JobFact] | None
 
 

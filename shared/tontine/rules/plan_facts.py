@@ -8,6 +8,7 @@ from typing import Any
 from ..records.plan import JobFact, PlanPlace, PlanRecord
 from ..records.states import JobState
 from . import plan as rules
+from . import plan_questions as questions
 
 
 class AllJobs:
@@ -20,23 +21,23 @@ class AllJobs:
             key = (fact.place.kind, fact.place.step)
             self._items.setdefault(key, {})[_which(fact.place)] = fact
         self._answers: dict[type, Callable[[Any], Any]] = {
-            rules.AboutJob: lambda asked: self._at(asked.place),
-            rules.UnendedItem: self._unended_item,
-            rules.EndedItems: self._ended_items,
-            rules.PresentItems: lambda asked: set(self._of("step", asked.step)),
-            rules.DoneItems: lambda asked: self._done("step", asked.step),
-            rules.UndoJobs: lambda asked: self._of("undo", asked.step),
-            rules.ItemToUndo: self._item_to_undo,
-            rules.Unsuccessful: self._unsuccessful,
-            rules.OpenStepJob: self._open_step_job,
-            rules.WithMore: self._with_more,
+            questions.AboutJob: lambda asked: self._at(asked.place),
+            questions.UnendedItem: self._unended_item,
+            questions.EndedItems: self._ended_items,
+            questions.PresentItems: lambda asked: set(self._of("step", asked.step)),
+            questions.DoneItems: lambda asked: self._done("step", asked.step),
+            questions.UndoJobs: lambda asked: self._of("undo", asked.step),
+            questions.ItemToUndo: self._item_to_undo,
+            questions.Unsuccessful: self._unsuccessful,
+            questions.OpenStepJob: self._open_step_job,
+            questions.WithMore: self._with_more,
         }
 
-    def can_answer(self, asked: rules.Question) -> bool:
+    def can_answer(self, asked: questions.Question) -> bool:
         """Whether the answer is among a job's plain facts."""
         return type(asked) in self._answers
 
-    def answer(self, asked: rules.Question) -> Any:
+    def answer(self, asked: questions.Question) -> Any:
         return self._answers[type(asked)](asked)
 
     def marks(self) -> dict[str, int]:
@@ -68,30 +69,30 @@ class AllJobs:
         jobs = self._of(kind, step).items()
         return [item for item, fact in jobs if fact.state is JobState.DONE]
 
-    def _unended_item(self, asked: rules.UnendedItem) -> int | None:
+    def _unended_item(self, asked: questions.UnendedItem) -> int | None:
         jobs, step = self._of("step", asked.step), self._plan.steps[asked.step]
         for item in range(self._plan.widths.get(asked.step, 0)):
             if not rules.ended_well(jobs.get(item), step):
                 return item
         return None
 
-    def _ended_items(self, asked: rules.EndedItems) -> set[int | None]:
+    def _ended_items(self, asked: questions.EndedItems) -> set[int | None]:
         step, jobs = self._plan.steps[asked.step], self._of("step", asked.step)
         return {item for item, fact in jobs.items() if rules.ended_well(fact, step)}
 
-    def _item_to_undo(self, asked: rules.ItemToUndo) -> int | None:
+    def _item_to_undo(self, asked: questions.ItemToUndo) -> int | None:
         undos = self._of("undo", asked.step)
         ended = {item for item, fact in undos.items() if fact.is_final}
         left = (item for item in reversed(self._done("step", asked.step)) if item not in ended)
         return next(left, None)  # the last one: the others are undone before it
 
-    def _unsuccessful(self, asked: rules.Unsuccessful) -> list[JobFact]:
+    def _unsuccessful(self, asked: questions.Unsuccessful) -> list[JobFact]:
         return [job for job in self._all(asked.kind) if job.is_unsuccessful]
 
-    def _open_step_job(self, _: rules.OpenStepJob) -> JobFact | None:
+    def _open_step_job(self, _: questions.OpenStepJob) -> JobFact | None:
         return next((job for job in self._all("step") if not job.is_final), None)
 
-    def _with_more(self, _: rules.WithMore) -> set[str]:
+    def _with_more(self, _: questions.WithMore) -> set[str]:
         return {job.place.step for job in self._all("step") if job.has_more} - self._plan.added
 
 

@@ -31,6 +31,8 @@ from ..records.plan import (
 from ..records.plan_status import JobCounts, PlanStatus, result_step
 from ..records.states import ENDED_PLAN, JobState, PlanState
 from ..rules import plan as rules
+from ..rules import plan_deeds
+from ..rules import plan_questions as questions
 from ..rules.plan_added import added, too_many
 from ..rules.plan_check import problem
 from ..rules.plan_facts import AllJobs
@@ -170,19 +172,19 @@ class _InlinePlan:
             if is_same_plan and len(self.jobs) == jobs and are_same:
                 return
 
-    def _called_for(self) -> list[rules.PlanDeed]:
+    def _called_for(self) -> list[plan_deeds.PlanDeed]:
         known = AllJobs(self.plan, [job.fact for job in self.jobs.values()])
         asking = rules.called_for(self.plan, PlanGraph(self.plan.steps), unfit=self.unfit)
         answer: Any = None
         try:
             while True:
                 asked = asking.send(answer)
-                if isinstance(asked, rules.Length):
+                if isinstance(asked, questions.Length):
                     answer = self._length(asked.source)
                 else:
                     answer = known.answer(asked)
         except StopIteration as end:
-            deeds: list[rules.PlanDeed] = end.value
+            deeds: list[plan_deeds.PlanDeed] = end.value
             return deeds
 
     def _length(self, source: Source) -> int | str:
@@ -196,22 +198,22 @@ class _InlinePlan:
             kind = _BSON_TYPES.get(type(value), type(value).__name__)
         return f"it maps over {source}, which must be an array, and is {kind}"
 
-    def _do(self, deed: rules.PlanDeed) -> None:
-        if isinstance(deed, rules.Stop):
+    def _do(self, deed: plan_deeds.PlanDeed) -> None:
+        if isinstance(deed, plan_deeds.Stop):
             self.plan = replace(
                 self.plan, state=PlanState.STOPPING, cause="failed", error=deed.error
             )
-        elif isinstance(deed, rules.SetWidth):
+        elif isinstance(deed, plan_deeds.SetWidth):
             self.plan = replace(self.plan, widths={**self.plan.widths, deed.step: deed.width})
-        elif isinstance(deed, rules.BeginUndo):
+        elif isinstance(deed, plan_deeds.BeginUndo):
             self.plan = replace(self.plan, state=PlanState.UNDOING, undo=deed.steps)
-        elif isinstance(deed, rules.End):
+        elif isinstance(deed, plan_deeds.End):
             if self.unfit and deed.outcome is PlanState.STUCK:
                 self.plan = replace(self.plan, error=next(iter(self.unfit.values())))
             self._end(deed.outcome)
-        elif isinstance(deed, rules.AddSteps):
+        elif isinstance(deed, plan_deeds.AddSteps):
             self._add(deed.step)
-        elif isinstance(deed, rules.Release):
+        elif isinstance(deed, plan_deeds.Release):
             self._release(deed)
         else:
             self._change_all(deed)
@@ -222,11 +224,11 @@ class _InlinePlan:
         else:
             self.plan = replace(self.plan, state=outcome)
 
-    def _change_all(self, deed: rules.Halt | rules.PutBack) -> None:
+    def _change_all(self, deed: plan_deeds.Halt | plan_deeds.PutBack) -> None:
         """Nothing runs while another does: to halt is to cancel what is queued."""
         for job in self.jobs.values():
             fact = job.fact
-            if isinstance(deed, rules.Halt):
+            if isinstance(deed, plan_deeds.Halt):
                 if fact.place.kind == "step" and fact.state is JobState.QUEUED:
                     job.fact = replace(fact, state=JobState.CANCELLED, stopped=True)
             elif rules.goes_back(fact, self.plan):
@@ -236,7 +238,7 @@ class _InlinePlan:
     def _add(self, by: str) -> None:
         more = self.jobs[PlanPlace(_SEQ, by).id].more or {}
         if reason := too_many(len(self.plan.steps), len(more)):
-            self._do(rules.Stop(PlanError(rules.INVALID_STEP, reason, by)))
+            self._do(plan_deeds.Stop(PlanError(rules.INVALID_STEP, reason, by)))
             return
         documents = added(more, by).items()
         steps = {name: StepRecord.from_document(name, step) for name, step in documents}
@@ -246,7 +248,7 @@ class _InlinePlan:
 
     # Jobs
 
-    def _release(self, deed: rules.Release) -> None:
+    def _release(self, deed: plan_deeds.Release) -> None:
         for item in [None] if deed.items is None else deed.items:
             try:
                 task, args = self._arguments(deed, item)
@@ -254,7 +256,7 @@ class _InlinePlan:
                 at = item if deed.kind == "undo" else error.item
                 why = PlanError(rules.INVALID_STEP, str(error), deed.step, at)
                 if deed.kind == "step":
-                    self._do(rules.Stop(why))
+                    self._do(plan_deeds.Stop(why))
                     return
                 self.unfit.setdefault(deed.step, why)
                 continue
@@ -264,7 +266,7 @@ class _InlinePlan:
             fact = JobFact(place, JobState.QUEUED, seq=len(self.jobs) + 2)
             self.jobs.setdefault(place.id, _InlineJob(fact, task, args))
 
-    def _arguments(self, deed: rules.Release, item: int | None) -> tuple[str, dict[str, Any]]:
+    def _arguments(self, deed: plan_deeds.Release, item: int | None) -> tuple[str, dict[str, Any]]:
         if deed.kind == "finally":
             closing = self.plan.closing
             return (closing.task, dict(closing.args)) if closing else ("", {})

@@ -18,6 +18,8 @@ from tontine.records.plan import CLOSING_STEP, JobFact, PlanPlace, PlanRecord
 from tontine.records.plan_status import JobCounts, PlanStatus
 from tontine.records.states import ENDED_PLAN, PLAN_MOVES, JobState, PlanState
 from tontine.rules import plan as rules
+from tontine.rules import plan_deeds
+from tontine.rules import plan_questions as questions
 from tontine.rules.plan_check import problem
 from tontine.rules.plan_facts import AllJobs
 from tontine.rules.plan_graph import PlanGraph
@@ -56,7 +58,7 @@ class World:
                 return
         raise AssertionError(f"it never comes to rest: {deeds}")
 
-    def ask(self, touched: list[JobFact] | None) -> list[rules.PlanDeed]:
+    def ask(self, touched: list[JobFact] | None) -> list[plan_deeds.PlanDeed]:
         asking, known = (
             rules.called_for(self.plan, self.graph, touched),
             AllJobs(self.plan, self.jobs.values()),
@@ -65,10 +67,10 @@ class World:
         try:
             while True:
                 question = asking.send(answer)
-                is_length = isinstance(question, rules.Length)
+                is_length = isinstance(question, questions.Length)
                 answer = LENGTH if is_length else known.answer(question)
         except StopIteration as end:
-            found: list[rules.PlanDeed] = end.value
+            found: list[plan_deeds.PlanDeed] = end.value
             return found
 
     def move(self, state: PlanState, **fields: Any) -> None:
@@ -76,21 +78,21 @@ class World:
         assert state in PLAN_MOVES[self.plan.state]
         self.plan = replace(self.plan, state=state, **fields)
 
-    def do(self, deed: rules.PlanDeed) -> None:
-        if isinstance(deed, rules.Stop):
+    def do(self, deed: plan_deeds.PlanDeed) -> None:
+        if isinstance(deed, plan_deeds.Stop):
             self.move(PlanState.STOPPING, cause="failed", error=deed.error)
-        elif isinstance(deed, rules.Halt):
+        elif isinstance(deed, plan_deeds.Halt):
             self.halt()
-        elif isinstance(deed, rules.PutBack):
+        elif isinstance(deed, plan_deeds.PutBack):
             self.put_back()
-        elif isinstance(deed, rules.SetWidth):
+        elif isinstance(deed, plan_deeds.SetWidth):
             assert deed.step not in self.plan.widths
             self.plan = replace(self.plan, widths={**self.plan.widths, deed.step: deed.width})
-        elif isinstance(deed, rules.Release):
+        elif isinstance(deed, plan_deeds.Release):
             self.release(deed)
-        elif isinstance(deed, rules.BeginUndo):
+        elif isinstance(deed, plan_deeds.BeginUndo):
             self.move(PlanState.UNDOING, undo=deed.steps)
-        elif isinstance(deed, rules.End):
+        elif isinstance(deed, plan_deeds.End):
             if self.plan.closing is not None and self.plan.state is not PlanState.CLOSING:
                 self.move(PlanState.CLOSING, outcome=deed.outcome)
             else:
@@ -121,7 +123,7 @@ class World:
                     job, place=place, state=JobState.QUEUED, stopped=False, error=None
                 )
 
-    def release(self, deed: rules.Release) -> None:
+    def release(self, deed: plan_deeds.Release) -> None:
         for item in [None] if deed.items is None else deed.items:
             place = PlanPlace(1, deed.step, deed.kind, item, self.plan.try_ or 0)
             self.jobs.setdefault(place.id, JobFact(place, JobState.QUEUED, len(self.jobs)))
@@ -360,7 +362,7 @@ def test_the_item_that_is_undone_last_is_the_one_to_ask_for() -> None:
     plan = PlanRecord.from_document({"seq": 1, "steps": {"a": step}, "widths": {"a": 3}})
     items = [PlanPlace(1, "a", item=item) for item in range(3)]
     known = AllJobs(plan, [JobFact(place, JobState.DONE) for place in items])
-    assert known.answer(rules.ItemToUndo("a")) == 2
+    assert known.answer(questions.ItemToUndo("a")) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from ...errors import StoreUnavailable
 from ...records.plan import JobFact, PlanError, PlanPlace, PlanRecord
 from ...records.states import UNFINISHED_PLAN, JobState, PlanState
 from ...rules import plan as rules
+from ...rules import plan_deeds
+from ...rules import plan_questions as questions
+from ...rules.plan import Touched
 from ...rules.plan_facts import AllJobs
 from ...rules.plan_graph import PlanGraph
 from ..call import Operation
@@ -30,7 +33,7 @@ from .values import InvalidStep, Results
 ROUNDS = 100
 HALT_EVERY = MARK_EVERY = 1.0
 _PUT_BYTES = 8 * 1024 * 1024
-_NOTHING_NEW: rules.Touched = ()
+_NOTHING_NEW: Touched = ()
 
 
 @dataclass(slots=True)
@@ -39,10 +42,10 @@ class _Course:
 
     plan: PlanRecord
     graph: PlanGraph
-    touched: rules.Touched
+    touched: Touched
     asked: Asked
-    deeds: list[rules.PlanDeed] = field(default_factory=list)
-    singles: list[rules.Release] = field(default_factory=list)
+    deeds: list[plan_deeds.PlanDeed] = field(default_factory=list)
+    singles: list[plan_deeds.Release] = field(default_factory=list)
 
     @property
     def seq(self) -> int:
@@ -82,7 +85,7 @@ class Advancer:
     _unfit: dict[int, dict[str, PlanError]] = field(default_factory=dict)
     """By plan the undos that cannot be released, and why."""
 
-    def advance(self, wanted: Mapping[int, rules.Touched]) -> Operation[Advanced]:
+    def advance(self, wanted: Mapping[int, Touched]) -> Operation[Advanced]:
         """Go on with plans by number: with the jobs that were settled just now, or (None) with all
         that there is."""
         done = Advanced()
@@ -100,7 +103,7 @@ class Advancer:
 
     # Reading
 
-    def _read(self, wanted: Mapping[int, rules.Touched]) -> Operation[list[_Course]]:
+    def _read(self, wanted: Mapping[int, Touched]) -> Operation[list[_Course]]:
         plans = yield from self._plans(wanted)
         courses = []
         for seq, settled in wanted.items():
@@ -181,19 +184,17 @@ class Advancer:
 
     # Doing
 
-    def _carry_out(
-        self, courses: list[_Course], done: Advanced
-    ) -> Operation[dict[int, rules.Touched]]:
+    def _carry_out(self, courses: list[_Course], done: Advanced) -> Operation[dict[int, Touched]]:
         """What was called for; the plans that are to be gone through again, and with what."""
-        again: dict[int, rules.Touched] = {}
+        again: dict[int, Touched] = {}
         for course in courses:
             with _apart(course, done):
                 again |= yield from self._do_all(course)
         again |= yield from self._release_singles(courses, done)
         return again
 
-    def _do_all(self, course: _Course) -> Operation[dict[int, rules.Touched]]:
-        again: dict[int, rules.Touched] = {}
+    def _do_all(self, course: _Course) -> Operation[dict[int, Touched]]:
+        again: dict[int, Touched] = {}
         for deed in course.deeds:
             try:
                 following = yield from self._do(course, deed)
@@ -207,30 +208,30 @@ class Advancer:
                 break  # it is in another state, or somebody has just done the same
         return again
 
-    def _do(self, course: _Course, deed: rules.PlanDeed) -> Operation[tuple[rules.Touched] | None]:
+    def _do(self, course: _Course, deed: plan_deeds.PlanDeed) -> Operation[tuple[Touched] | None]:
         """One deed; with what to go through the plan again, if it is to be."""
         plan = course.plan
-        if isinstance(deed, rules.Stop):
+        if isinstance(deed, plan_deeds.Stop):
             yield from writes.stop(plan, deed.error)
             return (_NOTHING_NEW,)
-        if isinstance(deed, rules.Halt):
+        if isinstance(deed, plan_deeds.Halt):
             return (yield from self._halt(plan))
-        if isinstance(deed, rules.PutBack):
+        if isinstance(deed, plan_deeds.PutBack):
             yield from put_back(plan)
             return None
-        if isinstance(deed, rules.BeginUndo):
+        if isinstance(deed, plan_deeds.BeginUndo):
             yield from writes.begin_undo(plan, deed.steps)
             return (_NOTHING_NEW,)
-        if isinstance(deed, rules.End):
+        if isinstance(deed, plan_deeds.End):
             unfit = self._unfit.get(course.seq, {})
             error = next(iter(unfit.values()), None) if plan.state is PlanState.UNDOING else None
             yield from writes.end(plan, deed.outcome, self.retention, error)
             return (_NOTHING_NEW,)
         if not self.may_release:
             return None
-        if isinstance(deed, rules.AddSteps):
+        if isinstance(deed, plan_deeds.AddSteps):
             return (yield from self._add(course, deed))
-        if isinstance(deed, rules.SetWidth):
+        if isinstance(deed, plan_deeds.SetWidth):
             return (yield from self._set_width(course, deed))
         if deed.items is None:
             course.singles.append(deed)
@@ -238,7 +239,7 @@ class Advancer:
             yield from release_items(plan, deed, Results(), self.reserve)
         return None
 
-    def _halt(self, plan: PlanRecord) -> Operation[tuple[rules.Touched] | None]:
+    def _halt(self, plan: PlanRecord) -> Operation[tuple[Touched] | None]:
         """At most once a second for a plan (PL10)."""
         seq = plan.seq or 0
         if self.now - self.memory.halted_at.get(seq, float("-inf")) < HALT_EVERY:
@@ -248,8 +249,8 @@ class Advancer:
         return (_NOTHING_NEW,) if changed else None
 
     def _set_width(
-        self, course: _Course, deed: rules.SetWidth
-    ) -> Operation[tuple[rules.Touched] | None]:
+        self, course: _Course, deed: plan_deeds.SetWidth
+    ) -> Operation[tuple[Touched] | None]:
         if not (yield from writes.set_width(course.plan, deed.step, deed.width)):
             return (None,)  # somebody has, perhaps this very call: what is missing is looked for
         widths = {**course.plan.widths, deed.step: deed.width}
@@ -259,20 +260,20 @@ class Advancer:
         empty = JobFact(PlanPlace(course.seq, deed.step), JobState.DONE)  # it has ended with that
         return ((empty,),)
 
-    def _add(self, course: _Course, deed: rules.AddSteps) -> Operation[tuple[rules.Touched] | None]:
+    def _add(self, course: _Course, deed: plan_deeds.AddSteps) -> Operation[tuple[Touched] | None]:
         steps = yield from read_more(course.plan, deed.step)
         yield from writes.add_steps(course.plan, deed.step, steps)
         return (None,)
 
     def _invalid(
-        self, course: _Course, deed: rules.PlanDeed, error: InvalidStep
-    ) -> Operation[tuple[rules.Touched] | None]:
+        self, course: _Course, deed: plan_deeds.PlanDeed, error: InvalidStep
+    ) -> Operation[tuple[Touched] | None]:
         """A step that cannot be released at all stops its plan (PL9). An undo holds back those that
         come after it, as one that has failed; at the end the plan is stuck (PL12)."""
         why = PlanError(rules.INVALID_STEP, str(error), error.step, error.item)
-        if isinstance(deed, rules.Release) and deed.kind == "undo":
+        if isinstance(deed, plan_deeds.Release) and deed.kind == "undo":
             self._unfit.setdefault(course.seq, {})[deed.step] = why
-        elif isinstance(deed, rules.Release) and deed.kind == "finally":
+        elif isinstance(deed, plan_deeds.Release) and deed.kind == "finally":
             outcome = course.plan.outcome or PlanState.FAILED
             yield from writes.end(course.plan, outcome, self.retention, why)
         else:
@@ -281,9 +282,9 @@ class Advancer:
 
     def _release_singles(
         self, courses: list[_Course], done: Advanced
-    ) -> Operation[dict[int, rules.Touched]]:
+    ) -> Operation[dict[int, Touched]]:
         """The single jobs of many plans: one read of what they take, and one insert."""
-        again: dict[int, rules.Touched] = {}
+        again: dict[int, Touched] = {}
         singles = [(course, deed) for course in courses for deed in course.singles]
         results = Results()
         wanted: list[str] = []
@@ -293,7 +294,7 @@ class Advancer:
         if wanted:
             results.know(fact for course, _ in singles for fact in course.touched or ())
         yield from results.fetch(wanted)
-        made: list[tuple[_Course, rules.Release, dict[str, Any]]] = []
+        made: list[tuple[_Course, plan_deeds.Release, dict[str, Any]]] = []
         for course, deed in singles:
             with _apart(course, done):
                 try:
@@ -315,10 +316,10 @@ class Advancer:
         return again
 
     def _release_each(
-        self, made: list[tuple[_Course, rules.Release, dict[str, Any]]], done: Advanced
-    ) -> Operation[dict[int, rules.Touched]]:
+        self, made: list[tuple[_Course, plan_deeds.Release, dict[str, Any]]], done: Advanced
+    ) -> Operation[dict[int, Touched]]:
         """One by one, after one of them was refused."""
-        again: dict[int, rules.Touched] = {}
+        again: dict[int, Touched] = {}
         for course, deed, document in made:
             with _apart(course, done):
                 try:
@@ -343,13 +344,13 @@ def _apart(course: _Course, done: Advanced) -> Iterator[None]:
         done.failed[course.seq] = error
 
 
-def _goes_on(deed: rules.PlanDeed, following: rules.Touched) -> bool:
+def _goes_on(deed: plan_deeds.PlanDeed, following: Touched) -> bool:
     """Whether what else was called for still is: a mapped step without items has only ended."""
-    is_empty = isinstance(deed, rules.SetWidth) and deed.width == 0
+    is_empty = isinstance(deed, plan_deeds.SetWidth) and deed.width == 0
     return is_empty and bool(following)
 
 
-def _read_together(asking: list[tuple[Asked, rules.Question]]) -> Operation[None]:
+def _read_together(asking: list[tuple[Asked, questions.Question]]) -> Operation[None]:
     """The jobs that many plans ask for, in one read."""
     wanted = [(asked, asked.job_to_read(question)) for asked, question in asking]
     ids = {name for _, name in wanted if name is not None}

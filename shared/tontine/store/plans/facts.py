@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ...records.plan import JobFact, PlanPlace, PlanRecord, StepRecord, all_of, items_of
 from ...records.states import OPEN
 from ...rules import plan as rules
+from ...rules import plan_questions as questions
 from ...rules.plan_facts import AllJobs
 from ...rules.plan_graph import PlanGraph
 from ..call import Operation, find, find_one
@@ -87,21 +88,21 @@ class Asked:
         self._memory = memory
         self._everything = everything
         self._jobs: dict[str, JobFact | None] = {fact.place.id: fact for fact in known}
-        self._answers: dict[rules.Question, Any] = {}
+        self._answers: dict[questions.Question, Any] = {}
 
-    def job_to_read(self, question: rules.Question) -> str | None:
+    def job_to_read(self, question: questions.Question) -> str | None:
         """The `_id` of the job that a question is about, if that has to be read for it."""
-        if self._everything is not None or not isinstance(question, rules.AboutJob):
+        if self._everything is not None or not isinstance(question, questions.AboutJob):
             return None
         return None if question.place.id in self._jobs else question.place.id
 
     def tell(self, id: str, fact: JobFact | None) -> None:
         self._jobs[id] = fact
 
-    def answer(self, question: rules.Question) -> Operation[Any]:
+    def answer(self, question: questions.Question) -> Operation[Any]:
         if self._everything is not None and self._everything.can_answer(question):
             return self._everything.answer(question)
-        if isinstance(question, rules.AboutJob):
+        if isinstance(question, questions.AboutJob):
             if question.place.id not in self._jobs:
                 found = yield from read_facts([question.place.id])
                 self.tell(question.place.id, found.get(question.place.id))
@@ -110,23 +111,25 @@ class Asked:
             self._answers[question] = yield from self._ask(question)
         return self._answers[question]
 
-    def _ask(self, question: rules.Question) -> Operation[Any]:
-        if isinstance(question, rules.Length):
+    def _ask(self, question: questions.Question) -> Operation[Any]:
+        if isinstance(question, questions.Length):
             return (yield from read_length(self._plan, question.source))
-        if isinstance(question, rules.UnendedItem):
+        if isinstance(question, questions.UnendedItem):
             return (yield from self._unended(question.step))
-        if isinstance(question, rules.OpenStepJob):
+        if isinstance(question, questions.OpenStepJob):
             return (yield from self._open_step_job())
-        if isinstance(question, rules.ItemToUndo):
+        if isinstance(question, questions.ItemToUndo):
             return (yield from self._item_to_undo(question))
-        if isinstance(question, rules.UndoJobs):
+        if isinstance(question, questions.UndoJobs):
             return (yield from self._undo_jobs(question))
-        if isinstance(question, rules.EndedItems | rules.PresentItems | rules.DoneItems):
+        if isinstance(
+            question, questions.EndedItems | questions.PresentItems | questions.DoneItems
+        ):
             return (yield from self._all_of(question, question.step, ("step",)))
         return (yield from self._everything_of(question))
 
     def _all_of(
-        self, question: rules.Question, step: str, kinds: tuple[Any, ...]
+        self, question: questions.Question, step: str, kinds: tuple[Any, ...]
     ) -> Operation[Any]:
         """An answer from all items of one step."""
         found: list[JobFact] = []
@@ -134,7 +137,7 @@ class Asked:
             found += (yield from read_range(items_of(self._plan.seq or 0, step, kind)))[0]
         return AllJobs(self._plan, found).answer(question)
 
-    def _item_to_undo(self, question: rules.ItemToUndo) -> Operation[int | None]:
+    def _item_to_undo(self, question: questions.ItemToUndo) -> Operation[int | None]:
         """One whose undo had not ended is asked for first."""
         key = (self._plan.seq or 0, question.step)
         if (item := self._memory.to_undo.get(key)) is not None:
@@ -147,14 +150,14 @@ class Asked:
             self._memory.to_undo[key] = other
         return other
 
-    def _undo_jobs(self, question: rules.UndoJobs) -> Operation[dict[int | None, JobFact]]:
+    def _undo_jobs(self, question: questions.UndoJobs) -> Operation[dict[int | None, JobFact]]:
         if self._plan.steps[question.step].is_mapped:
             return (yield from self._all_of(question, question.step, ("undo",)))  # type: ignore[no-any-return]
         place = PlanPlace(self._plan.seq or 0, question.step, "undo")
-        fact: JobFact | None = yield from self.answer(rules.AboutJob(place))
+        fact: JobFact | None = yield from self.answer(questions.AboutJob(place))
         return {} if fact is None else {None: fact}
 
-    def _everything_of(self, question: rules.Question) -> Operation[Any]:
+    def _everything_of(self, question: questions.Question) -> Operation[Any]:
         found, _ = yield from read_jobs(self._plan.seq or 0)
         return AllJobs(self._plan, found).answer(question)
 

@@ -22,7 +22,7 @@ from ...records.plan import (
 )
 from ...records.states import JobState
 from ...records.task_key import canonical
-from ...rules.plan import Release
+from ...rules.plan_deeds import Release
 from .. import ranges
 from ..bell import common_task, ring_jobs
 from ..call import Operation, find, insert_many
