@@ -81,6 +81,18 @@ def test_a_plan_is_submitted_listed_drawn_and_explained(
     assert "put: done" in followed.stderr
 
 
+def test_where_nobody_can_see_it_the_way_back_is_told_in_lines(run: Run, crew: Crew) -> None:
+    undo = {"task": "t.echo", "args": {"x": 1}}
+    get = {"task": "t.echo", "args": {"x": 1}, "undo": undo}
+    put = {"task": "t.fails", "after": ["get"]}
+    plan = crew.insert({"steps": {"get": get, "put": put}, "finally": undo})
+    crew.run()
+    told = run("plan", str(crew.plan(plan).seq), "--follow").stderr
+    lines = told.splitlines()
+    assert lines[-5:-1] == ["get: done", "get: undone", "put: failed", "finally: done"]
+    assert lines[-1].endswith("undone")
+
+
 def test_a_list_of_plans_reads_none_of_their_results(
     run: Run, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ import click
 
 from ..config import StoreConfig
 from ..legible import ago, count, legible
+from ..records.plan_status import WAITING
 from ..records.states import PlanState
+from ..rules.plan_shown import undo_told
 from .options import json_option, opened, store_options
 from .output import console, job_state, note, write_json, write_table
 from .plan_tree import dot, plan_state, tree
@@ -207,18 +209,28 @@ def follow_plan(store: Store, look: Look, *, as_json: bool = False) -> PlanStatu
             time.sleep(LOOK_EVERY)
 
 
+def _told(plan: PlanRecord, status: PlanStatus) -> Iterator[str]:
+    """How all that has begun of a plan stands, also on its way back and in the end."""
+    for step in (*status.steps.values(), *filter(None, (status.closing,))):
+        if step.state != WAITING:
+            yield f"{step.name.removeprefix('~')}: {step.state}"
+        if (undo := undo_told(plan, step)) and step.undo is not None:
+            yield f"{step.name}: {undo.partition(',')[0]}"
+
+
 def _tell_changes(look: Look, *, as_json: bool) -> PlanStatus:
-    seen: dict[str, str] = {}
+    seen: list[str] = []
     before: Any = ()
     while True:
         found, status = look()
         if as_json and (now := facts(found, status)) != before:
             write_json(now)
             before = now
-        for name, step in status.steps.items():
-            if not as_json and seen.get(name, "waiting") != step.state:
-                seen[name] = step.state
-                note(f"{name}: {step.state}")
+        told = [] if as_json else list(_told(found, status))
+        for line in told:
+            if line not in seen:
+                note(line)
+        seen = told
         if status.is_final:
             if not as_json:
                 note(f"plan {status.seq}: {status.state}")
