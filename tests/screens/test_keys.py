@@ -352,6 +352,15 @@ async def test_export_writes_a_file_and_never_over_another(kind: str, tmp_path: 
         assert json.loads(written.splitlines()[7])["state"] == "dead"
 
 
+async def test_an_export_of_jobs_has_the_columns_that_jobs_have(tmp_path: Path) -> None:
+    async with shown(exports=tmp_path) as (app, pilot):
+        await press(app, pilot, "3", "e", *"csv", "enter")
+    (file,) = tmp_path.iterdir()  # noqa: ASYNC240
+    names = file.read_text().splitlines()[0].split(",")
+    assert {"seq", "state", "task", "error"} <= set(names)
+    assert not {"args.", "since", "until"} & set(names)
+
+
 async def test_an_export_that_fails_is_told(tmp_path: Path) -> None:
     async with shown(exports=tmp_path / "nowhere") as (app, pilot):
         await press(app, pilot, "e", *"csv", "enter")

@@ -23,7 +23,6 @@ from tontine.store.read import hurried, read_nodes
 from ..feed.reading import read_snapshot
 from ..model import intake
 from ..picture.board import Board
-from ..records.link import Mode
 from ..records.node import NodeRow
 from ..records.picture import Picture
 
@@ -80,7 +79,7 @@ def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> No
 def counted(picture: Picture) -> Mapping[str, int]:
     """How many jobs are in each state; what nobody has counted yet is left out."""
     flow = picture.flow
-    if flow.is_counted or picture.link.mode is Mode.REPLAY:
+    if flow.is_counted:
         return flow.counts
     return {state: number for state, number in flow.counts.items() if state in OPEN}
 
@@ -134,7 +133,7 @@ def write(picture: Picture) -> None:
         f"{status.database}  epoch {status.epoch}, {count(status.members, 'member')}: {states}"
     )
     out.print(
-        "jobs  " + ", ".join(f"{number:,} {state}" for state, number in picture.flow.counts.items())
+        "jobs  " + ", ".join(f"{number:,} {state}" for state, number in counted(picture).items())
     )
     if picture.nodes:
         out.print()

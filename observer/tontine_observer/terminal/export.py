@@ -15,6 +15,7 @@ from typing import Any
 from textual.app import App
 
 from ..draw.line import Line, as_ascii, fit, plain, size
+from ..query.filters import ARGS, TIMES
 from ..stage.layout import Plan
 from ..stage.panes.scene import Scene
 from ..stage.panes.table import Table
@@ -34,7 +35,7 @@ def as_csv(table: Table[Any], rows: Iterable[Any], scene: Scene) -> str:
     """The rows as they are shown, with a heading. Text that a spreadsheet would calculate is made
     plain text."""
     out = io.StringIO()
-    names = sorted(table.fields)
+    names = sorted(table.fields - {ARGS, *TIMES})  # words of filters that no row has
     writer = csv.writer(out)
     writer.writerow(names)
     for row in rows:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.changes import START, World, moment
 from tontine.errors import ConfigError
+from tontine_observer.faces.once import counted, show_once
 from tontine_observer.feed.recording import Recorder
 from tontine_observer.feed.replay import ReplaySource, replay
 from tontine_observer.model import intake
@@ -63,6 +64,18 @@ def test_a_recording_shows_what_was_seen_at_every_moment(tmp_path: Path) -> None
         assert again.jobs(at).rows == board.jobs(at).rows
         assert again.picture(at).flow.counts == board.picture(at).flow.counts
     assert again.changes() == board.changes()
+
+
+def test_a_recording_in_which_nobody_counted_says_of_no_job_that_it_never_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path / "r.jsonl", busy())
+    again = Board("", clock=lambda: 0.0)
+    replay(tmp_path / "r.jsonl", again.known)
+    again.known.tally.is_counted = False
+    assert counted(again.picture()).keys() == {"queued", "working"}
+    show_once(again, as_json=False)
+    assert "jobs  6 queued, 1 working\n" in capsys.readouterr().out
 
 
 def test_nothing_foreign_and_nothing_secret_is_in_the_file(tmp_path: Path) -> None:

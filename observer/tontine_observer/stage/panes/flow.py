@@ -8,6 +8,7 @@ from ...draw.line import Line, Span, left, length, pack, right
 from ...draw.plot import bar, spark, squeeze, tall_spark
 from ...draw.words import age, amount, change, rate
 from ...records.flow import Flow, Series
+from ...records.link import Mode
 from ..layout import FLOW, Box
 from .alert import speaks_of
 from .frame import enclose, inside
@@ -149,7 +150,7 @@ def _tall(scene: Scene, width: int, height: int) -> list[Line]:
     lines = [_count("queued", scene, width), _count("working", scene, width)]
     if height >= 8:
         lines.append(_rates(flow, scene, width))
-    lines.append(_totals(flow, width) if height >= 11 else _ages(scene))
+    lines.append(_totals(scene, width) if height >= 11 else _ages(scene))
     if height >= 11:
         lines.append(_ages(scene))
     rest = height - len(lines)
@@ -211,9 +212,12 @@ def _rates(flow: Flow, scene: Scene, width: int) -> Line:
     return pack(parts, width)
 
 
-def _totals(flow: Flow, width: int) -> Line:
+def _totals(scene: Scene, width: int) -> Line:
+    flow = scene.picture.flow
     if not flow.is_counted:
-        return [(" the ended jobs are being counted ...", "faint")]
+        is_over = scene.picture.link.mode is Mode.REPLAY
+        told = "were not counted" if is_over else "are being counted ..."
+        return [(f" the ended jobs {told}", "faint")]
     parts: list[tuple[int, Line]] = [(9, [(" in all", "muted")])]
     for weight, state in ((8, "done"), (7, "failed"), (6, "cancelled")):
         parts.append((weight, [(f"  {state} ", "muted"), (_counted(flow, state), "text")]))
