@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.screens.dump import press, settle, shown, text
-from tests.screens.still import StillBoard, StillSource, picture
+from tests.screens.still import StillBoard, StillSource, job, picture
 from tontine_observer.records.link import Link, Mode
 from tontine_observer.records.request import Phase, RequestProgress
 from tontine_observer.stage.layout import JOBS
@@ -112,6 +112,19 @@ async def test_one_job_needs_a_yes_and_many_need_their_number() -> None:
         await answered(app, pilot, source)
         assert len(source.asked[1].targets) == number
         assert app.stage.view.marked == frozenset()
+
+
+async def test_marked_jobs_that_are_not_listed_any_more_are_said_to_be() -> None:
+    board = StillBoard()
+    async with shown(board=board) as (app, pilot):
+        await press(app, pilot, "3", "ctrl+a")
+        board.rows = (job(903),)
+        app.stage.touch()
+        await press(app, pilot)
+        await press(app, pilot, "R")
+        assert "200 marked jobs not listed any more" in text(app)
+        await press(app, pilot, "escape", "R")
+        assert "retry is for jobs" in text(app)
 
 
 async def test_cancel_is_for_jobs_that_have_not_ended() -> None:

@@ -79,6 +79,9 @@ def intend(
     if isinstance(subject, PlanRow) or (stage.view.focus == PLANS and subject is None):
         return _about_plan(verb, subject or stage.current(PLANS))
     rows = [subject] if isinstance(subject, JobRow) else _chosen_jobs(stage)
+    if not rows and stage.view.marked:
+        marked = count(len(stage.view.marked), "marked job")
+        return f"{marked} not listed any more: the filter that found them does, and esc unmarks"
     return _about_jobs(verb, rows)
 
 
