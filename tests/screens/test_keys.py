@@ -11,12 +11,14 @@ import pytest
 
 from tests.screens.dump import press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture
+from tontine_observer.draw.line import length, plain
 from tontine_observer.draw.themes import THEMES
 from tontine_observer.query.sorting import Order
 from tontine_observer.records.job import JobPage
 from tontine_observer.stage.commands import COMMANDS
 from tontine_observer.stage.layout import CHANGES, FLOW, JOBS, NODES, PANES, SHARES, TIME, number_of
 from tontine_observer.stage.palette import STATES
+from tontine_observer.stage.panes import jobpage
 from tontine_observer.terminal.keys import remapped
 from tontine_observer.terminal.screens.alerts import Alerts
 from tontine_observer.terminal.screens.choose import Choose
@@ -285,6 +287,15 @@ async def test_a_jobs_page_names_its_parent_and_its_children() -> None:
             "#5001  shop.mail  failed",
         ):
             assert words in app.screen.text
+
+
+async def test_long_facts_of_a_job_are_whole_on_a_small_screen() -> None:
+    key = "order-" + "k" * 90
+    page = JobPage(NOW, job(0), "", "", (), (), (), (("key", key),), "", "")
+    async with shown((80, 24)) as (app, _):
+        lines = jobpage.lines(page, app.stage.scene, 78)
+    assert max(map(length, lines)) <= 78
+    assert "".join(plain(line)[17:] for line in lines if "kkk" in plain(line)) == key
 
 
 async def test_a_job_that_is_gone_is_said_to_be() -> None:

@@ -26,10 +26,10 @@ def lines(page: JobPage, scene: Scene, width: int) -> list[Line]:
         *section("Why it is where it is", told(page.why, scene, width)),
         *section("Stages", _stages(page, scene)),
         *section("Attempts", _attempts(page, width)),
-        *section("Plan, parent and children", [_fact(name, text) for name, text in page.family]),
+        *section("Plan, parent and children", _facts(page.family, width)),
         *section("Arguments and result", _values(page, scene, width)),
         *section("Log", _logs(page, scene, width)),
-        *section("Everything else", [_fact(name, text) for name, text in page.facts]),
+        *section("Everything else", _facts(page.facts, width)),
     ]
 
 
@@ -151,5 +151,9 @@ def _logs(page: JobPage, scene: Scene, width: int) -> list[Line]:
     return found
 
 
-def _fact(name: str, text: str) -> Line:
-    return [(f"  {left(name, 14)} ", "muted"), (text, "text")]
+def _facts(facts: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    return [
+        [(f"  {left('' if number else name, 14)} ", "muted"), (part, "text")]
+        for name, text in facts
+        for number, part in enumerate(wrap(text, max(10, width - 18)))
+    ]
