@@ -298,6 +298,15 @@ async def test_long_facts_of_a_job_are_whole_on_a_small_screen() -> None:
     assert "".join(plain(line)[17:] for line in lines if "kkk" in plain(line)) == key
 
 
+async def test_a_nodes_long_names_are_whole_on_a_small_screen() -> None:
+    name = "ip-10-0-12-34.eu-central-1.compute.internal"
+    nodes = (replace(picture().nodes[0], host=name, id=f"{name}-4711-a1b2c3"),)
+    async with shown((80, 24), StillBoard(picture(nodes=nodes))) as (app, pilot):
+        await press(app, pilot, "enter")
+        assert isinstance(app.screen, Page)
+        assert "a1b2c3" in app.screen.text
+
+
 async def test_a_job_that_is_gone_is_said_to_be() -> None:
     source = StillSource()
     async with shown(source=source) as (app, pilot):

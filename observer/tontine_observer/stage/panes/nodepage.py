@@ -35,7 +35,7 @@ def lines(node: NodeRow, scene: Scene, width: int) -> list[Line]:
         ("process", f"pid {node.pid} on {node.host}, version {node.version}, id {node.id}"),
         ("started", day_and_moment(node.started_at, scene.zone)),
     ]
-    body = [_fact(name, text) for name, text in facts]
+    body = [line for name, text in facts for line in _fact(name, text, width)]
     body.append([("  " + left("rate 60 s", 12), "muted"), (plot, "spark"), (f" {last}/s", "text")])
     return [
         *head,
@@ -73,8 +73,11 @@ def _size(node: NodeRow) -> str:
     return "" if node.bytes is None else f", {node.bytes / 2**20:,.1f} MiB in hand"
 
 
-def _fact(name: str, text: str) -> Line:
-    return [(f"  {left(name, 12)}", "muted"), (text, "text")]
+def _fact(name: str, text: str, width: int) -> list[Line]:
+    return [
+        [(f"  {left('' if number else name, 12)}", "muted"), (part, "text")]
+        for number, part in enumerate(wrap(text, max(10, width - 15)))
+    ]
 
 
 def _share(node: NodeRow, scene: Scene) -> str:
