@@ -1,12 +1,13 @@
-"""Names that mean nothing, and look as if they should: fields of a job, which another driver does
-not check, and tasks.
+"""Names that mean nothing, and look as if they should: fields of a job or a plan, which another
+driver does not check, and tasks.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
@@ -44,7 +45,7 @@ _KNOWN = frozenset(WRITTEN) | {
     *("plan", "refused", "stopped", "more", "tenant"),
 }
 # Names that other queues have for the same thing.
-_ELSEWHERE = {
+_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("delay", "eta", "countdown", "run_after", "run_in", "not_before"), "run_at"),
     **dict.fromkeys(("max_age", "expires", "expires_at", "ttl"), "start_by"),
     **dict.fromkeys(("kwargs", "arguments", "params", "parameters"), "args"),
@@ -53,16 +54,55 @@ _ELSEWHERE = {
     **dict.fromkeys(("func", "function", "task_name"), "task"),
     "prio": "priority",
 }
+_OF_JOBS = {"task", "args", "max_attempts", "timeout"}
+# What other workflow systems, and other cases of letters, have for what steps have.
+_STEP_ELSEWHERE: Mapping[str, str] = {
+    **{name: field for name, field in _ELSEWHERE.items() if field in _OF_JOBS},
+    **dict.fromkeys(("depends_on", "needs", "depends", "requires", "upstream"), "after"),
+    **dict.fromkeys(("optional", "allow_failure", "continue_on_error"), "may_fail"),
+    **dict.fromkeys(("compensate", "compensation", "rollback"), "undo"),
+    **dict.fromkeys(("max_concurrency", "concurrency", "parallel"), "at_once"),
+    **dict.fromkeys(("eta", "countdown", "run_in", "run_after"), "delay"),
+}
 _ALIKE = 0.8
 _LONGEST_TASK = 200
 
 
-def lookalikes(names: Iterable[str]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Vocabulary:
+    """The fields of one kind of document."""
+
+    written: tuple[str, ...]
+    """What a producer may write."""
+    known: frozenset[str] = frozenset()
+    """What others write beside that."""
+    elsewhere: tuple[tuple[str, str], ...] = ()
+    """What other systems call some of these."""
+
+
+JOB = Vocabulary(WRITTEN, _KNOWN, tuple(_ELSEWHERE.items()))
+PLAN = Vocabulary(
+    ("name", "steps", "finally", "key", "tenant", "priority", "on_failure", "returns"),
+    frozenset({"_id", "seq", "state", "try", "rev", "cause", "error", "undo", "no_undo", "widths"})
+    | {"marks", "added", "outcome", "created_at", "finished_at", "expire_at", "schedule"},
+    (("prio", "priority"),),
+)
+STEP = Vocabulary(
+    (
+        *("task", "args", "take", "stream", "after", "map", "as", "chunk", "at_once", "may_fail"),
+        *("undo", "delay", "max_attempts", "timeout"),
+    ),
+    known=frozenset({"meta"}),  # the producer's own, and no `eta`
+    elsewhere=tuple(_STEP_ELSEWHERE.items()),
+)
+
+
+def lookalikes(names: Iterable[str], words: Vocabulary = JOB) -> dict[str, str]:
     """Those of a document's fields that mean nothing here, each with the field that was probably
     meant."""
     names = frozenset(names)
-    unknown = sorted(names - _KNOWN)
-    meant = {name: _meant(name) for name in unknown}
+    unknown = sorted(names - words.known - {*words.written})
+    meant = {name: _meant(name, words) for name in unknown}
     return {
         name: field for name, field in meant.items() if field is not None and field not in names
     }
@@ -90,13 +130,21 @@ def near_tasks(task: str, known: Iterable[str]) -> list[str]:
 
 
 @lru_cache(1000)
-def _meant(name: str) -> str | None:
-    plain = _plain(name)
-    if plain in _PLAIN:
-        return _PLAIN[plain]
-    swapped = [known for known in _PLAIN if _is_swapped(plain, known)]
-    close = swapped or (get_close_matches(plain, _PLAIN, 1, _ALIKE) if 2 < len(plain) <= 30 else [])
-    return _PLAIN[close[0]] if close else None
+def _meant(name: str, words: Vocabulary) -> str | None:
+    plain, fields = _plain(name), _plain_fields(words)
+    if plain in fields:
+        return fields[plain]
+    swapped = [known for known in fields if _is_swapped(plain, known)]
+    close = swapped or (get_close_matches(plain, fields, 1, _ALIKE) if 2 < len(plain) <= 30 else [])
+    return fields[close[0]] if close else None
+
+
+@lru_cache
+def _plain_fields(words: Vocabulary) -> dict[str, str]:
+    return {
+        _plain(name): field
+        for name, field in (*words.elsewhere, *((name, name) for name in words.written))
+    }
 
 
 def _is_swapped(name: str, known: str) -> bool:
@@ -112,9 +160,3 @@ def _is_swapped(name: str, known: str) -> bool:
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
-
-
-_PLAIN = {
-    _plain(name): field
-    for name, field in (*_ELSEWHERE.items(), *((name, name) for name in WRITTEN))
-}

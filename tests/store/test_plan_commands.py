@@ -81,6 +81,20 @@ def test_a_plan_is_submitted_listed_drawn_and_explained(
     assert "put: done" in followed.stderr
 
 
+def test_a_field_that_means_nothing_is_told_by_who_submits_and_by_why(
+    run: Run, crew: Crew, tmp_path: Path
+) -> None:
+    told = "step get: its field `mayFail` means nothing and changes nothing: `may_fail` was meant"
+    file = tmp_path / "plan.json"
+    file.write_text('{"steps": {"get": {"task": "t.echo", "mayFail": true}}}')
+    assert told in run("submit", "--plan", str(file)).stderr
+    seq = crew.insert({"steps": {"get": {"task": "t.echo", "mayFail": True}}, "onFailure": "x"})
+    crew.accept()
+    said = run("why", str(crew.plan(seq).seq)).output
+    assert told.capitalize()[:20] in said
+    assert "Its field `onFailure` means nothing" in said
+
+
 def test_where_nobody_can_see_it_the_way_back_is_told_in_lines(run: Run, crew: Crew) -> None:
     undo = {"task": "t.echo", "args": {"x": 1}}
     get = {"task": "t.echo", "args": {"x": 1}, "undo": undo}

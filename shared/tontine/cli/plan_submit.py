@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..records.states import PlanState
+from ..rules.plan_check import odd_fields
 from .arguments import read_object
 from .output import json_text, note, write_json
 from .plan import facts, follow_plan
@@ -43,6 +44,8 @@ def submit_plan(
         write_json({"_id": found.id, "seq": found.seq, "state": found.state, "existed": existed})
     else:
         click.echo(told)
+    for odd in odd_fields(document):
+        note(odd)
     for task in found.tasks:
         warn_of_unknown(store, task)
     if not wait:

@@ -12,6 +12,7 @@ from ..diagnose.why.plan import explain_place, explain_plan
 from ..errors import UnknownPlan
 from ..legible import legible
 from ..records.job import Job
+from ..rules.plan_check import odd_fields
 from ..rules.plan_graph import PlanGraph
 from .output import console, write_json
 from .plan import read_both
@@ -25,10 +26,13 @@ def why_plan(store: Store, seq: int, *, as_json: bool) -> None:
     """Write why a plan is where it is."""
     from ..diagnose.why.read import nobody_there
     from ..store.plans.accept import all_know_plans
+    from ..store.plans.read import read_document
 
     plan, status = read_both(store, seq)
     know, nobody = store.run(all_know_plans()), store.run(nobody_there())
     findings = explain_plan(plan, status, all_know=know, nobody=nobody)
+    odd = odd_fields(store.run(read_document(seq)))
+    findings += [Finding("odd-field", f"{one[0].upper()}{one[1:]}.") for one in odd]
     if as_json:
         facts = {"seq": seq, "plan": True, "state": plan.state, "name": plan.name}
         write_json({**facts, "findings": [asdict(finding) for finding in findings]})

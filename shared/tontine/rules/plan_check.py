@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..legible import legible
+from ..lookalike import PLAN, STEP, lookalikes, tell
 from ..records.job import is_text, is_whole, kind_of, nobodys_task
 from ..records.job import problem as job_problem
 from ..records.plan import (
@@ -37,6 +38,16 @@ def problem(document: Document, size: int = 0) -> str | None:
 def more_problem(steps: Any) -> str | None:
     """Why these cannot be steps that a task adds."""
     return next(_steps_problems(steps), None)
+
+
+def odd_fields(document: Document) -> Iterator[str]:
+    """Fields that mean nothing, and look as if they should: they refuse nothing, as in a job."""
+    for odd in lookalikes(document, PLAN).items():
+        yield tell(*odd)
+    steps = document.get("steps")
+    for name, step in steps.items() if isinstance(steps, Mapping) else ():
+        for odd in lookalikes(step, STEP).items() if isinstance(step, Mapping) else ():
+            yield f"step {legible(name, 80)}: {tell(*odd)}"
 
 
 def _problems(document: Document, size: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from tontine.lookalike import WRITTEN, lookalikes, near_tasks, tell
+from tontine.lookalike import PLAN, STEP, WRITTEN, Vocabulary, lookalikes, near_tasks, tell
 from tontine.records.job import Job
 from tontine.store.insert import Wish
 
@@ -48,6 +48,29 @@ def test_a_field_of_the_producers_own_is_nobodys_business() -> None:
         "parent",
     ]
     assert lookalikes(["_id", "task", *own]) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "meant"),
+    [
+        (PLAN, "onFailure", "on_failure"),
+        (PLAN, "finaly", "finally"),
+        (PLAN, "step", "steps"),
+        (STEP, "mayfail", "may_fail"),
+        (STEP, "depends_on", "after"),
+        (STEP, "needs", "after"),
+        (STEP, "delay", None),
+        (STEP, "run_at", None),
+        (STEP, "atOnce", "at_once"),
+        (STEP, "max_retries", "max_attempts"),
+    ],
+)
+def test_plans_and_steps_have_fields_of_their_own(
+    words: Vocabulary, name: str, meant: str | None
+) -> None:
+    assert lookalikes(["task", name], words) == ({name: meant} if meant else {})
+    own = ["customer", "tags", "owner", "description", "label", "source", "data", "note", "meta"]
+    assert lookalikes(own, words) == {}
 
 
 def test_beside_the_field_that_was_meant_it_is_the_producers_own() -> None:
