@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bson import Int64, ObjectId
 
+from tests.support import odd
 from tests.support.interleaving.life import TIMING
 from tests.support.interleaving.loop import ManualClock
 from tests.support.interleaving.worker import CAREFUL, TASK, hello_with
@@ -135,12 +136,12 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@pytest.mark.parametrize("odd", [7, "x", [7, None], {"key": "a.b@>=1"}, [{"key": "a.b@new"}]])
+@pytest.mark.parametrize("tasks", [7, "x", [7, None], {"key": "a.b@>=1"}, [{"key": "a.b@new"}]])
 def test_whatever_somebody_wrote_there_is_lived_with(
-    store: Store, client: Client, odd: Any
+    store: Store, client: Client, tasks: Any
 ) -> None:
     store.database[CLUSTER].replace_one(
-        {"_id": RANGES}, {"tasks": odd, "checked_at": odd}, upsert=True
+        {"_id": RANGES}, {"tasks": tasks, "checked_at": tasks}, upsert=True
     )
     assert noted(store) == set()
     client.submit("shop.resize", version=">=1")
@@ -193,6 +194,31 @@ def test_a_range_that_nobody_satisfies_waits(world: World) -> None:
     world.start_node(hello=hello_with(TASK, version="3.1"))
     world.live_on(6 * STEP, ending=True)
     assert world.history.by_seq(1)["state"] == "done"
+
+
+@pytest.mark.parametrize("field", ["checked_at", "tasks"])
+def test_a_walk_puts_right_whatever_somebody_wrote_there(store: Store, field: str) -> None:
+    for value in odd.VALUES:
+        store.run(ranges.expect("shop.a@>=1"))
+        odd.scribble(store.database[CLUSTER], {"_id": RANGES}, field, value)
+        known = store.run(claim.overview()).ranges
+        assert store.run(ranges.put_right([KEY], known.checked_at)), value
+        assert KEY in noted(store), value
+        assert store.run(claim.overview()).ranges.checked_at is not None, value
+
+
+@pytest.mark.parametrize("value", ["regex", "[1]", "the year 9999", "a date beyond Python's"])
+def test_a_walk_is_made_whatever_the_time_of_the_last_one_says(
+    world: World, store: Store, value: str
+) -> None:
+    both(world)
+    world.submit(1, f"{TASK}@>=1.3")
+    world.live_on(2 * STEP, ending=True)
+    store.database[CLUSTER].update_one({"_id": RANGES}, {"$set": {"tasks": []}})
+    odd.scribble(store.database[CLUSTER], {"_id": RANGES}, "checked_at", value)
+    put(store, 2, f"{TASK}@>=1.3")
+    world.live_on(120.0, ending=True)
+    assert store.database.jobs.find_one({"seq": 2})["state"] == "done"
 
 
 @pytest.mark.parametrize("quiet", [0.0, 60.0])

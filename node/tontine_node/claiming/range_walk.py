@@ -83,7 +83,9 @@ class RangeWalk:
         now = self._server_now()
         if known.checked_at is None or now is None:
             return known.checked_at is None
-        return (now - known.checked_at).total_seconds() >= (FIRST_AFTER if first else OTHERS_AFTER)
+        age = (now - known.checked_at).total_seconds()
+        # One that is far ahead is not of this clock: a walk puts it right, too.
+        return age >= (FIRST_AFTER if first else OTHERS_AFTER) or age < -OTHERS_AFTER
 
     async def walk(self) -> None:
         """Put the list right, and fail what nobody can ever run."""

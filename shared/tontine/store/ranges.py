@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ..clock import Clock, SystemClock
@@ -179,6 +179,12 @@ def _walk_on(index: str, where: Mapping[str, Any], seen: Walk) -> Operation[None
             seen.keys.add(last)
 
 
+_DATES = {"$gte": datetime.min.replace(tzinfo=UTC), "$lte": datetime.max.replace(tzinfo=UTC)}
+_NO_DATE = {"$or": [{"checked_at": {"$type": "array"}}, {"$nor": [{"checked_at": _DATES}]}]}
+"""Also what somebody has written there that is none, or one beyond Python's: it would stay, and no
+walk could put anything right any more."""
+
+
 def put_right(keys: Iterable[str], checked_at: datetime | None) -> Operation[bool]:
     """Make the document say what is queued, and no longer what has not been for an hour; False when
     another was quicker."""
@@ -190,7 +196,8 @@ def put_right(keys: Iterable[str], checked_at: datetime | None) -> Operation[boo
     others = {"$filter": {"input": _TASKS, "cond": kept}}
     seen = {"$map": {"input": found, "in": {"key": "$$this", "seen_at": "$$NOW"}}}
     update = [{"$set": {"checked_at": "$$NOW", "tasks": {"$concatArrays": [others, seen]}}}]
-    as_seen = {"_id": RANGES, "checked_at": checked_at}
+    seen_at = _NO_DATE if checked_at is None else {"checked_at": checked_at}
+    as_seen = {"_id": RANGES, **seen_at}
     with contextlib.suppress(DuplicateKey):
         answer = yield update_one(CLUSTER, as_seen, update, upsert=True)
         return bool(answer.modified_count or answer.upserted_id)
