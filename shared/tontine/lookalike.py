@@ -55,7 +55,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "prio": "priority",
 }
 _OF_JOBS = {"task", "args", "max_attempts", "timeout"}
-# What other workflow systems, and other cases of letters, have for what steps have.
+# Names that other workflow systems have for what steps have.
 _STEP_ELSEWHERE: Mapping[str, str] = {
     **{name: field for name, field in _ELSEWHERE.items() if field in _OF_JOBS},
     **dict.fromkeys(("depends_on", "needs", "depends", "requires", "upstream"), "after"),
