@@ -4,7 +4,7 @@ compare."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
@@ -53,6 +53,15 @@ async def settle(app: ObserverApp, pilot: Pilot[None]) -> None:
 async def press(app: ObserverApp, pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys)
     await settle(app, pilot)
+
+
+async def drawn_until(app: ObserverApp, pilot: Pilot[None], check: Callable[[], object]) -> None:
+    """Draw frame after frame until it is so: one frame sifts a list only for so long."""
+    for _ in range(600):
+        if check():
+            return
+        await settle(app, pilot)
+    raise AssertionError(f"not after 600 frames: {check}")
 
 
 def text(app: ObserverApp) -> str:

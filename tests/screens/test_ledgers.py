@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.screens.dump import compare, dump, press, shown, text
+from tests.screens.dump import compare, drawn_until, dump, press, shown, text
 from tests.screens.still import NOW, StillBoard, StillSource, job, picture, with_modules
 from tests.support.feeding import until
 from tontine_observer.records.ledger import Ledger
@@ -134,14 +134,15 @@ async def test_what_jobs_wait_for_now_is_not_told_of_the_past() -> None:
 async def test_a_frozen_picture_holds_what_was_read_and_reads_nothing_new(pane: str) -> None:
     async with shown(WIDE) as (app, pilot):
         await press(app, pilot, KEYS[pane])
-        await until(lambda: app.stage.rows(pane))
+        await until(lambda: app.stage.ledger.version)
+        await drawn_until(app, pilot, lambda: app.stage.rows(pane))
         before = app.stage.rows(pane)
         await press(app, pilot, "space")
         app.stage.set_ledger(Ledger(failures=(), schedules=()))
         await press(app, pilot)
         assert app.stage.rows(pane) == before
         await press(app, pilot, "space")
-        assert app.stage.rows(pane) == ()
+        await drawn_until(app, pilot, lambda: app.stage.rows(pane) == ())
     async with shown(WIDE) as (app, pilot):
         await press(app, pilot, "space", KEYS[pane])
         await until(lambda: app.stage.ledger.version)
@@ -157,13 +158,16 @@ async def test_the_past_shows_the_failures_that_are_known_of_it_and_nothing_of_n
         app.stage.touch()
         await press(app, pilot)
         failed = sum(row.state == "failed" for row in app.stage.scene.jobs.rows)
-        assert sum(row.count for row in app.stage.rows(FAILURES)) == failed > 0
+        assert failed > 0
+        await drawn_until(
+            app, pilot, lambda: sum(row.count for row in app.stage.rows(FAILURES)) == failed
+        )
         assert "of the jobs known here" in text(app)
         for key in ("8", "0"):
             await press(app, pilot, key)
             assert "what it was then is not kept: space returns to now" in text(app)
         await press(app, pilot, "8", "space")
-        assert app.stage.rows(SCHEDULES)
+        await drawn_until(app, pilot, lambda: app.stage.rows(SCHEDULES))
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE], ids=lambda size: f"{size[0]}")

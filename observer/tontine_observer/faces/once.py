@@ -23,6 +23,7 @@ from tontine.store.read import hurried, read_nodes
 from ..feed.reading import read_snapshot
 from ..model import intake
 from ..picture.board import Board
+from ..records.link import Mode
 from ..records.node import NodeRow
 from ..records.picture import Picture
 
@@ -77,7 +78,14 @@ def _look(config: StoreConfig, board: Board, timeout: float, watch: float) -> No
 
 
 def counted(picture: Picture) -> Mapping[str, int]:
-    """How many jobs are in each state; what nobody has counted yet is left out."""
+    """How many jobs are in each state; what nobody has counted yet is left out. In a recording
+    these are those it has heard of."""
+    if picture.link.mode is Mode.REPLAY:
+        return picture.flow.counts
+    return _counted(picture)
+
+
+def _counted(picture: Picture) -> Mapping[str, int]:
     flow = picture.flow
     if flow.is_counted:
         return flow.counts
@@ -133,7 +141,7 @@ def write(picture: Picture) -> None:
         f"{status.database}  epoch {status.epoch}, {count(status.members, 'member')}: {states}"
     )
     out.print(
-        "jobs  " + ", ".join(f"{number:,} {state}" for state, number in counted(picture).items())
+        "jobs  " + ", ".join(f"{number:,} {state}" for state, number in _counted(picture).items())
     )
     if picture.nodes:
         out.print()

@@ -73,9 +73,9 @@ def test_a_recording_in_which_nobody_counted_says_of_no_job_that_it_never_ended(
     again = Board("", clock=lambda: 0.0)
     replay(tmp_path / "r.jsonl", again.known)
     again.known.tally.is_counted = False
-    assert counted(again.picture()).keys() == {"queued", "working"}
     show_once(again, as_json=False)
     assert "jobs  6 queued, 1 working\n" in capsys.readouterr().out
+    assert counted(again.picture()).keys() >= {"done", "failed"}, "keys for programs stay"
 
 
 def test_nothing_foreign_and_nothing_secret_is_in_the_file(tmp_path: Path) -> None:
